@@ -347,7 +347,7 @@ def solve_schedule(
     tile_solver: str = "cosa",
     tile_objective: Objective | None = None,
     most_partitions: int | None = None,
-    alone: bool | None = None,
+    whole_chip: bool | None = None,
     dims: Mapping[str, int] | None = None,
     workers: int = 1,
     folder: str | Path | None = None,
@@ -371,7 +371,7 @@ def solve_schedule(
         tile_objective: What it minimises: ``energy``, ``cycles`` or ``edp``. None is the nearest to
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
-        alone: Whether single layers may have the whole chip, from DRAM. None leaves it to the solver.
+        whole_chip: Whether a layer may have the whole chip, its data in DRAM. None leaves it to the solver.
         dims: Symbolic lengths of an ONNX file.
         workers: Processes; 1 solves in this one, more start Ray here.
         folder: Run folder to keep, whose answers later calls use again. None keeps none.
@@ -407,7 +407,7 @@ def solve_schedule(
         "wall_seconds": wall_seconds,
         "iterations": iterations,
         "most_partitions": most_partitions,
-        "alone": alone,
+        "whole_chip": whole_chip,
         "params": params or {},
     }
     request = ScheduleRequest(

@@ -11,7 +11,7 @@ table known.
 
 With ``--alone SOLVER`` layers may run alone on the chip, their loop nests mapped by that solver, so training
 steps (``kapla-alexnet.training``) have schedules, too. Then the trees are chains: every layer by itself for
-each share of the batch; and random ones of single layers, and of up to three in turns or as a pipeline.
+each divisor of the batch; and random ones of single layers, and of up to three in turns or as a pipeline.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
 def chains(evaluator: ChipEvaluator, draws: int) -> list[tuple[str, float, float]]:
     """Rows of the least energy and cycles of chains of single layers, and of random chains that fit."""
     layers, random = evaluator.graph.layers, Random(0)
-    shares = [share for share in range(1, evaluator.batch + 1) if evaluator.batch % share == 0]
-    single = [_costs(evaluator, [Leaf(layer.name, share) for layer in layers]) for share in shares]
-    drawn = [_costs(evaluator, _segments(layers, random.choice(shares), random)) for _ in range(draws)]
+    divisors = [samples for samples in range(1, evaluator.batch + 1) if evaluator.batch % samples == 0]
+    single = [_costs(evaluator, [Leaf(layer.name, samples) for layer in layers]) for samples in divisors]
+    drawn = [_costs(evaluator, _segments(layers, random.choice(divisors), random)) for _ in range(draws)]
     rows = []
     for name, costs in (("single layers", single), ("random chains", drawn)):
         fitting = [cost for cost in costs if cost is not None]
-        ran_alone = sum(segment.whole_chip is not None for cost in fitting for segment in cost.segments)
-        print(f"{name}: {len(fitting)} of {len(costs)} fit, {ran_alone} segments ran alone")
+        on_whole_chip = sum(segment.whole_chip is not None for cost in fitting for segment in cost.segments)
+        print(f"{name}: {len(fitting)} of {len(costs)} fit, {on_whole_chip} segments had the whole chip")
         if fitting:
             energy, cycles = (min(getattr(cost, key) for cost in fitting) for key in ("energy_pj", "cycles"))
             rows.append((name, energy, cycles))
@@ -98,7 +98,7 @@ def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation
         return None
 
 
-def _segments(layers: Sequence[NetworkLayer], share: int, random: Random) -> list[Node]:
+def _segments(layers: Sequence[NetworkLayer], samples: int, random: Random) -> list[Node]:
     """Single layers, and few or many twos and threes in a row; layers that must run alone do."""
     pieces: list[list[NetworkLayer]] = []
     joined = random.choice((0.02, 0.1, 0.3))
@@ -108,15 +108,15 @@ def _segments(layers: Sequence[NetworkLayer], share: int, random: Random) -> lis
             pieces[-1].append(layer)
         else:
             pieces.append([layer])
-    return [_segment(piece, share, random) for piece in pieces]
+    return [_segment(piece, samples, random) for piece in pieces]
 
 
-def _segment(piece: Sequence[NetworkLayer], share: int, random: Random) -> Node:
+def _segment(piece: Sequence[NetworkLayer], samples: int, random: Random) -> Node:
     if len(piece) == 1:
-        return Leaf(piece[0].name, share)
-    subbatches = random.choice([parts for parts in range(1, share + 1) if share % parts == 0])
+        return Leaf(piece[0].name, samples)
+    subbatches = random.choice([parts for parts in range(1, samples + 1) if samples % parts == 0])
     kind: CutKind = "S" if random.random() < 0.5 else "T"
-    return Cut(kind, share, subbatches, tuple(Leaf(layer.name, share // subbatches) for layer in piece))
+    return Cut(kind, samples, subbatches, tuple(Leaf(layer.name, samples // subbatches) for layer in piece))
 
 
 def attack(asked: Namespace) -> tuple[ScheduleBounds, list[tuple[str, float, float]], dict[str, Any]]:

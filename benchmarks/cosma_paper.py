@@ -94,7 +94,7 @@ def bars(title: str, cases: Sequence[Case], value: Callable[[Found], float | Non
     networks = list(dict.fromkeys(case.network for case in cases))
     lines = -(-len(networks) // 2)
     page = make_subplots(rows=lines, cols=2, subplot_titles=networks, vertical_spacing=0.25 / lines)
-    for place, network in enumerate(networks):
+    for index, network in enumerate(networks):
         mine = [case for case in cases if case.network == network]
         for name in mine[0].found:
             bar = Bar(
@@ -102,10 +102,10 @@ def bars(title: str, cases: Sequence[Case], value: Callable[[Found], float | Non
                 y=[value(case.found[name]) for case in mine],
                 name=name,
                 legendgroup=name,
-                showlegend=place == 0,
+                showlegend=index == 0,
                 marker_color=COLOURS[name],
             )
-            page.add_trace(bar, row=place // 2 + 1, col=place % 2 + 1)
+            page.add_trace(bar, row=index // 2 + 1, col=index % 2 + 1)
     page.update_yaxes(title=unit, rangemode="tozero")
     page.update_layout(title=title, height=140 + 280 * lines, width=1240, template="plotly_white")
     return str(page.to_html(full_html=False, include_plotlyjs=False))

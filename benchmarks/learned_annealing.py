@@ -46,7 +46,7 @@ def drawn(count: int) -> Solve:
 
 VARIANTS: dict[str, Solve] = {
     "learned annealing": annealed(),
-    "no chains at the best": annealed(elite_share=0.0),
+    "no chains at the best": annealed(elite_fraction=0.0),
     "invalid ones measured": annealed(avoid_invalid=False),
     "no model": annealed(learn=False),
     "no model, 8 x measured": annealed(learn=False, batches=256),

@@ -57,7 +57,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Place:
+class Installation:
     """Programs of an environment, a folder to work in, a home for machine code, what Python imports first."""
 
     programs: Path
@@ -82,7 +82,7 @@ class Place:
         return Spent(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def starts(place: Place) -> Iterator[Row]:
+def starts(installation: Installation) -> Iterator[Row]:
     """The command line's start, and what importing takes."""
     for what, words in (
         ("the command line starts", ["archsweep", "--help"]),
@@ -90,21 +90,21 @@ def starts(place: Place) -> Iterator[Row]:
         ("import of the cost model", ["python", "-c", "import costmodel.mapping.evaluate"]),
         ("import of compiled code", ["python", "-c", "import costmodel.mapping.batch"]),
     ):
-        place.run(words)  # compiles to bytecode
-        found = min((place.run(words) for _ in range(FEW)), key=lambda spent: spent.cpu_seconds)
+        installation.run(words)  # compiles to bytecode
+        found = min((installation.run(words) for _ in range(FEW)), key=lambda spent: spent.cpu_seconds)
         yield from found.rows(what, " ".join(words))
 
 
-def first_results(place: Place) -> Iterator[Row]:
+def first_results(installation: Installation) -> Iterator[Row]:
     """One solve and the quickstart, cold and warm; the quickstart's second run finds every answer stored."""
     for name, command in SOLVES:
         for state in ("cold", "warm"):
-            yield from place.run(["archsweep", *command.split()]).rows(
+            yield from installation.run(["archsweep", *command.split()]).rows(
                 f"a layer mapped by {name}, {state}", f"archsweep {command}"
             )
     for state in ("first", "second"):
         words = ["archsweep", "run", "quickstart"]
-        yield from place.run(words).rows(f"the quickstart, {state} run", " ".join(words))
+        yield from installation.run(words).rows(f"the quickstart, {state} run", " ".join(words))
 
 
 def sizes() -> Iterator[Row]:
@@ -146,7 +146,7 @@ def installed(folder: Path) -> Iterator[Row]:
     venv.create(environment, with_pip=True)
     empty = folder / "empty"
     empty.mkdir()
-    fresh = Place(environment / "bin", empty, folder / "fresh_home")
+    fresh = Installation(environment / "bin", empty, folder / "fresh_home")
     build = ["python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(wheels), str(record.ROOT)]
     fresh.run(build)
     wheel = next(wheels.glob("*.whl"))
@@ -164,7 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        here = Place(Path(sys.executable).parent, folder, folder / "home", str(record.ROOT))
+        here = Installation(Path(sys.executable).parent, folder, folder / "home", str(record.ROOT))
         rows = [*sizes(), *starts(here)]
         rows += installed(folder) if options.install else first_results(here)
     for row in rows:

@@ -151,8 +151,8 @@ def _without_json(arguments: list[str]) -> tuple[str, ...]:
     """The arguments that decide what is measured."""
     kept = list(arguments)
     if "--json" in kept:
-        place = kept.index("--json")
-        del kept[place : place + 2]
+        position = kept.index("--json")
+        del kept[position : position + 2]
     return tuple(word for word in kept if not word.startswith("--json="))
 
 

@@ -25,7 +25,8 @@ import numpy as np
 import record
 
 from results.front.pareto import front_mask, hypervolume, reference_point
-from sweep.design.design_row import DesignRow, objective_bounds, objectives
+from results.store.schema.rows import DesignRow
+from sweep.design.design_row import objective_bounds, objectives
 from sweep.design.mapping_workload import LayerDemand, MappingWorkload, layer_demands, mapping_settings
 from sweep.run.pruning import BoundsPruning
 from sweep.search.optuna_search import OptunaProposals, Point
@@ -81,7 +82,7 @@ METHODS: dict[str, dict[str, Any]] = {
 DESIGNS = (10, 20, 40, 80, 120)
 """Solved designs after which hypervolumes are compared."""
 NEAR = (0.95, 0.99)
-"""Shares of the grid's hypervolume whose cost in solves is reported."""
+"""Fractions of the grid's hypervolume whose cost in solves is reported."""
 
 
 @dataclass
@@ -124,8 +125,8 @@ class Truth:
             kept.write_text(json.dumps([seconds, rows]))
         return seconds, rows
 
-    def share(self, rows: Sequence[DesignRow]) -> float:
-        """The share of the grid's hypervolume that these designs have."""
+    def fraction(self, rows: Sequence[DesignRow]) -> float:
+        """The fraction of the grid's hypervolume that these designs have."""
         return hypervolume(self._points(rows), self.reference) / self.volume if rows else 0.0
 
     @property
@@ -149,7 +150,7 @@ class Truth:
     def _solved(self, design: Design) -> DesignRow:
         energy_pj = cycles = 0.0
         for demand, task in zip(self.demands, self.tasks(design), strict=True):
-            answer = run_mapping_task(task.content)
+            answer: Any = run_mapping_task(task.content)
             energy_pj += demand.runs * answer["energy_pj"]
             cycles += demand.runs * answer["cycles"]
         return {"status": "complete"} | objectives(design, energy_pj, round(cycles))
@@ -157,17 +158,17 @@ class Truth:
 
 @dataclass(frozen=True)
 class Course:
-    """One search: its share of the grid's hypervolume after each solved design."""
+    """One search: its fraction of the grid's hypervolume after each solved design."""
 
-    shares: tuple[float, ...]
+    fractions: tuple[float, ...]
     discarded: int
     repeats: int
 
     def after(self, designs: int) -> float:
-        return self.shares[min(designs, len(self.shares)) - 1]
+        return self.fractions[min(designs, len(self.fractions)) - 1]
 
-    def designs_to(self, share: float) -> int | None:
-        return next((number for number, here in enumerate(self.shares, start=1) if here >= share), None)
+    def designs_to(self, fraction: float) -> int | None:
+        return next((number for number, here in enumerate(self.fractions, start=1) if here >= fraction), None)
 
 
 class Drive:
@@ -189,8 +190,8 @@ class Drive:
             if solving:
                 rows.append(solving.popleft())
                 self._tell(rows[-1])
-        shares = tuple(self.truth.share(rows[:count]) for count in range(1, len(rows) + 1))
-        return Course(shares, self.discarded, self.search.repeats)
+        fractions = tuple(self.truth.fraction(rows[:count]) for count in range(1, len(rows) + 1))
+        return Course(fractions, self.discarded, self.search.repeats)
 
     def _asked(self) -> Iterator[DesignRow]:
         """The rows of the next designs; those that are discarded by their bounds are told at once."""
@@ -236,7 +237,7 @@ def compared(truth: Truth, methods: Sequence[str], seeds: int, at_once: int) -> 
         courses = [Drive(truth, study, first).course(at_once) for study in studies]
         found[name] = {
             "hypervolume": {str(n): _spread([course.after(n) for course in courses]) for n in DESIGNS},
-            "solves_to": {str(share): _solves(courses, share, truth.layers) for share in NEAR},
+            "solves_to": {str(fraction): _solves(courses, fraction, truth.layers) for fraction in NEAR},
             "discarded": median(course.discarded for course in courses),
             "repeats": median(course.repeats for course in courses),
         }
@@ -254,9 +255,9 @@ def _spread(values: Sequence[float]) -> list[float]:
     return [round(value, 4) for value in (median(values), min(values), max(values))]
 
 
-def _solves(courses: Sequence[Course], share: float, layers: int) -> float | None:
-    """The median of the solves until the share is reached; None where half of the searches never do."""
-    designs = sorted(course.designs_to(share) or inf for course in courses)
+def _solves(courses: Sequence[Course], fraction: float, layers: int) -> float | None:
+    """The median of the solves until the fraction is reached; None where half of the searches never do."""
+    designs = sorted(course.designs_to(fraction) or inf for course in courses)
     middle = median(designs)
     return None if middle == inf else middle * layers
 
@@ -269,7 +270,7 @@ def show(space: str, found: dict[str, Any]) -> None:
         f"the warm start {warm['cpu_seconds']} s for {warm['points']} designs"
     )
     heads = "".join(f"{n * found['layers']:>22}" for n in DESIGNS)
-    print(f"{'share of hypervolume after solves':34}{heads}   to {NEAR[0]:.0%}   to {NEAR[1]:.0%}")
+    print(f"{'hypervolume after solves':34}{heads}   to {NEAR[0]:.0%}   to {NEAR[1]:.0%}")
     for name, row in found["methods"].items():
         cells = "".join(f"{m:9.3f} [{a:.3f} {b:.3f}]" for m, a, b in row["hypervolume"].values())
         reached = "".join(f"{'never' if n is None else format(n, 'g'):>9}" for n in row["solves_to"].values())

@@ -24,9 +24,9 @@ from costmodel.formats.safe_json import load_json
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.cases import TreeCase, read_trees
 from costmodel.published.set_isca2023.evaluator import ReleasedNodeCost, TreeEvaluator
+from costmodel.published.set_isca2023.nvdla_tile.hardware import NvdlaTile
+from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.published.set_isca2023.tile_tables import TileTables
-from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
-from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tree.validity import NotPossibleError
 
 CLOSE = 1e-9
@@ -86,17 +86,17 @@ def count_nodes(counted: dict[str, Any]) -> int:
     return 1 + sum(count_nodes(child) for child in counted.get("children", []))
 
 
-def differences(cost: ReleasedNodeCost, counted: dict[str, Any], place: str = "root") -> Iterator[str]:
+def differences(cost: ReleasedNodeCost, counted: dict[str, Any], path: str = "root") -> Iterator[str]:
     """What differs in a node and below it."""
     for key, found in exact_numbers(cost).items():
         if key in counted and found != counted[key]:
-            yield f"{place}: {key} {found}, not {counted[key]}"
+            yield f"{path}: {key} {found}, not {counted[key]}"
     energies = ("energy", "E_ubuf", "E_buf", "E_bus", "E_mac", "E_noc", "E_dram")
     for key, value in zip(energies, (cost.energy_pj, *cost.parts_pj.tolist()), strict=True):
         if key in counted and abs(value - counted[key]) > CLOSE * abs(counted[key]):
-            yield f"{place}: {key} {value}, not {counted[key]}"
+            yield f"{path}: {key} {value}, not {counted[key]}"
     for index, (child, expected) in enumerate(zip(cost.children, counted.get("children", []), strict=False)):
-        yield from differences(child, expected, f"{place}.{index}")
+        yield from differences(child, expected, f"{path}.{index}")
 
 
 def exact_numbers(cost: ReleasedNodeCost) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def exact_numbers(cost: ReleasedNodeCost) -> dict[str, Any]:
         "ifm_max": int(cost.held.inputs.max()),
     }
     if cost.leaf is not None:
-        place = cost.leaf.place
-        numbers["part"] = dict(zip("KBHW", place.parts, strict=True))
-        numbers["order"] = "".join("KBHW"[axis] for axis in place.order)
+        placement = cost.leaf.placement
+        numbers["part"] = dict(zip("KBHW", placement.parts, strict=True))
+        numbers["order"] = "".join("KBHW"[axis] for axis in placement.order)
         numbers["core_time"] = cost.leaf.tile.cycles
     return numbers
 

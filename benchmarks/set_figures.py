@@ -72,10 +72,10 @@ def patterns_figure(rows: Sequence[PatternRow]) -> Any:
     cases = list(dict.fromkeys((row.platform, row.network, row.batch) for row in rows))
     labels = [f"{platform} {network} b{batch}" for platform, network, batch in cases]
     for pattern, name in PATTERNS.items():
-        for place, key in enumerate(("energy_pj", "cycles"), 1):
+        for row, key in enumerate(("energy_pj", "cycles"), 1):
             heights = [_median(rows, case, pattern, key) / _median(rows, case, "set", key) for case in cases]
-            bar = Bar(x=labels, y=heights, name=name, marker_color=COLORS[name], showlegend=place == 1)
-            figure.add_trace(bar, row=place, col=1)
+            bar = Bar(x=labels, y=heights, name=name, marker_color=COLORS[name], showlegend=row == 1)
+            figure.add_trace(bar, row=row, col=1)
     return figure.update_layout(barmode="group", height=600, yaxis_title="of SET's", yaxis2_title="of SET's")
 
 

@@ -162,13 +162,13 @@ def design_row(design: int) -> dict[str, Any]:
     energy, cycles = sum(row["energy_pj"] for row in rows), sum(row["cycles"] for row in rows)
     layers = [
         {
-            "name": f"layer{place}",
+            "name": f"layer{index}",
             "task_id": row["task_id"],
             "count": 1,
             "energy_pj": row["energy_pj"],
             "cycles": row["cycles"],
         }
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]
     return {
         "design_id": f"{design:032x}",

@@ -138,12 +138,12 @@ def run_command(study: Path) -> float:
 
 def write_old_part(store: Path, number: int) -> None:
     """A part of an earlier run, whose answers are to other tasks."""
-    run, place = divmod(number, PARTS_A_RUN)
+    run, index = divmod(number, PARTS_A_RUN)
     folder = store / f"earlier{run}" / "layers"
     folder.mkdir(parents=True, exist_ok=True)
     first = number * ROWS_A_PART
     rows = [LAYERS.encode(layer_row(first + row)) for row in range(ROWS_A_PART)]
-    write_part(to_arrow(LAYERS, rows), folder / f"{place + 1:08d}.parquet")
+    write_part(to_arrow(LAYERS, rows), folder / f"{index + 1:08d}.parquet")
 
 
 def run_again(scratch: Path, designs: int) -> Iterator[Measured]:

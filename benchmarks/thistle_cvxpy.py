@@ -27,7 +27,7 @@ from solvers.mapping.thistle.class_search import Branching
 from solvers.mapping.thistle.costs import TilingCosts
 from solvers.mapping.thistle.disciplined import DisciplinedProgram
 from solvers.mapping.thistle.program import ClassProgram
-from solvers.mapping.thistle.tiling import Tiling, window_places
+from solvers.mapping.thistle.tiling import Tiling, window_blocks
 from solvers.mapping.thistle.volumes import Volumes
 
 
@@ -35,7 +35,7 @@ def class_programs(layer: Layer, objective: Objective, most: int) -> list[ClassP
     """The programs of the first classes of the layer's first tiling on Eyeriss, nothing taken off."""
     space = MappingSpace(load_architecture("eyeriss"), layer)
     keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in space.architecture.levels)
-    costs = TilingCosts(Volumes(Tiling(space, keep, window_places(space, keep, spread=False)[0])), objective)
+    costs = TilingCosts(Volumes(Tiling(space, keep, window_blocks(space, keep, spread=False)[0])), objective)
     branching = Branching(costs, carry_over=False, mirrored={})
     leaves, waiting = [branching.root], [branching.root]
     while waiting:

@@ -218,10 +218,10 @@ def figure_page(results: dict[Objective, list[Row]], networks: Sequence[str]) ->
     )
     named: set[str] = set()
     for line, (objective, title) in enumerate(panels, start=1):
-        for place, network in enumerate(networks, start=1):
+        for column_number, network in enumerate(networks, start=1):
             rows = [row for row in results[objective] if row.network == network]
             for column in FIGURES[objective][title]:
-                page.add_trace(_trace(rows, column, named=column in named), row=line, col=place)
+                page.add_trace(_trace(rows, column, named=column in named), row=line, col=column_number)
                 named.add(column)
         axis = {"type": "log", "dtick": "D2"} if title in LOGARITHMIC else {"rangemode": "tozero"}
         page.update_yaxes(title=UNITS[objective], row=line, **axis)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from clusters.runtime import Runtime, complete_all
 from results.store.folder import RunWriter
+from results.store.schema.rows import AnswerRow, TileCostRow
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, architecture_of, tile_solver
@@ -16,15 +16,15 @@ from sweep.design.tile_table import TileTable
 from sweep.study.identity import canonical_json
 from sweep.tasks.completions import answer_row, check_environment
 from sweep.tasks.mapping import SolveSettings
-from sweep.tasks.tile import TileSource, TileTask
+from sweep.tasks.tile_costs import TileCostSource, TileCostTask
 
 
-def tile_source(demand: TileCostDemand, mapper: TileMapper) -> TileSource:
+def tile_source(demand: TileCostDemand, mapper: TileMapper) -> TileCostSource:
     """What answers the demand: its tile, and the solver; InputError for a tile without an architecture."""
     module = tile_solver(mapper.solver).load()
     params = asdict(module.Params() if mapper.params is None else mapper.params)
     settings = SolveSettings(mapper.solver, mapper.objective, canonical_json(params), mapper.budget)
-    return TileSource(architecture_of(demand.tile), settings)
+    return TileCostSource(architecture_of(demand.tile), settings)
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,24 @@ class TileFiling:
     writer: RunWriter
     study: str
 
-    def filed(self, task: TileTask, answer: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    def filed(self, task: TileCostTask, answer: AnswerRow) -> TileCostRow:
         """The row of a task and its answer, once it is written."""
-        row = {"task_id": task.id, "study": self.study, **task.columns, **answer}
+        row = task.columns | {"task_id": task.id, "study": self.study} | cast(TileCostRow, answer)
         self.writer.append(task.table, row)
         return row
 
 
 def fill(
     table: TileTable,
-    wanted: Iterable[tuple[TileSource, TileCostDemand]],
+    wanted: Iterable[tuple[TileCostSource, TileCostDemand]],
     runtime: Runtime,
     filing: TileFiling,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[TileCostRow]:
     """Solve on ``runtime`` all that is open of ``wanted``; yields each row as soon as it is filed.
 
     Raises WorkersUnavailableError where workers have other versions than this process.
     """
-    solving: dict[str, TileTask] = {}
+    solving: dict[str, TileCostTask] = {}
 
     def submissions() -> Iterator[tuple[str, Any]]:
         for source, demand in wanted:
@@ -68,7 +68,7 @@ def fill(
         yield row
 
 
-def tile_costs(table: TileTable, source: TileSource, demand: TileCostDemand) -> TabledTileCosts:
+def tile_costs(table: TileTable, source: TileCostSource, demand: TileCostDemand) -> TabledTileCosts:
     """For a scheduler; MissingTilePartError when it asks for a part that is still open."""
     known = table.part_costs(source, demand.tile_parts())
     return TabledTileCosts(demand.graph, demand.tile, known, pruning=demand.pruning)

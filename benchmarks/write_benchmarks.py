@@ -19,7 +19,7 @@ from pathlib import Path
 
 from record import ROOT, Record
 from report.document import document
-from report.places import places
+from report.inputs import input_paths
 from report.running import Session, told
 from report.suite import EFFORTS, ENTRIES
 
@@ -57,7 +57,7 @@ def run(session: Session, only: list[str] | None) -> None:
 def main() -> None:
     asked = arguments()
     folder = asked.recorded or asked.records / asked.effort
-    where = places(asked.references, folder / "scratch")
+    where = input_paths(asked.references, folder / "scratch")
     if asked.recorded is None:
         session = Session(folder, asked.effort, where, asked.keep, asked.wall_minutes)
         run(session, asked.only)

@@ -54,6 +54,7 @@ class RuntimeSettings:
             if value is not None and not value > 0:
                 raise ValueError(f"RuntimeSettings.{name}: expected more than 0, found {value!r}")
         if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1 << 20:
+            # no process fits into so little: whoever wrote the number took the unit to be MiB
             raise ValueError(
                 "RuntimeSettings.memory_limit_bytes: expected at least 1 MiB "
                 f"(it is in bytes), found {self.memory_limit_bytes!r}"
@@ -86,8 +87,8 @@ POISONOUS = "PoisonousItem"
 class Completion:
     """One finished item: a value or an error (never both), and what it cost.
 
-    worker is "host:pid" of the process that answered; wall_seconds and cpu_seconds are measured there around
-    the work function alone (cpu_seconds is 0 when the worker did not live to tell); attempts counts the times
+    worker is "host:pid" of the process that answered; wall_seconds and cpu_seconds are measured there, of the
+    work function only (cpu_seconds is 0 when the worker did not live to tell); attempts counts the times
     the item is known to have been started.
     """
 
@@ -173,12 +174,15 @@ def complete_all(runtime: Runtime, items: Iterable[tuple[str, Any] | None]) -> I
     """
     remaining = iter(items)
     exhausted = False
+    # `as_completed` ends as soon as nothing is pending. That need not be the end of the items: the caller may
+    # have made new ones of the last completion.
     while not exhausted or runtime.pending:
         exhausted = _fill(runtime, remaining)
         if not (exhausted or runtime.pending):
             raise RuntimeError("expected an item or the end of them: nothing is pending to wait for")
         for completion in runtime.as_completed():
             yield completion
+            # after the yield, so that the items drawn now may depend on what the caller made of it
             exhausted = exhausted or _fill(runtime, remaining)
 
 

@@ -65,6 +65,13 @@ class Stopwatch:
     def wall_seconds(self) -> float:
         return time.perf_counter() - self._wall
 
+    def without(self, pause: Stopwatch) -> Stopwatch:
+        """This stopwatch as if no time had passed since ``pause`` was made.
+
+        A solver leaves out in this way what a process does once, such as loading compiled code.
+        """
+        return Stopwatch(self._cpu + pause.cpu_seconds, self._wall + pause.wall_seconds)
+
 
 InTime = Callable[[], bool]
 """A function that tells whether there is time left; long work calls it between its steps."""

@@ -116,7 +116,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "tile",
         "solvers.schedule.tiles.nvdla",
         OBJECTIVES,
-        "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its part of a layer",
+        "NVDLA's dataflow on a chip's tile, as SET's exhaustive mapper has it: the best of its mappings",
     ),
     Entry(
         "set",
@@ -147,6 +147,15 @@ CATALOGUE: tuple[Entry, ...] = (
         "solvers.schedule.layer_pipeline",
         SCHEDULE_OBJECTIVES,
         "the same annealing over segments whose layers run side by side as a pipeline",
+    ),
+    Entry(
+        "exhaustive_schedule",
+        "schedule",
+        "solvers.schedule.exhaustive",
+        SCHEDULE_OBJECTIVES,
+        "every RA tree of up to 6 layers on up to 4 tiles, for checking the others",
+        proves_optimality=True,
+        draws=False,
     ),
     Entry(
         "cosma",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from clusters.ray.session import RaySession
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -20,18 +23,27 @@ settings.load_profile("no deadline")
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at what -m asks for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is neither slow nor starts clusters is quick. Clusters come first: they take longest, and mostly
-    wait, while another process has the rest."""
+    """What is neither slow nor starts clusters is quick.
+
+    Files that start clusters come first: they take longest, and mostly wait, while another process has the
+    rest. Then files with slow tests, so that no process is left with a long one at the end.
+    """
+    first: dict[Path, int] = {}
     for item in items:
         if not (item.get_closest_marker("slow") or item.get_closest_marker("cluster")):
             item.add_marker("quick")
-    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+        rank = 0 if item.get_closest_marker("cluster") else 1 if item.get_closest_marker("slow") else 2
+        first[item.path] = min(rank, first.get(item.path, rank))
+    items.sort(key=lambda item: first[item.path])
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """All tests take two processes where there are cores for them; tests that were chosen run in this one."""
+    """All tests take three processes where there are two cores; tests that were chosen run in this one.
+
+    Two processes keep two cores busy; the third one has the files with clusters, which mostly wait.
+    """
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return 2 if everything and len(os.sched_getaffinity(0)) > 1 else 0
+    return 3 if everything and len(os.sched_getaffinity(0)) > 1 else 0
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
@@ -58,3 +70,17 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[RaySession]:
+    """A Ray of two CPUs for a module's tests, whose workers can import what the tests import.
+
+    Runs join the connection that they find, and leave it open.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+        patch.delenv("RAY_ADDRESS", raising=False)
+        session = RaySession("", 2)
+        yield session
+        session.close()

@@ -51,10 +51,10 @@ def test_every_benchmark_records_in_one_way() -> None:
 
 
 def test_arguments_are_the_programs_and_their_places_are_there(tmp_path: Path) -> None:
-    from report.places import named, places
+    from report.inputs import input_paths, named
     from report.suite import EFFORTS, ENTRIES
 
-    where = places(None, tmp_path)
+    where = input_paths(None, tmp_path)
     for entry in ENTRIES:
         text = (BENCHMARKS / f"{entry.program}.py").read_text(encoding="utf-8")
         for effort in EFFORTS:
@@ -72,12 +72,12 @@ def cells(text: str) -> Iterator[list[str]]:
 
 def written_of(folder: Path) -> str:
     from report.document import document
-    from report.places import places
+    from report.inputs import input_paths
     from report.running import told
     from report.suite import ENTRIES
 
     results = {entry.name: told(folder, entry) for entry in ENTRIES}
-    return document(results, "quick", places(None, folder / "scratch"), "COMMAND")
+    return document(results, "quick", input_paths(None, folder / "scratch"), "COMMAND")
 
 
 def test_tables_of_stored_records() -> None:
@@ -122,7 +122,7 @@ def test_published_numbers_stand_with_their_source() -> None:
     ],
 )
 def test_the_command_is_the_one_that_was_run(words: list[str] | None, text: str) -> None:
-    from report.places import taken
+    from report.inputs import taken
 
     assert taken("--graphs {graphs} --seeds 3", words, {"graphs": Path("/far/away")}) == text
 
@@ -135,10 +135,10 @@ def test_what_was_not_run_or_failed_is_a_line_that_says_so(tmp_path: Path) -> No
     assert "**no result**, it was not run." in text
 
 
-def session(folder: Path, **places: Path) -> Any:
+def session(folder: Path, **inputs: Path) -> Any:
     from report.running import Session
 
-    return Session(folder, "quick", {"scratch": folder / "scratch", **places})
+    return Session(folder, "quick", {"scratch": folder / "scratch", **inputs})
 
 
 def test_a_run_leaves_a_record_that_is_not_made_again(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_run_leaves_a_record_that_is_not_made_again(tmp_path: Path) -> None:
     assert found.arguments == (str(data),)
     assert found.surroundings.python == sys.version.split()[0]
     assert replace(runs, keep=True).finished(entry) == found
-    assert replace(runs, keep=True, places={**runs.places, "timeloop": tmp_path}).finished(entry) is None
+    assert replace(runs, keep=True, inputs={**runs.inputs, "timeloop": tmp_path}).finished(entry) is None
     assert ["all", "", "51", "51"] in list(cells(written_of(tmp_path / "records")))
 
 

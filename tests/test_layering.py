@@ -36,7 +36,16 @@ WALLS = {
 }
 EVERYWHERE = {"numpy", "_typeshed"}  # the latter is of type checkers alone
 ROOMS = {
-    "costmodel": ("workload", "hardware", "mapping", "scratchpad", "schedule", "formats", "published"),
+    "costmodel": (
+        "workload",
+        "hardware",
+        "mapping",
+        "scratchpad",
+        "schedule",
+        "replay",
+        "formats",
+        "published",
+    ),
     "sweep": ("study", "tasks", "design", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
 }

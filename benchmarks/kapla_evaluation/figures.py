@@ -40,8 +40,8 @@ def breakdown_figure(part: Part) -> Any:
     ]
     labels = [[name for name, _, _ in bars], [method for _, method, _ in bars]]
     figure = Figure()
-    for place, component in enumerate(PARTS):
-        heights = [shares[place] for _, _, shares in bars]
+    for index, component in enumerate(PARTS):
+        heights = [fractions[index] for _, _, fractions in bars]
         figure.add_trace(Bar(x=labels, y=heights, name=component, marker_color=COLORS[component]))
     return figure.update_layout(barmode="stack", height=450, yaxis_title="energy over S")
 

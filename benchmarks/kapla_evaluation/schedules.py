@@ -14,7 +14,7 @@ from typing import Any
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.compulsory import compulsory
-from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.evaluation import IDLE, ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.segment import ENERGY_PARTS
 from kapla_evaluation.cells import CellFile, Found, content_key
@@ -33,7 +33,7 @@ from solvers.schedule.tiles.mapper import TileMapper, tile_solver
 
 CHIP = "kapla-16x16-released"
 WARM_UP = "kapla-mlp-s"
-PARTS = ENERGY_PARTS
+PARTS = (*ENERGY_PARTS, IDLE)
 
 
 @dataclass(frozen=True)

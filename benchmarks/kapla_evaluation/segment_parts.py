@@ -21,8 +21,8 @@ STEPS = {"inference": "", "training": ".training"}
 KS = (1, 2, 4, 8, 16)
 """Of Fig 11, ranked once as in the paper."""
 
-DRAWS_OF_A_SHARE = 1000
-"""R gives up on a tile's share of a layer after so many mappings that are no better."""
+DRAWS_OF_A_PART = 1000
+"""R gives up on a tile's part of a layer after so many mappings that are no better."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SegmentRun:
         if letter == "S":
             return Method("S", Params(chains=0), Pruning(), mapper_budget=Budget(self.effort.wall_seconds))
         if letter == "R":
-            drawn = solver(METHODS["R"], "mapping").load().Params(victory=DRAWS_OF_A_SHARE)
+            drawn = solver(METHODS["R"], "mapping").load().Params(victory=DRAWS_OF_A_PART)
             return Method("R", Params(probability=self.effort.probability), mapper_params=drawn)
         if letter == "M":
             annealing = solver(METHODS["M"], "mapping").load().Params(batches=self.effort.batches)

@@ -8,7 +8,7 @@ from pathlib import Path
 from published import numbers
 from record import Record
 
-from report.places import taken
+from report.inputs import taken
 from report.suite import SECTIONS, Effort, Entry
 from report.table import Table, written
 
@@ -22,7 +22,7 @@ each column means stands in the first lines of each program (`--help`)."""
 
 
 def document(
-    told: Mapping[str, Record | str], effort: Effort, places: Mapping[str, Path], command: str
+    told: Mapping[str, Record | str], effort: Effort, inputs: Mapping[str, Path], command: str
 ) -> str:
     """The file's text. ``told``: the record of each entry by name, or why there is none."""
     records = [record for record in told.values() if isinstance(record, Record)]
@@ -33,7 +33,7 @@ def document(
         for entry in entries:
             found = told.get(entry.name, "it was not run")
             words = found.arguments if isinstance(found, Record) else None
-            lines += _entry(entry, found, taken(entry.arguments(effort), words, places))
+            lines += _entry(entry, found, taken(entry.arguments(effort), words, inputs))
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -29,7 +29,7 @@ class Session:
 
     folder: Path
     effort: Effort
-    places: Mapping[str, Path]
+    inputs: Mapping[str, Path]
     keep: bool = False
     wall_minutes: float = 30.0
 
@@ -43,14 +43,14 @@ class Session:
         return record if self.keep or same else None
 
     def words(self, entry: Entry) -> list[str]:
-        written = {name: str(path) for name, path in self.places.items()}
+        written = {name: str(path) for name, path in self.inputs.items()}
         return [word.format(**written) for word in shlex.split(entry.arguments(self.effort))]
 
     def run(self, entry: Entry) -> Record | str:
         """The record of a new run, or in one line why there is none."""
         path = self.folder / f"{entry.name}.json"
         path.unlink(missing_ok=True)
-        self.places["scratch"].mkdir(parents=True, exist_ok=True)
+        self.inputs["scratch"].mkdir(parents=True, exist_ok=True)
         program = str(ROOT / "benchmarks" / f"{entry.program}.py")
         command = [sys.executable, program, *self.words(entry), "--json", str(path)]
         with (self.folder / f"{entry.name}.log").open("w", encoding="utf-8") as log:

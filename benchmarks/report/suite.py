@@ -1,7 +1,7 @@
 """The benchmarks of BENCHMARKS.md in their order: what runs with which arguments, and what is shown of it.
 
-Arguments are written as on a command line; words in braces are the places of :mod:`report.places`. ``quick``
-runs take about twenty CPU minutes together, ``full`` ones hours.
+Arguments are written as on a command line; words in braces are the files and folders of :mod:`report.inputs`.
+``quick`` runs take about twenty CPU minutes together, ``full`` ones hours.
 """
 
 from __future__ import annotations
@@ -281,6 +281,23 @@ SCHEDULES = (
         "--networks set-googlenet --batches 8 --no-annealing",
         plain_tables,
         full="",
+    ),
+    Entry(
+        "exhaustive_schedules",
+        "Schedulers against the best of all trees",
+        "exhaustive_schedules",
+        "--beta 100",
+        plain_tables,
+        full="--objectives edp energy cycles",
+    ),
+    Entry(
+        "replay",
+        "Schedules replayed event by event",
+        "replay",
+        "--beta 5",
+        plain_tables,
+        full="--platforms edge cloud --batches 1 8 64 --beta 50"
+        " --networks set-resnet50 set-googlenet kapla-mobilenet set-transformer-cell",
     ),
     Entry(
         "kapla_paper",

@@ -26,6 +26,7 @@ def check_launcher(document: dict[str, Any]) -> list[Finding]:
     local = document["provider"]["type"] == "local"
     findings = list(_hosts(document["provider"])) if local else []
     findings += _login(document) if local else _cloud(document)
+    # Ray stops at the first thing that it refuses and names no key, so it is asked last
     config, refused = prepared(document) if not findings else (document, [])
     return [
         *findings,
@@ -51,6 +52,7 @@ def _mounts(mounts: object) -> Iterator[Finding]:
 
 
 def _hosts(provider: dict[str, Any]) -> Iterator[Finding]:
+    # a coordinator server hands out the hosts; such a file lists none
     if "coordinator_address" in provider:
         return
     head, workers = provider.get("head_ip"), provider.get("worker_ips")
@@ -76,6 +78,7 @@ def _address(key: str, address: object) -> Iterator[Finding]:
     try:
         number = ip_address(address)
     except ValueError:
+        # no number: a host name, or text with a user or a port, which Ray would hand to ssh as it is
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", address):
             yield Finding(key, expected, address, "Write only the address, without user or port")
         elif address in LOOPBACK:
@@ -112,11 +115,13 @@ def _cloud(document: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _open_to_all(rule: dict[str, Any]) -> list[int]:
+    """Those of CLUSTER_PORTS that a rule of an AWS security group opens to every address."""
     ranges = [*(rule.get("IpRanges") or ()), *(rule.get("Ipv6Ranges") or ())]
     wide = any(entry.get("CidrIp") == "0.0.0.0/0" or entry.get("CidrIpv6") == "::/0" for entry in ranges)
     if not wide:
         return []
     first, last = rule.get("FromPort", 0), rule.get("ToPort", 65535)
+    # protocol -1 is every protocol; AWS then ignores the ports of the rule
     return [port for port in CLUSTER_PORTS if first <= port <= last or str(rule.get("IpProtocol")) == "-1"]
 
 
@@ -173,6 +178,7 @@ def _worker_command(config: dict[str, Any]) -> Iterator[Finding]:
             key, "a command with `ray start --address=$RAY_HEAD_IP:6379`", config.get(key) or "none"
         )
         return
+    # 6379 is where `ray start --head` listens unless it is told a port
     port = option(_start(config, "head_start_ray_commands")[1], "port") or "6379"
     address = option(command, "address")
     if address is None or not address.endswith(f":{port}"):
@@ -192,12 +198,14 @@ def _token(config: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _package(config: dict[str, Any]) -> Iterator[Finding]:
-    common, image = str(config.get("setup_commands")), str(config.get("docker"))
-    if "archsweep" in common or "archsweep" in str((config.get("docker") or {}).get("image")):
+    # Commands are free text, so any that names archsweep is taken to install it.
+    of_all, docker = str(config.get("setup_commands")), config.get("docker") or {}
+    if "archsweep" in of_all or "archsweep" in str(docker.get("image")):
         return
     everywhere = "archsweep" in str(config.get("head_setup_commands")) and "archsweep" in str(
         config.get("worker_setup_commands")
     )
-    if not everywhere and not re.search(r"image'?: '[^']*archsweep", image):
+    # `docker` may name other images for head and workers, under head_image and worker_image
+    if not everywhere and not re.search(r"image'?: '[^']*archsweep", str(config.get("docker"))):
         remedy = "Every node solves: pip install ~/archsweep (the checkout, in file_mounts) or a release"
         yield Finding("setup_commands", "a command that installs archsweep on every node", "none", remedy)

@@ -57,7 +57,36 @@ def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> A
     if len(files) > 1 or is_timeloop(_document(path, _stamp(path))):
         document = _timeloop_document(files, tuple(map(_stamp, files)))
         return architecture_from_document(document, str(files[0]), overrides)
-    return architecture_from_document(_document(path, _stamp(path)), where, overrides)
+    return architecture_from_document(_native(path), where, overrides)
+
+
+def named_technology(name_or_path: str | Path) -> str | None:
+    """The technology that an architecture file of ours names, empty where it names none.
+
+    None for a file of another form, which states every number. A technology file beside the architecture's is
+    given with its folder.
+    """
+    from costmodel.formats.timeloop.files import is_timeloop, split_files
+
+    path = FOLDER / f"{name_or_path}.yaml" if name_or_path in _library() else Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml") or len(split_files(str(path))) > 1 or not path.is_file():
+        return None
+    document = _native(path)
+    if not isinstance(document, dict) or is_timeloop(document):
+        return None
+    named = document.get("technology") or ""
+    return named if isinstance(named, str) else None
+
+
+def _native(path: Path) -> Any:
+    """The content of one of our architecture files; a technology file beside it is named with its folder."""
+    from costmodel.formats.technologies import technology_beside
+
+    document = _document(path, _stamp(path))
+    named = document.get("technology") if isinstance(document, dict) else None
+    if not isinstance(named, str) or (placed := technology_beside(named, path.parent)) == named:
+        return document
+    return {**document, "technology": placed}
 
 
 def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> Architecture:
@@ -65,7 +94,7 @@ def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> A
 
     data = _document(Path(path), _stamp(Path(path)))
     if isinstance(data, dict) and "levels" in data:
-        return architecture_from_document(data, path, overrides)
+        return architecture_from_document(_native(Path(path)), path, overrides)
     name, data = _member(path, member, data)
     if overrides:
         remedy = "Write the architecture as YAML, where a technology's laws follow the sizes"

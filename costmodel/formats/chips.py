@@ -22,10 +22,12 @@ def chip_names() -> list[str]:
 def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Chip:
     """The chip that a library name or a YAML file describes (see :mod:`costmodel.formats.yaml.chip`).
 
-    A file that ``tile.architecture`` names stands beside the chip's own, where its path is not absolute.
+    Files that ``tile.architecture`` and ``technology`` name stand beside the chip's own, where their paths
+    are not absolute.
     ``overrides`` replace values of the file before it is read, ``{"mesh": "6x6"}``. Raises InputError for an
     unknown name, a file that cannot be read or is wrong, and a key that does not exist.
     """
+    from costmodel.formats.technologies import technology_beside
     from costmodel.formats.yaml.chip import chip_from_document
     from costmodel.formats.yaml.chip_document import with_tile_file
     from costmodel.formats.yaml.safe_yaml import load_yaml
@@ -34,7 +36,10 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
     if name in chip_names():
         return chip_from_document(load_yaml(FOLDER / f"{name}.yaml"), f"chip {name}", overrides)
     if name.endswith((".yaml", ".yml")):
-        document = with_tile_file(load_yaml(name), lambda tile: tile_beside(tile, Path(name).parent))
+        folder = Path(name).parent
+        document = with_tile_file(load_yaml(name), lambda tile: tile_beside(tile, folder))
+        if isinstance(document, dict) and isinstance(named := document.get("technology"), str):
+            document = {**document, "technology": technology_beside(named, folder)}
         return chip_from_document(document, name, overrides)
     remedy = did_you_mean(name, chip_names()) or "A file's name ends in .yaml or .yml"
     raise NotFoundError("chip", f"a file, or one of {', '.join(chip_names())}", name, remedy)

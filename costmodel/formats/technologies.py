@@ -1,16 +1,18 @@
-"""The library of technologies, and loading one by its name."""
+"""The library of technologies, and loading one by its name or from a file."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import NotFoundError, did_you_mean
 from costmodel.formats.yaml.safe_yaml import load_yaml
 from costmodel.formats.yaml.technology import technology_from_document
 from costmodel.hardware.technology import Technology
 
 FOLDER = Path(__file__).parents[1] / "hardware" / "technologies"
+FILES = (".yaml", ".yml")
+"""How the names of technology files end."""
 
 
 @cache
@@ -19,11 +21,25 @@ def technology_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
-@cache
-def load_technology(name: str) -> Technology:
-    """The technology called ``name``; InputError with the names that there are."""
-    if name not in technology_names():
-        expected = f"one of {', '.join(technology_names())}"
-        remedy = did_you_mean(name, technology_names())
-        raise InputError("technology", expected, name, remedy, key="technology")
-    return technology_from_document(load_yaml(FOLDER / f"{name}.yaml"), f"technology {name}")
+def load_technology(name_or_path: str | Path) -> Technology:
+    """The technology of the library or of a file; NotFoundError with the names that there are."""
+    name = str(name_or_path)
+    if name in technology_names():
+        return _of_file(FOLDER / f"{name}.yaml", f"technology {name}", None)
+    if name.endswith(FILES):
+        path = Path(name)
+        return _of_file(path, name, path.stat().st_mtime_ns if path.is_file() else None)
+    expected = f"a file, or one of {', '.join(technology_names())}"
+    remedy = did_you_mean(name, technology_names()) or "A file's name ends in .yaml or .yml"
+    raise NotFoundError("technology", expected, name, remedy, key="technology")
+
+
+def technology_beside(named: str, folder: Path) -> str:
+    """The technology that a file in ``folder`` names: a file with its folder, a library name as it is."""
+    return str(folder / named) if named.endswith(FILES) else named
+
+
+@lru_cache(maxsize=32)
+def _of_file(path: Path, where: str, changed: int | None) -> Technology:
+    """The technology of a file, read once; ``changed``: when it was, so that a new version is read again."""
+    return technology_from_document(load_yaml(path), where)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import NotFoundError, did_you_mean
-from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.formats.architectures import architecture_names, load_architecture, named_technology
 from costmodel.hardware.architecture import Architecture
 
 TILES = Path(__file__).parents[1] / "hardware" / "chips" / "tiles"
@@ -18,6 +18,12 @@ FILES = (".yaml", ".yml", ".json")
 def tile_names() -> list[str]:
     """The library's tiles, sorted: architectures whose outermost level is the tile's buffer."""
     return sorted(path.stem for path in TILES.glob("*.yaml"))
+
+
+def tile_technology(name_or_path: str | Path) -> str | None:
+    """The technology that the tile's file names: see :func:`.architectures.named_technology`."""
+    name = str(name_or_path)
+    return named_technology(TILES / f"{name}.yaml" if name in tile_names() else name)
 
 
 def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:

@@ -30,7 +30,8 @@ class Tile:
     ``macs`` is the most multiply-accumulates per cycle, ``vector_units`` the element operations per cycle.
     ``output_stream_bytes`` of the buffer are reserved for outputs on their way out. ``architecture`` is the
     inside of the tile, on which mapping solvers map a tile's part of a layer: its outermost level is the
-    buffer.
+    buffer. ``vector_area_um2`` is the area of one vector unit. ``leakage_pj_per_cycle`` is what the tile
+    takes in every cycle of a run, whether it works or not, beside what the levels of its architecture leak.
     """
 
     buffer: TileBuffer
@@ -40,6 +41,8 @@ class Tile:
     vector_operation_pj: float
     output_stream_bytes: int = 0
     architecture: Architecture | None = None
+    vector_area_um2: float = 0.0
+    leakage_pj_per_cycle: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self, "tile", whole=("macs", "vector_units"))
@@ -53,11 +56,12 @@ class Noc:
     """A mesh of links with XY routing and multicast trees.
 
     A link carries ``link_bytes_per_cycle`` in each direction; each byte costs ``hop_pj_per_byte`` for each
-    link that it crosses.
+    link that it crosses. ``router_area_um2`` is the area of one tile's router with the wires of its links.
     """
 
     link_bytes_per_cycle: int
     hop_pj_per_byte: float
+    router_area_um2: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self, "NoC", whole=("link_bytes_per_cycle",))
@@ -65,11 +69,17 @@ class Noc:
 
 @dataclass(frozen=True)
 class Dram:
-    """All DRAM of the chip together; every transfer is spread evenly over the ports of :attr:`Chip.ports`."""
+    """All DRAM of the chip together; every transfer is spread evenly over the ports of :attr:`Chip.ports`.
+
+    ``interface_area_um2`` is the area of all interfaces on the chip. ``idle_pj_per_cycle`` is what DRAM and
+    its interfaces take in every cycle of a run, beside their transfers.
+    """
 
     bytes_per_cycle: int
     read_pj_per_byte: float
     write_pj_per_byte: float
+    interface_area_um2: float = 0.0
+    idle_pj_per_cycle: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self, "DRAM", whole=("bytes_per_cycle",))
@@ -113,6 +123,19 @@ class Chip:
     @property
     def tiles(self) -> int:
         return self.columns * self.rows
+
+    @property
+    def idle_pj_per_cycle(self) -> float:
+        """What all tiles and DRAM together take in every cycle of a run, whether they work or not."""
+        return self.tiles * self.tile.leakage_pj_per_cycle + self.dram.idle_pj_per_cycle
+
+    @cached_property
+    def area_um2(self) -> float:
+        """Area of tiles, routers with their links and DRAM interfaces; a part without an area counts 0."""
+        tile = self.tile
+        inside = tile.architecture.area_um2 if tile.architecture is not None else 0.0
+        units = tile.vector_units * tile.vector_area_um2
+        return self.tiles * (inside + units + self.noc.router_area_um2) + self.dram.interface_area_um2
 
     @cached_property
     def positions(self) -> tuple[tuple[int, int], ...]:

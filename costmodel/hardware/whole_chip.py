@@ -34,7 +34,8 @@ def whole_architecture(chip: Chip) -> Architecture | None:
 def counted_architecture(chip: Chip) -> Architecture | None:
     """The stack of levels without hops: the levels inside a tile, its buffer, and DRAM outermost.
 
-    DRAM's fan-out is the mesh. Size and write energy of the buffer are the chip's; None without architecture.
+    DRAM's fan-out is the mesh. Size and write energy of the buffer are the chip's, and DRAM leaks what the
+    chip takes when idle, because both count in every cycle. None without architecture.
     """
     tile, size = chip.tile.architecture, chip.tile.buffer
     if tile is None:
@@ -52,6 +53,7 @@ def counted_architecture(chip: Chip) -> Architecture | None:
         read_energy_pj=chip.dram.read_pj_per_byte,
         write_energy_pj=chip.dram.write_pj_per_byte,
         update_energy_pj=chip.dram.write_pj_per_byte,
+        leakage_pj_per_cycle=chip.idle_pj_per_cycle,
         shared_bandwidth=float(chip.dram.bytes_per_cycle),
         fanout_x=chip.columns,
         fanout_y=chip.rows,

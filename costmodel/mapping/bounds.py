@@ -199,9 +199,13 @@ def _options(
             unlimited.append(energy)
     if unlimited:
         options.append(_Option(np.min(unlimited, axis=0), (least,)))
+    # With no level left there is no mapping and every number is a bound: the outermost level's is one, and
+    # saves the caller an empty list.
     if outermost not in allowed and options:
         return options
     words = _operands(layer, tensor, outermost, multicast)
+    # the operands that D sends and its compulsory words are the same words here: the larger count, not the
+    # sum
     return [*options, _Option(np.maximum(words.energy_pj(architecture), least_pj), (words,))]
 
 

@@ -97,6 +97,7 @@ def simplest(mapping: UnevenMapping) -> AnyMapping:
     return nest if len(part_levels) == len(levels) else UnevenMapping(nest, part_levels)
 
 
+# a search evaluates thousands of mappings whose levels are cut into the same parts
 @lru_cache(maxsize=256)
 def split(architecture: Architecture, part_levels: tuple[int, ...]) -> Architecture:
     """The architecture whose levels are the parts of an uneven mapping, innermost first.
@@ -112,6 +113,7 @@ def split(architecture: Architecture, part_levels: tuple[int, ...]) -> Architect
 
 
 def _part(level: StorageLevel, number: int) -> StorageLevel:
+    # a level leaks and fans out once, into however many parts it is cut
     name = f"{level.name} part {number + 1}"
     return replace(level, name=name, fanout_x=1, fanout_y=1, leakage_pj_per_cycle=0.0)
 

@@ -1,10 +1,12 @@
 """A network on a chip of tiles: a schedule, and what it costs.
 
 A schedule is a resource-allocation tree (``tree/``, SET's section 3). A segment (``segment.py``) is a
-sub-tree that has the whole chip to itself for a while. ``leaf/`` finds how each of its layers is cut among
-tiles, ``mesh/`` counts transfers, ``buffers.py`` what tiles hold, and ``evaluate.py`` adds up segments.
+sub-tree that has the whole chip to itself for a while. ``boxes/`` says what tiles read, make and send one
+another when a layer is cut among them. ``leaf/`` finds how each layer is cut, ``mesh/`` counts transfers,
+``buffers.py`` what tiles hold, and ``evaluate.py`` adds up segments.
 ``whole_chip_cost.py`` is the other way to run a layer: its loop nest mapped on the whole chip.
-``tile_cost.py`` is the protocol by which the model asks what a part of a layer costs within a tile.
+``tile_cost.py`` is the protocol by which the model asks what a part of a layer costs within a tile, and
+``tile_count.py`` counts that for a mapping.
 ``bounds.py`` bounds all schedules of a network. ``layer_graph/`` has the network as schedulers see it. Start
 with ``tree/tree.py``, then ``evaluate.py``. Only ``formats`` and ``published`` may import this room.
 """

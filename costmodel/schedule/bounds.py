@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.compulsory import Compulsory, layers_traffic
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.tile_cost import TileFloors
+from costmodel.schedule.staying import edges_that_can_stay
+from costmodel.schedule.tile_cost import TileFloor, TileFloors
 
 
 @dataclass(frozen=True)
 class ScheduleBounds:
-    """Proven lower bounds on energy and on cycles of a whole batch; both hold at once."""
+    """Proven lower bounds on energy and on cycles of a whole batch; both hold at once.
+
+    ``by_rounds``: both for every number of rounds that a root T cut may have, (energy in pJ, cycles). A
+    schedule has one of these numbers, so its E^n D^m is at least the least of these products. Empty: only
+    the two bounds are known.
+    """
 
     energy_pj: float
     cycles: float
+    by_rounds: tuple[tuple[float, float], ...] = ()
 
     def product(self, exponents: tuple[float, float]) -> float:
         """A lower bound on E^n D^m: a product of the bounds, as neither exponent is negative."""
-        return float(self.energy_pj ** exponents[0] * self.cycles ** exponents[1])
+        pairs = self.by_rounds or ((self.energy_pj, self.cycles),)
+        return min(float(energy ** exponents[0] * cycles ** exponents[1]) for energy, cycles in pairs)
 
 
 def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors) -> ScheduleBounds:
     """Proven lower bounds; ``tile_costs`` bounds the work within tiles.
 
-    Energy adds up three parts that no schedule avoids: each layer's work within tiles and its transfers into
-    and out of buffers; DRAM's compulsory reads and writes; and for each of these bytes the links between the
-    ports and the tile that is nearest to them.
+    Each number of rounds in which a root T cut may run the batch has bounds of its own: with more rounds
+    weights are loaded more often, with fewer there are more samples at a time, of which less stays on the
+    chip (``staying.py``).
+    Energy adds up four parts that no schedule avoids: each layer's work within tiles and its transfers into
+    and out of buffers; DRAM's compulsory reads and writes; for each of these bytes the links between the
+    ports and the tile that is nearest to them; and what the chip takes when idle, in the fewest cycles.
     Cycles are the largest of four, because every leaf, and so every cut above it, waits for each of them: the
     work of all tiles together divided by the tiles, DRAM's bytes divided by its rate, all hops divided by the
     rate of all links, and the bytes that pass the links next to the ports.
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
-    traffic = layers_traffic(graph, batch)
+    found = tuple(_of_rounds(graph, chip, (batch, batch // samples), floors) for samples in batches)
+    return ScheduleBounds(min(energy for energy, _ in found), min(cycles for _, cycles in found), found)
+
+
+def _of_rounds(
+    graph: LayerGraph, chip: Chip, batch_and_rounds: tuple[int, int], floors: Sequence[TileFloor]
+) -> tuple[float, float]:
+    """Lower bounds on energy (pJ) and cycles of all schedules of a batch in so many rounds."""
+    batch, rounds = batch_and_rounds
+    staying = edges_that_can_stay(graph, chip, batch // rounds)
+    traffic = layers_traffic(graph, batch, rounds, staying)
     read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
     dram = read + written
     hop_bytes = dram * _nearest(chip) / len(chip.ports)
@@ -50,7 +72,7 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
         hop_bytes / (max(chip.links, 1) * chip.noc.link_bytes_per_cycle),
         _past_ports(chip, max(read, written)),
     )
-    return ScheduleBounds(energy, cycles)
+    return energy + chip.idle_pj_per_cycle * cycles, cycles
 
 
 def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory) -> float:
@@ -62,7 +84,9 @@ def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float],
     buffer, (on_tiles, on_whole_chip) = chip.tile.buffer, least_pj
     if layer.needs_whole_chip:
         return on_whole_chip
-    moved_pj = moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
+    moved_pj = moved.filled * buffer.write_pj_per_byte
+    if not layer.has_weights:
+        moved_pj += moved.emptied * buffer.read_pj_per_byte
     return min(on_tiles + moved_pj, on_whole_chip)
 
 

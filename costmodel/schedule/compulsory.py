@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import prod
 
+from costmodel.schedule.boxes.layers import IMAGE_AXES, space_of_layer
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 
@@ -30,18 +32,24 @@ def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
     return sum(layers_traffic(graph, batch), Compulsory(0, 0, 0, 0))
 
 
-def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
-    """The compulsory traffic of every layer.
+def layers_traffic(
+    graph: LayerGraph, batch: int, rounds: int = 1, staying: frozenset[tuple[int, int]] | None = None
+) -> list[Compulsory]:
+    """The compulsory traffic of every layer, where the batch runs in ``rounds`` rounds.
 
-    Weights and the network's inputs are read from DRAM; outputs that no layer reads are written there. All
-    else may stay on the chip, except for layers that only run on the whole chip (``needs_whole_chip``): those
-    read and write everything in DRAM, so their producers write and their consumers read it there, too.
+    ``staying``: the edges (producer, consumer) that may stay on the chip; None: all may. Each round loads
+    pinned weights anew. Weights and the network's inputs are read from DRAM; outputs that no layer reads
+    are written there. All else may stay on the chip, except for layers that only run on the whole chip
+    (``needs_whole_chip``): those read and write everything in DRAM, so their producers write and their
+    consumers read it there, too.
     """
-    on_chip, through_dram = _readers(graph)
+    on_chip, through_dram = _readers(graph, staying)
     found = []
     for number, layer in enumerate(graph.layers):
         weights, outputs = _weights(layer, batch), layer.compulsory_bytes(batch).outputs
-        fetched = touched_inputs(layer, _channels_from_dram(graph, layer))
+        if layer.has_weights and not layer.weight_producers and layer.part != "update":
+            weights *= rounds
+        fetched = touched_inputs(layer, _channels_from_dram(graph, number, staying))
         stays = number in on_chip and number not in through_dram and not layer.needs_whole_chip
         loaded = layer.needs_whole_chip or not layer.weight_producers
         found.append(
@@ -57,33 +65,33 @@ def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
 
 def touched_inputs(layer: NetworkLayer, channels: int) -> int:
     """Bytes of ``channels`` of one sample's inputs that some window touches."""
-    if layer.kind in ("eltwise", "ptp"):
-        return channels * layer.h * layer.w
-    if layer.kind == "transpose":
-        return layer.k * layer.h * layer.w * channels // layer.c
-    if layer.scatters:
-        return channels * layer.input_h * layer.input_w
-    stride_h, stride_w = (1, 1) if layer.kind == "fc" else (layer.stride_h, layer.stride_w)
-    rows = _touched(layer.h, layer.r, stride_h, layer.pad_h, layer.input_h)
-    columns = _touched(layer.w, layer.s, stride_w, layer.pad_w, layer.input_w)
-    return channels * rows * columns
+    space = space_of_layer(layer, 1)
+    inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
+    ranges = {dim: (0, size) for dim, size in space.dims}
+    return channels * prod(inputs.axes[axis].touched(ranges) for axis in IMAGE_AXES)
 
 
-def _readers(graph: LayerGraph) -> tuple[set[int], set[int]]:
+def _readers(graph: LayerGraph, staying: frozenset[tuple[int, int]] | None) -> tuple[set[int], set[int]]:
     """Producers by their readers: those that some layer may read on the chip, those read through DRAM."""
     on_chip, through_dram = set[int](), set[int]()
-    for layer in graph.layers:
-        (through_dram if layer.needs_whole_chip else on_chip).update(layer.producers, layer.weight_producers)
+    for number, layer in enumerate(graph.layers):
+        for producer in (*layer.producers, *layer.weight_producers):
+            leaves = layer.needs_whole_chip or (staying is not None and (producer, number) not in staying)
+            (through_dram if leaves else on_chip).add(producer)
     return on_chip, through_dram
 
 
-def _channels_from_dram(graph: LayerGraph, layer: NetworkLayer) -> int:
+def _channels_from_dram(graph: LayerGraph, number: int, staying: frozenset[tuple[int, int]] | None) -> int:
     """Channels of a layer's inputs that no schedule can bring from tile to tile."""
+    layer = graph.layers[number]
     if layer.needs_whole_chip:
         return layer.c
     inputs, _ = graph.reads(layer)
     return layer.external_c + sum(
-        one.channels for one in inputs if graph.layers[one.producer].needs_whole_chip
+        one.channels
+        for one in inputs
+        if graph.layers[one.producer].needs_whole_chip
+        or (staying is not None and (one.producer, number) not in staying)
     )
 
 
@@ -96,9 +104,3 @@ def _weights(layer: NetworkLayer, batch: int) -> int:
         return batch * layer.k * layer.h * layer.w
     size = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights
     return size * (batch if layer.weight_producers else 1)
-
-
-def _touched(outputs: int, window: int, stride: int, pad: int, length: int) -> int:
-    """Rows or columns under any window, without padding."""
-    under = {out * stride - pad + offset for out in range(outputs) for offset in range(window)}
-    return len(under & set(range(length)))

@@ -17,7 +17,7 @@ from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.segment import NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, Node, leaves
+from costmodel.schedule.tree.tree import Node, leaves, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 MOST_REMEMBERED = 50_000
@@ -68,7 +68,7 @@ class ChipEvaluator:
         InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
         not suffice.
         """
-        rounds, nodes = _rounds_of_segments(tree)
+        rounds, nodes = rounds_of_segments(tree)
         segments = [self._known(tree, node) for node in nodes]
         if not self._fit_together(tree, segments):
             self._refuse(violations(tree, self.graph.producers, self.batch))
@@ -113,11 +113,10 @@ class ChipEvaluator:
 
     def _fit_together(self, tree: Node, segments: Sequence[_Segment]) -> bool:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
-        batch = tree.batch
-        if isinstance(tree, Cut) and tree.kind == "T":
-            batch = tree.batch // tree.subbatches
-            if tree.batch % tree.subbatches:
-                return False
+        rounds, _ = rounds_of_segments(tree)
+        batch = tree.batch // rounds
+        if tree.batch % rounds:
+            return False
         seen: set[str] = set()
         for segment in segments:
             if (
@@ -133,13 +132,6 @@ class ChipEvaluator:
         """InputError with the first reasons, if there are any."""
         if reasons:
             raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
-
-
-def _rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
-    """How often the segments of a tree run, and these: the children of a root T cut, or else the root."""
-    if isinstance(tree, Cut) and tree.kind == "T":
-        return tree.subbatches, tree.children
-    return 1, (tree,)
 
 
 def _possible(segment: _Segment) -> NodeCost:

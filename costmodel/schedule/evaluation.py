@@ -12,6 +12,9 @@ from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.tree import Cut, Node
 
+IDLE = "idle"
+"""The part of energy that a chip takes in every cycle, whatever its segments do."""
+
 
 @dataclass(frozen=True)
 class ChipEvaluation:
@@ -27,9 +30,14 @@ class ChipEvaluation:
 
     @cached_property
     def parts_pj(self) -> dict[str, float]:
-        """Energy by ENERGY_PARTS over all rounds."""
+        """Energy by ENERGY_PARTS over all rounds, and ``idle`` where the chip takes power without working.
+
+        That is what all tiles and DRAM take in every cycle of the run, whether they work or wait.
+        """
         sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
-        return {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
+        parts = {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
+        idle_pj = self.chip.idle_pj_per_cycle
+        return parts | {IDLE: idle_pj * self.cycles} if idle_pj else parts
 
     @cached_property
     def energy_pj(self) -> float:

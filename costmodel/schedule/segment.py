@@ -16,7 +16,7 @@ levels, with nothing pinned (``whole_chip_cost.py``). The segment costs what the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_hel
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
 from costmodel.schedule.leaf.streams import LeafRun, Placement
+from costmodel.schedule.starts import ChildRun, NodeStart, in_turn, pipelined
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -35,7 +36,7 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
-"""The four parts of energy: within tiles, transfers between tiles' buffers and the NoC, links, DRAM."""
+"""The parts of energy that segments take: within tiles, between their buffers and the NoC, links, DRAM."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class NodeCost:
     segment, in which the node may run several times. ``parts_pj`` [4]: energy (pJ) by ENERGY_PARTS. ``busy``:
     tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bytes on each link, times
     the number of DRAM ports; this keeps whole numbers where a transfer is divided among all ports. ``held``:
-    bytes in the tiles' buffers.
+    bytes in the tiles' buffers. ``start``: what has to be fetched before the node's first batch; ``cycles``
+    has the time for that if the node is a cut and a segment, or a T cut that runs a single time.
 
     A leaf on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs
     in ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` is zero, because its mapping has
@@ -63,6 +65,7 @@ class NodeCost:
     busy: int
     links: Array
     held: Held
+    start: NodeStart | None = None
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
     children: tuple[NodeCost, ...] = ()
@@ -70,6 +73,11 @@ class NodeCost:
     @property
     def dram_bytes(self) -> int:
         return self.dram_read_bytes + self.dram_write_bytes
+
+
+def running_pj(segment: NodeCost, chip: Chip) -> float:
+    """The energy of a segment for one batch, with what the ``chip`` takes in every cycle meanwhile."""
+    return sum(segment.parts_pj) + chip.idle_pj_per_cycle * segment.cycles
 
 
 @dataclass(frozen=True)
@@ -112,10 +120,16 @@ class SegmentEvaluation:
         if isinstance(segment, Leaf):
             return self._cheapest(segment)
         layers = (self._graph.layers[number] for number in self._flow.layers)
-        if alone := [layer.name for layer in layers if layer.needs_whole_chip]:
-            raise NotPossibleError(f"{alone[0]}: runs alone on the chip only, as a segment of its own")
+        if whole_chip_only := [layer.name for layer in layers if layer.needs_whole_chip]:
+            raise NotPossibleError(
+                f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
+            )
         planned = self._planned(segment, iter(self._flow.stages))
-        return self._node(planned, 0, self._chip.tiles, True)
+        found = self._node(planned, 0, self._chip.tiles, True)
+        assert found.start is not None
+        fetched = found.start.fetched(self._chip) + found.start.running
+        found = replace(found, cycles=max(found.cycles, fetched))
+        return _leaking(found, found.cycles)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer: with pinned weights or mapped on the whole chip, the better by E^n D^m.
@@ -127,11 +141,13 @@ class SegmentEvaluation:
         if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
             if on_chip is None:
                 raise NotPossibleError(
-                    f"{leaf.layer}: runs alone on the chip only, and has no mapping of {leaf.batch} samples"
+                    f"{leaf.layer}: runs only mapped on the whole chip, and has no mapping of "
+                    f"{leaf.batch} samples"
                 )
             return on_chip
         try:
             pinned = self._leaf(leaf, 0, self._chip.tiles)
+            pinned = _leaking(pinned, pinned.cycles)
         except NotPossibleError:
             if on_chip is None:
                 raise
@@ -160,7 +176,7 @@ class SegmentEvaluation:
 
     def _objective(self, cost: NodeCost) -> float:
         energy, cycles = self._search.exponents
-        return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
+        return float(running_pj(cost, self._chip) ** energy * cost.cycles**cycles)
 
     def _planned(self, node: Node, cuts: Iterator[Sequence[int]]) -> _Planned:
         """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
@@ -197,14 +213,59 @@ class SegmentEvaluation:
         once_below = once and node.subbatches == 1
         if node.kind == "T":
             children = [self._node(child, first, tiles, once_below) for child in planned.children]
-            cycles = node.subbatches * sum(child.cycles for child in children)
-            held = cut_in_time([child.held for child in children], node.subbatches, once)
         else:
             children = self._side_by_side(planned, first, tiles, once_below)
-            cycles = _pipelined(planned, node, max(child.cycles for child in children))
-            held = cut_in_space([child.held for child in children], node.subbatches)
+        links = np.sum([child.links for child in children], axis=0)
+        holding = [child.held for child in children]
+        if node.kind == "T":
+            held = cut_in_time(holding, node.subbatches, once)
+            cycles, start = self._turns(node, children, once_below)
+        else:
+            held = cut_in_space(holding, node.subbatches)
+            cycles, start = self._pipeline(node, children, planned.stages, links)
         self._check(_name(node), held)
-        return self._cut(node, children, cycles, held)
+        return self._cut(node, children, cycles, start, links, held)
+
+    def _turns(self, cut: Cut, children: Sequence[NodeCost], once: bool) -> tuple[int, NodeStart]:
+        """Cycles and start of a T cut; ``once``: it runs a single time, and so do its children.
+
+        Of children that run several times each counts with its own data, a part of its weights included:
+        over all runs their data comes as often as they compute.
+        """
+        runs = [self._run(child) for child in children]
+        first = runs[0].start
+        if once:
+            running = in_turn(runs, self._chip)
+            return first.fetched(self._chip) + running, replace(first, running=running)
+        cycles = cut.subbatches * sum(run.cycles for run in runs)
+        return cycles, replace(first, running=cycles - runs[0].cycles + first.running)
+
+    def _pipeline(
+        self, cut: Cut, children: Sequence[NodeCost], stages: Sequence[int], loads: Array
+    ) -> tuple[int, NodeStart]:
+        """Cycles and start of an S cut, which take at least the time that DRAM and the busiest link need.
+
+        The children use links and DRAM at the same time: these may be fast enough for each child and too slow
+        for all. Tiles of later stages fetch their weights and first inputs at the same time as those of the
+        first, which is therefore there when all of it is. ``loads``: of links, of all children.
+        """
+        runs, times = [self._run(child) for child in children], self._batch // cut.batch
+        dram = sum(child.dram_bytes for child in children)
+        links = int(loads.max())
+        cycles = pipelined([run.cycles for run in runs], stages, cut.subbatches)
+        first = [run.start for run in runs]
+        ahead = sum(start.ahead_bytes for start in first)
+        running = max(
+            pipelined([run.start.running for run in runs], stages, cut.subbatches),
+            self._chip.least_cycles(dram - times * ahead, links, times),
+        )
+        start = NodeStart(ahead, max(start.link_cycles for start in first), running)
+        return max(cycles, self._chip.least_cycles(dram, links, times)), start
+
+    def _run(self, child: NodeCost) -> ChildRun:
+        """A child with what DRAM moves for one of its batches, rounded up."""
+        assert child.start is not None
+        return ChildRun(child.cycles, child.start, -(-child.dram_bytes * child.node.batch // self._batch))
 
     def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
@@ -221,19 +282,16 @@ class SegmentEvaluation:
             first += count
         return costs
 
-    def _cut(self, cut: Cut, children: Sequence[NodeCost], cycles: int, held: Held) -> NodeCost:
-        """The sum of the children; an S cut takes at least the time that DRAM and the busiest link need.
-
-        The children of an S cut use links and DRAM at the same time: these may be fast enough for each child
-        and too slow for all. The children of a T cut follow one another, and each has waited for its own
-        data.
-        """
-        links = np.sum([child.links for child in children], axis=0)
-        read = sum(child.dram_read_bytes for child in children)
-        written = sum(child.dram_write_bytes for child in children)
-        runs = self._batch // cut.batch
-        if cut.kind == "S":
-            cycles = max(cycles, self._chip.least_cycles(read + written, int(links.max()), runs))
+    def _cut(
+        self,
+        cut: Cut,
+        children: Sequence[NodeCost],
+        cycles: int,
+        start: NodeStart,
+        links: Array,
+        held: Held,
+    ) -> NodeCost:
+        """The sum of the children, with what is no sum: the cut's cycles and start, and what tiles hold."""
         parts = zip(*(child.parts_pj for child in children), strict=True)
         tiles, transfers, noc, dram = (sum(part) for part in parts)
         return NodeCost(
@@ -242,11 +300,12 @@ class SegmentEvaluation:
             tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
             cycles=cycles,
             parts_pj=(tiles, transfers, noc, dram),
-            dram_read_bytes=read,
-            dram_write_bytes=written,
+            dram_read_bytes=sum(child.dram_read_bytes for child in children),
+            dram_write_bytes=sum(child.dram_write_bytes for child in children),
             busy=sum(child.busy for child in children),
             links=links,
             held=held,
+            start=start,
             children=tuple(children),
         )
 
@@ -279,6 +338,7 @@ class SegmentEvaluation:
             busy=runs * tiles * cost.tile_cycles,
             links=cost.links,
             held=held,
+            start=cost.start,
             leaf=cost,
         )
 
@@ -316,12 +376,27 @@ class SegmentEvaluation:
             raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")
 
 
-def _pipelined(planned: _Planned, cut: Cut, slowest: int) -> int:
-    """Cycles of an S cut: one period a sub-batch and one more for each stage before the last one.
+def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
+    """The cost with what its tiles leak in ``cycles``, for which they belong to the node.
 
-    A period is the time of the slowest child, which the others wait for.
+    The tiles of an S cut belong to its children for all of its time, also while a pipeline fills and drains
+    or waits for DRAM. Those of a T cut belong to one child after the other; what the cut waits is divided
+    among them in proportion to their own time.
     """
-    return (cut.subbatches + max(planned.stages)) * slowest
+    tiles_pj, transfers_pj, noc_pj, dram_pj = cost.parts_pj
+    if cost.leaf is not None:
+        rate = cost.leaf.leakage_pj_per_cycle
+        leaked = (tiles_pj + rate * cycles, transfers_pj, noc_pj, dram_pj)
+        return replace(cost, parts_pj=leaked) if rate else cost
+    total = sum(child.cycles for child in cost.children)
+    in_turn = isinstance(cost.node, Cut) and cost.node.kind == "T"
+    children = tuple(
+        _leaking(child, cycles * child.cycles / total if in_turn else cycles) for child in cost.children
+    )
+    if all(child is before for child, before in zip(children, cost.children, strict=True)):
+        return cost
+    tiles_pj = sum((child.parts_pj[0] for child in children), 0.0)
+    return replace(cost, parts_pj=(tiles_pj, transfers_pj, noc_pj, dram_pj), children=children)
 
 
 def _name(node: Node) -> str:

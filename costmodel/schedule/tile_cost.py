@@ -25,30 +25,40 @@ class TileRows:
 
     ``parts`` [n, 4] int: into how many parts K, B, H and W are cut; their product is the number of tiles.
     ``energy_pj`` [n]: of one batch on all tiles, from the tiles' buffers inwards: reads and writes by the PEs
-    are included, filling buffers over the NoC and emptying them is not. ``cycles`` [n] int: of the slowest
-    tile. A partition that no tile can compute has no row. The chip model picks rows; it never asks how a tile
-    computes its part.
+    are included, filling buffers over the NoC and leakage are not. ``cycles`` [n] int: of the slowest tile.
+    ``leakage_pj_per_cycle`` [n]: of all tiles, in each cycle in which they belong to the layer. A partition
+    that no tile can compute has no row. The chip model picks rows; it never asks how a tile computes its
+    part.
     """
 
     parts: Array
     energy_pj: Array
     cycles: Array
+    leakage_pj_per_cycle: Array
 
     def __post_init__(self) -> None:
         count = len(self.parts)
-        if self.parts.shape != (count, 4) or {self.energy_pj.shape, self.cycles.shape} != {(count,)}:
-            shapes = [array.shape for array in (self.parts, self.energy_pj, self.cycles)]
-            raise InputError("tile costs", "arrays of [n, 4], [n] and [n]", shapes)
-        if count and not (self.parts.min() >= 1 and self.energy_pj.min() >= 0 and self.cycles.min() >= 1):
+        columns = (self.energy_pj, self.cycles, self.leakage_pj_per_cycle)
+        if self.parts.shape != (count, 4) or {array.shape for array in columns} != {(count,)}:
+            shapes = [array.shape for array in (self.parts, *columns)]
+            raise InputError("tile costs", "arrays of [n, 4], [n], [n] and [n]", shapes)
+        least_pj = min((array.min() for array in (columns[0], columns[2]) if count), default=0)
+        if count and not (self.parts.min() >= 1 and least_pj >= 0 and self.cycles.min() >= 1):
             raise InputError("tile costs", "parts and cycles of at least 1, energies of at least 0", "less")
 
     @staticmethod
-    def of(rows: list[tuple[tuple[int, int, int, int], float, int]]) -> TileRows:
-        """From (parts, energy in pJ on all tiles, cycles) of every partition."""
+    def of(
+        rows: Sequence[tuple[tuple[int, int, int, int], float, int]], leakage: Sequence[float] | None = None
+    ) -> TileRows:
+        """From (parts, energy in pJ on all tiles, cycles) of every partition.
+
+        ``leakage``: pJ per cycle of every partition; None where nothing leaks.
+        """
         return TileRows(
             np.array([row[0] for row in rows], np.int64).reshape(-1, 4),
             np.array([row[1] for row in rows], np.float64),
             np.array([row[2] for row in rows], np.int64),
+            np.zeros(len(rows)) if leakage is None else np.array(leakage, np.float64),
         )
 
 

@@ -9,7 +9,7 @@ one, as for all schedules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -20,11 +20,13 @@ from costmodel.errors import InputError
 from costmodel.hardware.architecture import StorageLevel
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import counted_architecture
-from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.evaluate import TensorTraffic
 from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.schedule.image import EVERYTHING, Fetched, Image, fetched
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.mesh.deliveries import Delivery, link_loads
 from costmodel.schedule.mesh.tile_groups import deliveries_of, placements
+from costmodel.schedule.tile_count import TileCount, counted_on_stack
 from costmodel.workload.network import Layer
 
 Array = NDArray[Any]
@@ -60,32 +62,45 @@ class WholeChipCost:
         return sum(self.parts_pj)
 
 
-def whole_chip_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> WholeChipCost:
+def whole_chip_cost(
+    chip: Chip, nest: Layer, mapping: AnyMapping, image: Image | None = None
+) -> WholeChipCost:
     """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
 
+    ``image``: what of its inputs is no padding; None where all is. Padding is neither fetched nor written to
+    buffers; nor do the cycles of DRAM and links count it.
+
     DRAM's spatial loops spread data over the tiles; of the ways to place these loops on the mesh, the one
-    with the fewest hops counts. Two things are counted here and not by the stack of levels: writing to every
-    buffer what arrives over the NoC, and reading outputs from a buffer on their way out. Raises InputError
-    for a mapping that does not fit this chip and layer, and for tiles without an architecture.
+    with the fewest hops counts. All else is what :func:`costmodel.mapping.evaluate.evaluate` counts for the
+    stack of levels; where links are slower than DRAM and tiles, all leak for longer. Raises InputError for a
+    mapping that does not fit this chip and layer, and for tiles without an architecture.
     """
     architecture = counted_architecture(chip)
     if architecture is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
-    counted = evaluate(architecture, nest, mapping)
+    within, counted = counted_on_stack(architecture, nest, mapping)
     moved = {name: (one.reads, one.updates) for name, one in counted.levels[-1].tensors.items()}
+    unpadded = fetched(nest, mapping, image)
+    if unpadded != EVERYTHING:
+        (inputs,) = (tensor.name for tensor in nest.tensors if tensor.role == "inputs")
+        moved[inputs] = unpadded.of(moved[inputs][0]), 0
+        within = _unpadded(within, architecture.levels[-2], counted.levels[-2].tensors[inputs], unpadded)
     loops, mesh = as_parts(mapping).nest, (chip.columns, chip.rows)
     placed = [deliveries_of(nest, sides, moved) for sides in placements(loops, mesh)]
-    filling = _filling_pj(architecture.levels[-2], counted)
-    emptying = _emptied(nest, counted, placed[0]) * chip.tile.buffer.read_pj_per_byte
-    tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
     return _cost(
         chip,
-        # tiles_pj is a difference of sums: where it should be 0, rounding may leave it just below
-        (max(tiles_pj, 0.0), filling + emptying),
-        (counted.cycles, _computing(counted) * placed[0][0].group.size),
+        within,
+        placed[0][0].group.size,
         (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
         min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
     )
+
+
+def _unpadded(within: TileCount, buffer: StorageLevel, inputs: TensorTraffic, unpadded: Fetched) -> TileCount:
+    """The count without the padding that is not written to buffers; the rest comes in whole blocks."""
+    filled, padded = unpadded.of(inputs.instances * inputs.fills), -(-inputs.fills // buffer.block_size)
+    saved = inputs.instances * padded - -(-filled // buffer.block_size)
+    return replace(within, filling_pj=within.filling_pj - max(saved, 0) * buffer.write_energy_pj)
 
 
 def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
@@ -108,8 +123,8 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     transfers = total * (inputs * buffer.write_pj_per_byte + outputs * buffer.read_pj_per_byte)
     return _cost(
         chip,
-        (batch * layer.operations * chip.tile.vector_operation_pj, transfers),
-        (cycles, cycles * int(np.count_nonzero(planes))),
+        TileCount(batch * layer.operations * chip.tile.vector_operation_pj, transfers, 0.0, cycles),
+        int(np.count_nonzero(planes)),
         (total * inputs, total * outputs),
         link_loads(
             chip, [Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))]
@@ -118,48 +133,24 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
 
 
 def _cost(
-    chip: Chip,
-    in_tiles_pj: tuple[float, float],
-    cycles: tuple[int, int],
-    dram_bytes: tuple[int, int],
-    loads: Array,
+    chip: Chip, within: TileCount, tiles: int, dram_bytes: tuple[int, int], loads: Array
 ) -> WholeChipCost:
     """A WholeChipCost from its parts.
 
-    ``in_tiles_pj``: within tiles, and of transfers. ``cycles``: of the computation, and tiles times cycles.
-    ``dram_bytes``: read and written. ``loads`` [X, Y, 4]: bytes times ports on links; the layer takes no less
-    time than DRAM and the busiest link.
+    ``within``: the count within tiles, and of transfers. ``tiles``: how many compute. ``dram_bytes``: read
+    and written. ``loads`` [X, Y, 4]: bytes times ports on links; the layer takes no less time than DRAM and
+    the busiest link.
     """
     read, written = dram_bytes
     hop_bytes = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
+    cycles = max(within.cycles, chip.least_cycles(read + written, int(loads.max())))
+    tiles_pj = within.energy_pj + within.leakage_pj_per_cycle * cycles
     return WholeChipCost(
-        parts_pj=(*in_tiles_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
-        cycles=max(cycles[0], chip.least_cycles(read + written, int(loads.max()))),
-        tile_cycles=cycles[1],
+        parts_pj=(tiles_pj, within.filling_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
+        cycles=cycles,
+        tile_cycles=within.cycles * tiles,
         dram_read_bytes=read,
         dram_write_bytes=written,
         hop_bytes=hop_bytes,
     )
-
-
-def _filling_pj(buffer: StorageLevel, counted: Evaluation) -> float:
-    """Energy (pJ) of writing what arrives over the NoC to all buffers that keep it, in whole blocks."""
-    blocks = (
-        traffic.instances * -(-traffic.fills // buffer.block_size)
-        for traffic in counted.levels[-2].tensors.values()
-    )
-    return sum(blocks) * buffer.write_energy_pj
-
-
-def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> int:
-    """Bytes of outputs that leave the tiles' buffers for DRAM; none where outputs pass the buffers by."""
-    if nest.output.name not in counted.levels[-2].tensors:
-        return 0
-    out = (delivery for delivery in deliveries if delivery.to_dram)
-    return sum(delivery.group.size * int(delivery.size[0]) for delivery in out)
-
-
-def _computing(counted: Evaluation) -> int:
-    """Cycles in which a tile computes, without waiting for DRAM."""
-    return max(level.cycles for level in counted.levels[:-1])

@@ -108,6 +108,7 @@ def _broken_residency(tensor: TensorPlan, steps: int) -> Iterator[str]:
         if not 0 <= residency.start < residency.end <= steps:
             yield f"{tensor.tensor}: resident over [{residency.start}, {residency.end}) of {steps} steps"
     for one, two in pairwise(tensor.residencies):
+        # two that touch are one residency, of which the second half was never retrieved
         if one.end >= two.start:
             yield f"{tensor.tensor}: resident until {one.end} and again from {two.start}, without a step away"
 
@@ -172,6 +173,8 @@ def _misplaced(graph: OperatorGraph, plan: Plan, times: list[int], budget_bytes:
         starting.setdefault(block.start, []).append(block)
     running = {step: operator for operator, step in enumerate(times)}
     present: list[_Block] = []
+    # Blocks are compared step by step and not pair by pair: whether two may lie on top of each other depends
+    # on the operator that runs (in-place operators).
     for step in range(len(plan.order)):
         present = [block for block in present if block.end > step] + starting.get(step, [])
         yield from _overlaps(graph, running.get(step), step, present)

@@ -247,7 +247,7 @@ def gemm(name: str, *, M: int, N: int, K: int) -> Layer:  # noqa: N803
 
 def batched_matmul(name: str, *, B: int, M: int, N: int, K: int) -> Layer:  # noqa: N803
     """Z[B, M, N] = A[B, M, K] * B[B, N, K]: attention scores and values, one product per batch and head."""
-    if B == 1:
+    if B == 1:  # layers are told apart by their dims, and equal work is solved once
         return gemm(name, M=M, N=N, K=K)
     return Layer(
         name,
@@ -369,6 +369,7 @@ class Network:
                     missing,
                     key=node.name,
                 )
+            # also a node's output that is an input or a parameter: no node may write those
             if again := [name for name in node.outputs if name in ready]:
                 raise InputError(where, "every value made once", again, key=node.name)
             ready.update(node.outputs)

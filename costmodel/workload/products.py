@@ -198,9 +198,13 @@ def einsum_of(name: str, equation: str, a: View, b: View) -> Counted | None:
         dict(zip(word, view.shape, strict=True)) for word, view in zip(letters, (a, b), strict=True)
     )
     shared = of_a.keys() & of_b.keys()
-    alone = of_a.keys() ^ of_b.keys()
+    in_one_only = of_a.keys() ^ of_b.keys()
     # a letter of one operand that the result lacks is a sum of its own, not a product
-    if any(size_a[x] != size_b[x] for x in shared) or alone - set(result) or set(result) - {*of_a, *of_b}:
+    if (
+        any(size_a[x] != size_b[x] for x in shared)
+        or in_one_only - set(result)
+        or set(result) - {*of_a, *of_b}
+    ):
         return None
     loops = Loops()
     for letter in (*of_a, *(of_b.keys() - of_a.keys())):

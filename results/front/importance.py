@@ -89,7 +89,7 @@ def _check(designs: int, products: Values, codes: Mapping[str, NDArray[np.int64]
 def _variances(
     codes: Mapping[str, NDArray[np.int64]], effects: Values, covariance: Values
 ) -> dict[str, float]:
-    """The variance of each axis' effect over its values, less what noise alone would give it."""
+    """The variance of each axis' effect over its values, less what mere noise would give it."""
     found, first = {}, 1
     for name, code in codes.items():
         last = first + int(code.max())

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from results.errors import WrongRowError
+from results.store.schema.rows import NetworkEntry
 from results.units import TIMES
+
+RunTotal = Literal["energy_pj", "cycles"]
+"""What a run of a network costs, in pJ or cycles: the columns whose sums over all runs a design has."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +25,16 @@ class NetworkRuns:
     name: str
     weight: float
     """Runs that the design's totals count; a fraction where another network's weight is the larger."""
-    one_run: Mapping[str, Any]
+    one_run: NetworkEntry
     """The network's entry in the column ``networks``: what one run costs, and the tasks that it rests on."""
 
     @property
     def label(self) -> str:
-        """The name with the weight, ``decode ×50``; the name alone for a network that runs once."""
+        """The name with the weight, ``decode ×50``; just the name for a network that runs once."""
         runs = f"{int(self.weight):,}" if self.weight == int(self.weight) else f"{self.weight:.6g}"
         return self.name if self.weight == 1 else f"{self.name} {TIMES}{runs}"
 
-    def total(self, column: str) -> float | None:
+    def total(self, column: RunTotal) -> float | None:
         """``energy_pj`` or ``cycles`` of all runs, None where the network has no answer."""
         value = self.one_run.get(column)
         return None if value is None else self.weight * float(value)
@@ -46,7 +50,7 @@ def networks_of(networks: object) -> dict[str, NetworkRuns]:
     return {name: NetworkRuns(name, _weight(name, row), row) for name, row in networks.items()}
 
 
-def _weight(name: str, row: Mapping[str, Any]) -> float:
+def _weight(name: str, row: NetworkEntry) -> float:
     if "weight" not in row:
         remedy = "Run the study again into another folder; its solves come from the store"
         raise WrongRowError("designs", f"network {name!r} states no weight", remedy)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from json import dumps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from results.errors import WrongRowError
-from results.front.networks import NetworkRuns, networks_of
+from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column, Kind
 from results.store.schema.tables import DESIGNS
@@ -203,7 +203,7 @@ def _weighted(networks: Mapping[str, NetworkRuns]) -> bool:
 def _of_runs(network: NetworkRuns | None, column: str) -> float | None:
     if network is None:
         return None
-    return network.weight if column == "weight" else network.total(column)
+    return network.weight if column == "weight" else network.total(cast(RunTotal, column))
 
 
 def _axis_value(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,9 +25,10 @@ from results.front.pareto import (
 )
 from results.report.html import chart_text
 from results.store.folder import RunFolder
-from results.store.schema.chips import SCHEDULES
+from results.store.schema.chips import SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Table
-from results.store.schema.tables import DESIGNS, LAYERS
+from results.store.schema.rows import NetworkEntry, ScheduleRow, ScratchpadRow, TileCostRow
+from results.store.schema.tables import DESIGNS, LAYERS, SCRATCHPADS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ class RunData:
     path: Path
     designs: pandas.DataFrame
     layers: pandas.DataFrame
-    scratchpads: tuple[Mapping[str, Any], ...]
-    schedules: Mapping[str, Mapping[str, Any]]
-    tile_batches: tuple[Mapping[str, Any], ...]
+    scratchpads: tuple[ScratchpadRow, ...]
+    schedules: Mapping[str, ScheduleRow]
+    tile_batches: tuple[TileCostRow, ...]
     lock: Mapping[str, Any]
     objectives: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -83,7 +84,7 @@ class RunData:
         layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
         plans, schedules = _planned(run, designs), _scheduled(run, designs)
-        batches = tuple(run.read_rows("tile_costs", OF_TILE_BATCHES))
+        batches = tuple(run.read_rows(TILE_COSTS, OF_TILE_BATCHES))
         return cls(path, designs, layers, plans, schedules, batches, lock, chosen, damaged)
 
     @cached_property
@@ -210,7 +211,46 @@ class RunData:
         every = {name: one for i in self.judged for name, one in self.networks(i).items()}
         return list(every.values()) if any(one.weight != 1 for one in every.values()) else []
 
-    def schedule_charts(self, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    def over_seeds(self, design: int, column: str) -> tuple[float, float] | None:
+        """The least and the most of ``energy_pj``, ``cycles`` or ``latency_seconds`` over a design's seeds.
+
+        It is what its own searches found, for all runs of its networks: the sum of each network's least, and
+        of each one's most. None for other columns, and where some network has no search with a schedule.
+        """
+        per_cycle = 1.0
+        if column == "latency_seconds":
+            latency, cycles = self.value(design, column), self.value(design, "cycles")
+            column, per_cycle = "cycles", latency / cycles if latency and cycles else 1.0
+        if column not in ("energy_pj", "cycles"):
+            return None
+        least = most = 0.0
+        for network in self.networks(design).values():
+            values = [
+                float(value)
+                for seed in network.one_run.get("seeds", ())
+                if (value := cast(dict[str, Any], self.schedules.get(seed, {})).get(column)) is not None
+            ]
+            if not values:
+                return None
+            least += network.weight * min(values) * per_cycle
+            most += network.weight * max(values) * per_cycle
+        return (least, most) if most else None
+
+    @cached_property
+    def _finders(self) -> dict[str, int]:
+        """By id of a schedule that a search found, the first design that asked for it."""
+        found: dict[str, int] = {}
+        for design in range(len(self.designs)):
+            for network in self.networks(design).values():
+                for seed in network.one_run.get("seeds", ()):
+                    found.setdefault(seed, design)
+        return found
+
+    def tree_found_on(self, network: NetworkRuns) -> int | None:
+        """The design for whose chip a network's tree was found; None where it is of its own search."""
+        return self._finders.get(network.one_run.get("tree_from", ""))
+
+    def schedule_charts(self, task_ids: Iterable[str]) -> dict[str, ScheduleRow]:
         """SCHEDULE_CHART of these rows of ``schedules``, by task id."""
         import pyarrow
         from pyarrow import compute
@@ -260,6 +300,14 @@ class RunData:
         for name in metrics:
             scale = self.scale(name)
             lines.append(f"{scale.label}: {scale.text(self.value(design, name))}")
+        for name in ("energy_pj", "cycles"):
+            if (over := self.over_seeds(design, name)) is not None:
+                scale = self.scale(name)
+                lines.append(f"{scale.label} over its seeds: {scale.text(over[0])} to {scale.text(over[1])}")
+        for network in self.networks(design).values():
+            if (finder := self.tree_found_on(network)) is not None:
+                on = self.tag(finder) or self.axis_line(finder)
+                lines.append(f"Tree of {chart_text(network.name)} found on: {chart_text(on)}")
         for name, label in (("energy_gap", "Energy"), ("cycles_gap", "Latency")):
             if (gap := self.value(design, name)) is not None:
                 lines.append(f"{label} above its lower bound: {percent(gap)}")
@@ -273,7 +321,7 @@ def study_objectives(lock: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in named) if isinstance(named, list) and named else DEFAULT_OBJECTIVES
 
 
-def _decoded_frame(table: Table, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
+def _decoded_frame(table: Table[Any], rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
     import pandas
 
     frame = pandas.DataFrame([table.decode(row) for row in rows], columns=columns)
@@ -288,23 +336,27 @@ def _used(layers: list[dict[str, Any]], designs: pandas.DataFrame) -> list[dict[
     return [row for row in layers if row["task_id"] in used] if used else layers
 
 
-def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[Mapping[str, Any], ...]:
+def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[ScratchpadRow, ...]:
     """The scratchpad plans that the designs rest on, or all where no design names one."""
-    rows = run.read_rows("scratchpads")
+    rows = run.read_rows(SCRATCHPADS)
     used = {n["scratchpad"] for n in _networks(designs) if "scratchpad" in n}
     kept = [row for row in rows if row["task_id"] in used] if used else rows
     return tuple(sorted(kept, key=lambda row: (row["graph"] or "", row["budget_bytes"], row["task_id"])))
 
 
-def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, Mapping[str, Any]]:
-    """The schedules that the designs rest on, every seed's, or all where no design names one."""
+def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, ScheduleRow]:
+    """The schedules that the designs rest on, every seed's and those of known trees; or all, without any."""
     light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")]
-    used = {seed for network in _networks(designs) for seed in network.get("seeds", ())}
-    rows = run.read_rows("schedules", light)
+    used = {
+        task_id
+        for network in _networks(designs)
+        for task_id in (*network.get("seeds", ()), *network.get("costings", ()))
+    }
+    rows = run.read_rows(SCHEDULES, light)
     return {row["task_id"]: row for row in rows if not used or row["task_id"] in used}
 
 
-def _networks(designs: pandas.DataFrame) -> Iterator[Mapping[str, Any]]:
+def _networks(designs: pandas.DataFrame) -> Iterator[NetworkEntry]:
     """What the designs say of their networks, one after the other."""
     for networks in designs["networks"]:
         yield from (networks or {}).values()

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from results.report.html import chart_text
+from results.store.schema.rows import ChartLeaf
 from results.units import scale_for
 
 MOST_RECTANGLES = 6000
 """Rectangles of one chart that a browser still draws at once; of more, the longest are drawn."""
 MOST_POINTS = 200
 """Points of a trajectory that are drawn."""
-
-Row = Mapping[str, Any]
 
 
 class ChartRectangle(NamedTuple):
@@ -25,19 +24,19 @@ class ChartRectangle(NamedTuple):
     cycles: tuple[int, int]
 
 
-def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[ChartRectangle]:
+def rectangles(spatial_temporal: Iterable[ChartLeaf] | None) -> Iterator[ChartRectangle]:
     """The rectangles of a row's ``spatial_temporal``, leaf by leaf."""
     for leaf in spatial_temporal or ():
         for turn, start in enumerate(leaf["starts"]):
             yield ChartRectangle(
-                f"{leaf['layer']} (whole chip, from DRAM)" if leaf.get("alone") else str(leaf["layer"]),
+                f"{leaf['layer']} (whole chip, from DRAM)" if leaf.get("whole_chip") else str(leaf["layer"]),
                 (turn * leaf["samples"], (turn + 1) * leaf["samples"]),
                 (leaf["tiles"][0], leaf["tiles"][1]),
                 (start, start + leaf["cycles"]),
             )
 
 
-def chart_content(spatial_temporal: Iterable[Row] | None) -> dict[str, Any]:
+def chart_content(spatial_temporal: Iterable[ChartLeaf] | None) -> dict[str, Any]:
     """The chart as columns, cycles scaled to one unit; layers by their index in ``layers``."""
     every = list(rectangles(spatial_temporal))
     layers = {name: index for index, name in enumerate(dict.fromkeys(r.layer for r in every))}
@@ -62,7 +61,7 @@ def _cycles(rectangle: ChartRectangle) -> int:
     return rectangle.cycles[1] - rectangle.cycles[0]
 
 
-def trajectory_content(search: Iterable[Row] | None, best: float) -> dict[str, list[Any]]:
+def trajectory_content(search: Iterable[Mapping[str, Any]] | None, best: float) -> dict[str, list[Any]]:
     """Objective over ``best`` along the rounds of all phases, one after the other; ``phases`` by name.
 
     At most MOST_POINTS points, the first and the last of each phase among them.
@@ -85,7 +84,9 @@ def trajectory_content(search: Iterable[Row] | None, best: float) -> dict[str, l
     return {"rounds": rounds, "ratios": ratios, "phases": names}
 
 
-def acceptance(searches: Iterable[Iterable[Row] | None]) -> list[tuple[str, str, int, int, int, int]]:
+def acceptance(
+    searches: Iterable[Iterable[Mapping[str, Any]] | None],
+) -> list[tuple[str, str, int, int, int, int]]:
     """(phase, operator, tried, invalid, accepted, better), summed over the seeds."""
     sums: dict[tuple[str, str], list[int]] = {}
     for search in searches:

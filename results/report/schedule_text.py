@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from string import ascii_letters, digits
-from typing import Any
 
 from results.report.schedule_chart import ChartRectangle, rectangles
+from results.store.schema.rows import ChartLeaf
 
 SYMBOLS = ascii_letters + digits
 """One a layer, in the order of the schedule; more layers begin again."""
@@ -17,7 +17,7 @@ TileTimes = dict[str, float]
 """Of each layer, the tiles that it has in a column, each times the fraction of the column's time."""
 
 
-def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96, lines: int = 24) -> str:
+def text_chart(spatial_temporal: Iterable[ChartLeaf], columns: int = 96, lines: int = 24) -> str:
     """At most so many ``lines`` of ``columns`` characters each, then which layer each character stands for.
 
     A character is the layer that takes most of its tiles and time, IDLE where none computes for half of it.

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from results.errors import CannotWriteError, DamagedFileError, NotARunError, ResultsError
 from results.store.folder_lock import FolderLock
@@ -45,7 +45,7 @@ from results.store.parts import (
     write_part,
     write_whole,
 )
-from results.store.schema.columns import Row, StoredRow, Table
+from results.store.schema.columns import Row, RowT, StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
 if TYPE_CHECKING:
@@ -93,10 +93,19 @@ class RunFolder:
             rows.filter(compute.is_in(rows["status"], value_set=array(ANSWERED)))["task_id"].to_pylist()
         )
 
-    def read_rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """As ``read``, as plain Python rows with JSON columns decoded."""
-        described = table_named(table)
-        return [described.decode(row) for row in self.read(table, columns).to_pylist()]
+    @overload
+    def read_rows(self, table: Table[RowT], columns: Sequence[str] | None = None) -> list[RowT]: ...
+
+    @overload
+    def read_rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]: ...
+
+    def read_rows(self, table: Table[Any] | str, columns: Sequence[str] | None = None) -> list[Any]:
+        """As ``read``, as plain Python rows with JSON columns decoded.
+
+        The rows of a table have its type. Those of a table that only its name at run time tells have none.
+        """
+        described = table_named(table) if isinstance(table, str) else table
+        return [described.decode(row) for row in self.read(described.name, columns).to_pylist()]
 
     def read_lock_file(self) -> dict[str, Any]:
         """What ``write_lock_file`` stored; empty when there is none."""
@@ -215,7 +224,7 @@ class RunWriter:
     ) -> None:
         self.close()
 
-    def _open_journal(self, table: Table) -> None:
+    def _open_journal(self, table: Table[Any]) -> None:
         journal = self._journals[table.name] = Journal(self.path / table.name, table)
         # what a killed process had not yet made a part of
         self._rows[table.name] = journal.left
@@ -277,7 +286,7 @@ def compact(path: Path, table: str, rows_per_part: int) -> None:
         part.unlink()
 
 
-def _read_parts(table: Table, parts: Sequence[Path], columns: Sequence[str] | None) -> pyarrow.Table:
+def _read_parts(table: Table[Any], parts: Sequence[Path], columns: Sequence[str] | None) -> pyarrow.Table:
     import pyarrow
 
     wanted = list(columns) if columns is not None else _all_columns(table.names(), parts)

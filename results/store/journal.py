@@ -7,6 +7,7 @@ import os
 import warnings
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from results.errors import CannotWriteError, DamagedFileError, WrongRowError
 from results.store.schema.columns import StoredRow, Table
@@ -25,7 +26,7 @@ class Journal:
     lines that are no rows are set aside in ``.journal.damaged``, with a warning.
     """
 
-    def __init__(self, folder: Path, table: Table) -> None:
+    def __init__(self, folder: Path, table: Table[Any]) -> None:
         self._path = folder / NAME
         try:
             whole = _whole_lines(self._path)
@@ -59,7 +60,7 @@ class Journal:
         os.close(self._descriptor)
 
 
-def journalled_rows(folder: Path, table: Table) -> list[StoredRow]:
+def journalled_rows(folder: Path, table: Table[Any]) -> list[StoredRow]:
     """The rows in the journal of a table's ``folder``, in the order of their writing.
 
     Anybody may read, while the holder of the lock writes: a row that is being written is not among them.
@@ -81,7 +82,7 @@ def _whole_lines(path: Path) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[StoredRow], list[bytes]]:
+def _rows_and_rest(table: Table[Any], whole: bytes) -> tuple[list[StoredRow], list[bytes]]:
     """The rows of a journal's whole lines, and the lines that are none."""
     rows, rest = list[StoredRow](), list[bytes]()
     for line in whole.split(b"\n")[:-1]:
@@ -93,7 +94,7 @@ def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[StoredRow], list[by
     return rows, rest
 
 
-def _row_of(table: Table, line: bytes) -> StoredRow | None:
+def _row_of(table: Table[Any], line: bytes) -> StoredRow | None:
     """The row of a line; None if it is no row of this version of the table."""
     try:
         row = json.loads(line)

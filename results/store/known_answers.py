@@ -15,7 +15,7 @@ from results.store.answer_index import RANKING, ColumnIndex, RowPosition
 from results.store.journal import NAME, journalled_rows
 from results.store.part_listing import PartListing, StoredPart
 from results.store.parts import read_part, to_arrow
-from results.store.schema.columns import Table
+from results.store.schema.columns import RowT, Table
 from results.store.schema.tables import ANSWERED, LAYERS
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ LOOKING_FRACTION = 0.02
 CACHE_BYTES = 64 << 20
 """Of parts that were read, so much is kept for the next look-up."""
 
-Row = dict[str, Any]
 
-
-def answer_columns(table: Table = LAYERS) -> tuple[str, ...]:
+def answer_columns(table: Table[Any] = LAYERS) -> tuple[str, ...]:
     """What ``find`` gives of a table unless asked for other columns."""
     return tuple(name for name in table.names() if name not in NOT_PART_OF_AN_ANSWER)
 
@@ -61,20 +59,20 @@ class StoredAnswers:
         self._unreadable: set[StoredPart] = set()
         self._read_last: OrderedDict[tuple[StoredPart, tuple[str, ...]], pyarrow.Table] = OrderedDict()
 
-    def known(self, table: Table, task_ids: Iterable[str]) -> set[str]:
+    def known(self, table: Table[Any], task_ids: Iterable[str]) -> set[str]:
         """Those of the tasks that have an answer; reads no rows."""
         return set(self._index(table, "task_id").best(task_ids))
 
     def find(
-        self, table: Table, task_ids: Iterable[str], columns: Sequence[str] | None = None
-    ) -> dict[str, Row]:
+        self, table: Table[RowT], task_ids: Iterable[str], columns: Sequence[str] | None = None
+    ) -> dict[str, RowT]:
         """For each task that is answered, its row with JSON columns decoded.
 
         ``columns`` None: all but NOT_PART_OF_AN_ANSWER. Of several rows of a task, the one that was solved
         rather than copied, then the one finished first.
         """
         columns = answer_columns(table) if columns is None else columns
-        answers: dict[str, Row] = {}
+        answers: dict[str, RowT] = {}
         missing = set(task_ids)
         while missing:
             positions = self._index(table, "task_id").best(missing).values()
@@ -84,7 +82,9 @@ class StoredAnswers:
             missing = missing - answers.keys() if gone else set()
         return answers
 
-    def matching(self, table: Table, column: str, values: Iterable[str], columns: Sequence[str]) -> list[Row]:
+    def matching(
+        self, table: Table[RowT], column: str, values: Iterable[str], columns: Sequence[str]
+    ) -> list[RowT]:
         """The answered rows whose ``column`` is one of ``values``, in the order of their writing."""
         wanted = set(values)
         while True:
@@ -93,7 +93,7 @@ class StoredAnswers:
             if not gone:
                 return found
 
-    def _index(self, table: Table, column: str) -> ColumnIndex:
+    def _index(self, table: Table[Any], column: str) -> ColumnIndex:
         """The index of a column as the store is now, or was a moment ago."""
         before = time.perf_counter()
         listing = self._listings.setdefault(table.name, PartListing(self.root, table.name))
@@ -110,12 +110,12 @@ class StoredAnswers:
 
     def _rows(
         self,
-        table: Table,
+        table: Table[RowT],
         column: str,
         wanted: set[str],
         positions: Iterable[RowPosition],
         columns: Sequence[str],
-    ) -> tuple[list[Row], bool]:
+    ) -> tuple[list[RowT], bool]:
         """The rows at these positions, and whether any of their parts is gone or another file by now."""
         import pyarrow
 
@@ -123,7 +123,7 @@ class StoredAnswers:
         by_part: dict[StoredPart, list[int]] = {}
         for part, number in positions:
             by_part.setdefault(part, []).append(number)
-        found, gone = list[Row](), False
+        found, gone = list[RowT](), False
         for part in sorted(by_part):
             numbers = pyarrow.array(sorted(by_part[part]))
             rows = self._cached_part(table, part, needed)
@@ -150,7 +150,9 @@ class StoredAnswers:
         self._listings[table].look()
         self._update(table)
 
-    def _cached_part(self, table: Table, part: StoredPart, columns: tuple[str, ...]) -> pyarrow.Table | None:
+    def _cached_part(
+        self, table: Table[Any], part: StoredPart, columns: tuple[str, ...]
+    ) -> pyarrow.Table | None:
         key = part, columns
         if key in self._read_last:
             self._read_last.move_to_end(key)
@@ -166,7 +168,7 @@ class StoredAnswers:
     def _cached_bytes(self) -> int:
         return sum(rows.nbytes for rows in self._read_last.values())
 
-    def _part(self, table: Table, part: StoredPart, columns: Sequence[str]) -> pyarrow.Table | None:
+    def _part(self, table: Table[Any], part: StoredPart, columns: Sequence[str]) -> pyarrow.Table | None:
         """These columns of a part; None if it is gone, or damaged, which a warning says."""
         try:
             if part.name != NAME:

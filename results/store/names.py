@@ -33,7 +33,7 @@ def path_inside(folder: Path, name: object, source: str) -> Path:
 
 
 def _fault(name: str) -> str:
-    """What is wrong with the text alone; empty where nothing is."""
+    """What is wrong with the text, whatever it names; empty where nothing is."""
     parts = name.split("/")
     if not name:
         return "is empty"

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from results.errors import CannotWriteError, DamagedFileError
@@ -48,7 +48,7 @@ def remove_unfinished(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def to_arrow(table: Table, rows: Sequence[StoredRow]) -> pyarrow.Table:
+def to_arrow(table: Table[Any], rows: Sequence[StoredRow]) -> pyarrow.Table:
     """Rows as columns."""
     import pyarrow
 
@@ -96,7 +96,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         ) from error
 
 
-def read_part(table: Table, path: Path, columns: Sequence[str]) -> pyarrow.Table:
+def read_part(table: Table[Any], path: Path, columns: Sequence[str]) -> pyarrow.Table:
     """These columns of a part with today's types, null where the part is older than the column.
 
     Raises DamagedFileError for a file that is cut short, changed, or not a part of this table, and
@@ -143,7 +143,7 @@ def count_rows(path: Path) -> int:
     return int(parquet.read_metadata(path).num_rows)
 
 
-def _with_columns(table: Table, rows: pyarrow.Table, columns: Sequence[str]) -> pyarrow.Table:
+def _with_columns(table: Table[Any], rows: pyarrow.Table, columns: Sequence[str]) -> pyarrow.Table:
     import pyarrow
 
     today = table.arrow_schema()
@@ -161,7 +161,7 @@ def _with_columns(table: Table, rows: pyarrow.Table, columns: Sequence[str]) -> 
     return pyarrow.table(arrays, names=list(columns))
 
 
-def _check_ours(table: Table, path: Path, present: set[str]) -> None:
+def _check_ours(table: Table[Any], path: Path, present: set[str]) -> None:
     if missing := [name for name in ("schema_version", table.key) if name not in present]:
         raise _damaged(path, f"is not a part of a {table.name} table: it has no column {missing[0]}")
 

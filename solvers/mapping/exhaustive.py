@@ -51,11 +51,13 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     FEASIBLE with a note if limit or time end the search. Loading the compiled code, which a process does
     once, is not on the clock.
     """
+    clock = Stopwatch()
     search = Enumeration(problem)
     if reason := obstacle(search.space):
         return infeasible(reason)
+    loading = Stopwatch()
     search.load()
-    clock = Stopwatch()
+    clock = clock.without(loading)
     note = search.run(min(params.limit, budget.iterations or params.limit), clock, budget.wall_seconds)
     bound = space_bound(problem)
     objective = None
@@ -98,6 +100,8 @@ class Enumeration:
 
     def run(self, limit: int, clock: Stopwatch, wall_seconds: float) -> str:
         """Look at all mappings; what kept it from doing so, if anything did."""
+        # counting takes no time beside listing: a space that is too large is refused before anything is
+        # looked at
         factorisations = 0
         for masks in product(*self.space.keep_sets):
             factorisations += self.space.count_factorisations(masks)
@@ -144,6 +148,8 @@ class Enumeration:
 
     def _ordered(self, rows: MappingBatch, masks: Sequence[int]) -> Iterator[MappingBatch]:
         """Each row with every loop order that can make a difference."""
+        # which orders differ depends only on where loops are, so rows with loops over the same dims have the
+        # same
         looped = rows.temporal > 1
         kinds, members = np.unique(looped, axis=0, return_inverse=True)
         for number, kind in enumerate(kinds):

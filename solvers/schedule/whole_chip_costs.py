@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.image import Image
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost
 from costmodel.workload.network import Layer
 
 NestShape = tuple[Any, ...]
-"""``Layer.shape``: loop nests of equal shape are the same mapping problem and have the same cost."""
+"""``Layer.shape`` of a loop nest, and its image: nests that are equal in both have the same cost."""
+
+
+def nest_shape(layer: NetworkLayer, batch: int) -> NestShape:
+    """What decides the cost of ``batch`` samples of a layer with weights on the whole chip."""
+    return layer.nest(batch).shape, Image.of(layer)
 
 
 @dataclass(frozen=True)
@@ -30,21 +36,21 @@ class WholeChipCosts:
 
     chip: Chip
     known: Mapping[NestShape, WholeChipCost | None]
-    solve: Callable[[Layer], WholeChipCost | None] | None = None
+    solve: Callable[[Layer, Image | None], WholeChipCost | None] | None = None
     _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
 
     def cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
         """The cost of ``batch`` samples of a layer; None where no mapping was found."""
         if not layer.has_weights:
             return streamed_layer_cost(self.chip, layer, batch)
-        nest = layer.nest(batch)
+        shape = nest_shape(layer, batch)
         for costs in (self.known, self._solved):
-            if nest.shape in costs:
-                return costs[nest.shape]
+            if shape in costs:
+                return costs[shape]
         if self.solve is None:
             raise LookupError(f"no cost of {layer.name} alone with {batch} samples")
-        self._solved[nest.shape] = self.solve(nest)
-        return self._solved[nest.shape]
+        self._solved[shape] = self.solve(layer.nest(batch), Image.of(layer))
+        return self._solved[shape]
 
     @property
     def solves(self) -> int:
@@ -55,5 +61,5 @@ class WholeChipCosts:
         """Whether :meth:`cost` has an answer without solving anything."""
         if not layer.has_weights:
             return True
-        shape = layer.nest(batch).shape
+        shape = nest_shape(layer, batch)
         return shape in self.known or shape in self._solved

@@ -146,6 +146,7 @@ class _Search:
             state = heapq.heappop(self.heap)
             if state.executed == self.goal:
                 return MinimumPeak(operators_of(state.path), state.peak, state.peak)
+            # since this entry was made a better way to the same set was found, which has an entry of its own
             if self.best[state.executed] < state.peak:
                 continue
             if not in_time():
@@ -157,6 +158,7 @@ class _Search:
         known = self.best.get(state.executed)
         if known is None or state.peak < known:
             self.best[state.executed] = state.peak
+            # of equal states the older one comes first, and paths are never compared
             self.tickets += 1
             heapq.heappush(self.heap, state._replace(ticket=self.tickets))
 

@@ -108,6 +108,7 @@ class Schedule:
         for base, present in zip(self.base_bytes, self.staying, strict=True):
             left = capacity - base
             if sum(blocks[self.gaps[index].tensor] for index in present) > left:
+                # steps with the same gaps have the same row, so the tightest of them says it all
                 rows[present] = min(left, rows.get(present, left))
         return rows
 
@@ -115,7 +116,7 @@ class Schedule:
         """Bytes retrieved and spilled (Eq. 12) with the tensors away in those gaps."""
         masks, settings = self.masks, self.masks.graph.settings
         spilled = {gap.tensor for gap in away}
-        if settings.inputs_on_host:
+        if settings.inputs_on_host:  # what the host has already is never written out
             spilled = {tensor for tensor in spilled if not masks.given >> tensor & 1}
         return sum(masks.traffic[gap.tensor] for gap in away) + sum(masks.traffic[t] for t in spilled)
 
@@ -159,6 +160,7 @@ class _ReplacementProgram:
         self.schedule = schedule
         self.model = cp_model.CpModel()
         gaps = range(len(schedule.gaps))
+        # a gap in no row may stay at no cost, so it needs no variable, but forbidden sets speak of all gaps
         affected = gaps if forbidden else sorted({index for present in rows for index in present})
         self.stays = {index: self.model.new_bool_var(f"stays{index}") for index in affected}
         blocks = schedule.masks.blocks
@@ -190,6 +192,7 @@ class _ReplacementProgram:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
+        # a study runs many solves at once, and with one worker equal seeds give equal answers
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
         solver.parameters.max_time_in_seconds = max(deadline.left, LEAST_SECONDS)

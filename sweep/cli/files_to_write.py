@@ -8,7 +8,7 @@ from costmodel.errors import InputError
 
 
 def check_file_to_write(option: str, path: Path | None) -> None:
-    """InputError for a place where no file can be, said before anything is solved for it."""
+    """InputError for a path where no file can be, said before anything is solved for it."""
     if path is None:
         return
     try:

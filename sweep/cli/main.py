@@ -98,8 +98,8 @@ def run(
     from sweep.cli.run import RunOptions, run_and_report
     from sweep.run.session import RuntimeChoice
 
-    place = RuntimeChoice(address, workers, in_process, memory_limit)
-    run_and_report(study, RunOptions(output, place, resume))
+    runtime = RuntimeChoice(address, workers, in_process, memory_limit)
+    run_and_report(study, RunOptions(output, runtime, resume))
 
 
 @app.command()
@@ -247,6 +247,38 @@ def evaluate(
     from sweep.cli.evaluate.evaluate import EvaluateRequest, evaluate_cases
 
     evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)
+
+
+@app.command()
+def replay(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            parser=stated_path,
+            metavar="FILE",
+            help="A program, as `solve schedule --program` writes it (.json or .json.gz).",
+        ),
+    ],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            help="Write every compute and message to this file, for Perfetto (a JSON list).",
+        ),
+    ] = None,
+    dram_latency: Annotated[
+        int, typer.Option(min=0, help="Cycles before the first byte of every load from DRAM.")
+    ] = 0,
+    hop_latency: Annotated[
+        int, typer.Option(min=0, help="Cycles that a message takes longer for every link on its longest way.")
+    ] = 0,
+    as_json: JsonOut = False,
+) -> None:
+    """Run a program on its chip event by event: cycles, traffic, buffer peaks, and when each layer ran."""
+    from costmodel.replay.tables import ReplayOptions
+    from sweep.cli.replay import replay_file
+
+    replay_file(file, ReplayOptions(dram_latency, hop_latency), trace, as_json)
 
 
 @app.command("warm-up")

@@ -23,6 +23,7 @@ from results.front.finished_run import RunFront
 from results.front.pareto import check_objectives
 from results.store.known_answers import StoredAnswers
 from results.store.remote.run_folder import is_uri
+from results.store.schema.rows import AnswerRow
 from sweep.cli.compiling import said_of_workers
 from sweep.cli.messages import WorkFailedError, note, shown, warn
 from sweep.forecast.plan import StudyPlan, plan
@@ -48,7 +49,7 @@ FEWEST_SOLVED = 8
 @dataclass(frozen=True)
 class RunOptions:
     output: str | None
-    place: RuntimeChoice
+    runtime: RuntimeChoice
     resume: bool
 
 
@@ -99,7 +100,7 @@ class ProgressBar(RunTally):
         super().asked(solves)
         self._progress.update(self._bar, total=self.total)
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         super().answered(row)
         self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
         if not self._console.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
@@ -139,8 +140,8 @@ def run_and_report(name: str, options: RunOptions) -> None:
     """``archsweep run``: plan, solve what is open, write the report, show the best designs."""
     study = load_study(name)
     try:
-        with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not options.place.in_process):
-            run = run_to_report(study, options.output, options.place, bar, resume=options.resume)
+        with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not options.runtime.in_process):
+            run = run_to_report(study, options.output, options.runtime, bar, resume=options.resume)
     except KeyboardInterrupt:
         raise WorkFailedError(
             "stopped; what was solved is stored, and the same command goes on from there"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.formats.programs import ProgramKeys
 from costmodel.formats.yaml.architecture_document import ArchitectureKeys
 from costmodel.formats.yaml.chip_document import ChipKeys
 from costmodel.formats.yaml.file_keys import Keys
@@ -19,6 +20,7 @@ FILES: dict[str, tuple[type[Keys], str]] = {
     "chip": (ChipKeys, "A chip of archsweep"),
     "technology": (TechnologyKeys, "A technology of archsweep"),
     "constraints": (SpaceKeys, "Constraints on the mappings of archsweep"),
+    "program": (ProgramKeys, "A program of archsweep"),
 }
 """The kinds of files, each with the model that reads it and a title."""
 

@@ -56,9 +56,9 @@ def attach(job: str, home: HomeEnd, wait: bool) -> None:
 
 
 def _follow(client: JobClient, job: str, home: HomeEnd) -> None:
-    place = ""
+    where = ""
     try:
-        place = _place(client.state(job))
+        where = _results_lie(client.state(job))
         for text in client.follow(job, complain):
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -66,7 +66,7 @@ def _follow(client: JobClient, job: str, home: HomeEnd) -> None:
     except (KeyboardInterrupt, WorkersUnavailableError) as error:
         lost = f"; {error}" if isinstance(error, WorkersUnavailableError) else ""
         raise WorkFailedError(
-            f"job {job} {'may go' if lost else 'goes'} on without this terminal{place}. Nothing was "
+            f"job {job} {'may go' if lost else 'goes'} on without this terminal{where}. Nothing was "
             f"brought home now: `{_attach(job, home)}` follows it and brings its results, with --now those "
             f"that there are{lost}"
         ) from None
@@ -75,14 +75,14 @@ def _follow(client: JobClient, job: str, home: HomeEnd) -> None:
     except (KeyboardInterrupt, WorkersUnavailableError, ClusterRefusedError) as error:
         said = f"; {error}" if str(error) else ""
         raise WorkFailedError(
-            f"job {job} is {state.status.lower()}{place}. Not all of them were brought home: "
+            f"job {job} is {state.status.lower()}{where}. Not all of them were brought home: "
             f"`{_attach(job, home)}` brings the rest{said}"
         ) from None
     if state.status != "SUCCEEDED":
         raise WorkFailedError(f"job {job} is {state.status.lower()}: {_short(state.message)}")
 
 
-def _place(state: JobState) -> str:
+def _results_lie(state: JobState) -> str:
     """Where a job's results lie, as the end of a sentence."""
     output = state.metadata.get("output", "")
     return f"; its results are in {output}{'' if is_uri(output) else ' on the head'}" if output else ""

@@ -31,8 +31,8 @@ def warm_up_and_print(names: Sequence[str], as_json: bool) -> None:
     before = listen(reporter)
     try:
         rows = [
-            _warmed(name, reporter, f"{place} of {len(chosen)}", bool(names))
-            for place, name in enumerate(chosen, 1)
+            _warmed(name, reporter, f"{number} of {len(chosen)}", bool(names))
+            for number, name in enumerate(chosen, 1)
         ]
     finally:
         listen(before)
@@ -45,9 +45,9 @@ def warm_up_and_print(names: Sequence[str], as_json: bool) -> None:
     print(f"{compiled}. {f'Machine code is kept in {folder}' if folder else BESIDE}")
 
 
-def _warmed(name: str, reporter: Reporter, place: str, asked: bool) -> dict[str, Any]:
+def _warmed(name: str, reporter: Reporter, position: str, asked: bool) -> dict[str, Any]:
     """One solver's row of the JSON object; says on standard error that it begins and ends."""
-    note(f"{place}: {name} begins")
+    note(f"{position}: {name} begins")
     so_far, cpu, wall = len(reporter.done), time.process_time(), time.monotonic()
     missing = ""
     try:
@@ -65,5 +65,5 @@ def _warmed(name: str, reporter: Reporter, place: str, asked: bool) -> dict[str,
         "left_out": missing or None,
     }
     ended = f"left out: {missing}" if missing else f"{len(compiled)} functions compiled"
-    note(f"{place}: {name}: {ended}, {row['wall_seconds']:.1f} s ({row['cpu_seconds']:.1f} s CPU)")
+    note(f"{position}: {name}: {ended}, {row['wall_seconds']:.1f} s ({row['cpu_seconds']:.1f} s CPU)")
     return row

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import cast
 
+from costmodel.schedule.image import Image
 from results.store.known_answers import StoredAnswers
+from results.store.schema.rows import AnswerRow, LayerRow, TileCostRow
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from sweep.design.tile_table import TileTable
 from sweep.design.whole_chip_table import WholeChipTable
-from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.tile import TileTask
+from sweep.tasks.scheduling_costs import SchedulingCosts
+from sweep.tasks.tile_costs import TileCostTask
 
-CostTask = TileTask | MappingTask
+CostTask = TileCostTask | MappingTask
 """Parts of layers mapped on a tile, or a layer mapped on the whole chip."""
 
 
@@ -45,7 +47,7 @@ def wanted_at_first(task: ScheduleTask) -> WantedCosts:
     if task.solve.asks:
         return WantedCosts()
     whole_chip: dict[tuple[int, int], MappingTask] = {}
-    if task.on.alone:
+    if task.on.whole_chip:
         for number in range(len(task.network.graph.layers)):
             for batch in batches_of(task.batch):
                 whole_chip |= _on_the_whole_chip(task, Request(number, batch, 0))
@@ -67,7 +69,7 @@ def _on_the_whole_chip(task: ScheduleTask, request: Request) -> dict[tuple[int, 
     layer = task.network.graph.layers[request.layer]
     if not (request.on_whole_chip and layer.has_weights):
         return {}
-    return {(request.layer, request.batch): task.on.alone_task(layer.nest(request.batch))}
+    return {(request.layer, request.batch): task.on.whole_chip_task(layer.nest(request.batch))}
 
 
 class CostTables:
@@ -84,25 +86,29 @@ class CostTables:
         on_tiles = self._tiles.tasks(task.on.source, wanted.parts)
         return [*on_tiles, *self._whole_chips.open_tasks(wanted.whole_chip.values())]
 
-    def record(self, task: CostTask, row: ReadOnlyDict[str, Any]) -> None:
+    def record(self, task: CostTask, row: AnswerRow) -> None:
         """Enter the row of a solve; the costs of a failed one stay unknown."""
-        if isinstance(task, TileTask):
-            self._tiles.record(task, row)
+        if isinstance(task, TileCostTask):
+            self._tiles.record(task, cast(TileCostRow, row))
         else:
-            self._whole_chips.record(task, row)
+            self._whole_chips.record(task, cast(LayerRow, row))
 
     def unknown(self, task: ScheduleTask, wanted: WantedCosts) -> str:
         """How many of the wanted costs are not known, in words; empty where all are known."""
         parts = len(self._tiles.open_parts(task.on.source, wanted.parts))
         layers = len(self._whole_chips.open_tasks(wanted.whole_chip.values()))
         said = [f"{parts} tile costs"] if parts else []
-        said += [f"{layers} layers alone on the chip"] if layers else []
+        said += [f"{layers} layers on the whole chip"] if layers else []
         return " and ".join(said)
 
-    def known(self, task: ScheduleTask, wanted: WantedCosts) -> KnownCosts:
+    def known(self, task: ScheduleTask, wanted: WantedCosts) -> SchedulingCosts:
         """The wanted costs as values, once :meth:`unknown` is empty: what the solver is told."""
         parts = self._tiles.part_costs(task.on.source, wanted.parts)
-        if not task.on.alone:
-            return KnownCosts(parts)
-        costs = {key: self._whole_chips.cost(task.on, one) for key, one in wanted.whole_chip.items()}
-        return KnownCosts(parts, costs)
+        if not task.on.whole_chip:
+            return SchedulingCosts(parts)
+        layers, whole_chips = task.network.graph.layers, self._whole_chips
+        costs = {
+            (layer, batch): whole_chips.cost(task.on, one, Image.of(layers[layer]))
+            for (layer, batch), one in wanted.whole_chip.items()
+        }
+        return SchedulingCosts(parts, costs)

@@ -6,50 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from results.store.schema.rows import DesignRow, HardwareColumns
 from sweep.study.design_space import Design
-from sweep.study.hardware import HardwareColumns, area_um2, frequency_hz, hardware_columns
+from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import content_hash
 from sweep.study.study import Study
-
-
-class DesignRow(HardwareColumns, total=False):
-    """A ``designs`` row, or the part of it that is known: energies in pJ, areas in um2, traffic in bytes.
-
-    A design without objectives has a ``note`` (infeasible, dominated) or an ``error`` (failed) instead.
-    """
-
-    design_id: str
-    study: str
-    study_id: str
-    axes: dict[str, Any]
-    status: str
-    trial: int | None
-    baseline: bool
-    feasible: bool
-    area_um2: float
-    energy_pj: float
-    cycles: int
-    edp_pj_cycles: float
-    latency_seconds: float
-    energy_bound_pj: float
-    cycles_bound: float
-    off_chip_bytes: int
-    off_chip_energy_pj: float
-    off_chip_bytes_bound: float
-    off_chip_energy_bound_pj: float
-    dram_bytes: int
-    noc_hop_bytes: int
-    energy_gap: float
-    cycles_gap: float
-    solves: int
-    cached_solves: int
-    failures: int
-    cpu_seconds: float
-    networks: dict[str, dict[str, Any]]
-    energy_by_level_pj: dict[str, float]
-    error: str
-    note: str
-    finished_at: datetime
 
 
 def design_row(study: Study, design: Design) -> DesignRow:

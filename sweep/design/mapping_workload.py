@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.workload.counting import mapped_layers
 from costmodel.workload.network import Layer, distinct_layers
+from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.design.design_row import DesignRow, complete, whole_cycles, without_answer
+from sweep.design.design_row import complete, whole_cycles, without_answer
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
@@ -160,11 +160,11 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
 
 def _by_network(
     demands: tuple[LayerDemand, ...], task_ids: Sequence[str], answers: list[MappingSummary]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, NetworkEntry]:
     """The column ``networks``: of each network its sums without its weight, and its distinct layers."""
-    networks: dict[str, dict[str, Any]] = {}
+    networks: dict[str, NetworkEntry] = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
-        nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}
+        nothing_yet: NetworkEntry = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}
         entry = networks.setdefault(demand.network, nothing_yet)
         entry["energy_pj"] += demand.count * answer.energy_pj
         entry["cycles"] += demand.count * answer.cycles

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip, Tile
+from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
 from solvers.schedule.fitting import fitted
+from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.design.design_row import DesignRow, complete, whole_cycles, without_answer
+from sweep.design.design_row import complete, whole_cycles, without_answer
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
 from sweep.study.study import NetworkChoice, Study
@@ -27,7 +28,7 @@ from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
 from sweep.tasks.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
-from sweep.tasks.tile import TileSource
+from sweep.tasks.tile_costs import TileCostSource
 
 FAMILY = "schedule"
 
@@ -49,8 +50,8 @@ class Scheduler:
         tasks: list[ScheduleTask] = []
         for number in range(self.epochs):
             tasks = [
-                ScheduleTask(network, on, demand, solve, EpochOf(number, self.epochs, place), tuple(tasks))
-                for place, solve in enumerate(self.solves)
+                ScheduleTask(network, on, demand, solve, EpochOf(number, self.epochs, seed), tuple(tasks))
+                for seed, solve in enumerate(self.solves)
             ]
         return tasks
 
@@ -75,7 +76,7 @@ def schedulers_of(study: Study) -> list[Scheduler]:
 def tile_mapping_settings(study: Study) -> SolveSettings:
     """The solver that maps layers on tiles, and how it is asked.
 
-    InputError where the study restricts mappings: a tile cost is known by its tile and part alone, without
+    InputError where the study restricts mappings: a tile cost is known by its tile and its part only, without
     such rules.
     """
     choice = study.mapping
@@ -88,8 +89,8 @@ def tile_mapping_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget)
 
 
-def alone_offered(study: Study) -> bool:
-    """Whether layers may run layer-sequentially from DRAM; InputError for a solver that cannot map them."""
+def whole_chip_offered(study: Study) -> bool:
+    """Whether a layer may have the whole chip, from DRAM; InputError for a solver that cannot map them."""
     assert study.schedule is not None
     try:
         return study.schedule.offers_whole_chip(study.mapping.solver)
@@ -97,19 +98,19 @@ def alone_offered(study: Study) -> bool:
         raise error.at(study.where) from None
 
 
-def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
-    """The study's network at ``position``; ``alone``: whether layers may run layer-sequentially.
+def _loaded(position: int, study: Study, whole_chip: bool) -> ScheduledNetwork:
+    """The study's network at ``position``; ``whole_chip``: whether a layer may have the whole chip.
 
     InputError where they may not and a layer runs in no other way.
     """
     choice = study.networks[position]
     with named_in(study, f"networks[{position}]", choice.network):
         graph = load_layer_graph(choice.network, choice.dims)
-    only_alone = next((layer.name for layer in graph.layers if layer.needs_whole_chip), None)
-    if only_alone and not alone:
-        remedy = "Set schedule.alone, and a mapping solver that maps whole layers"
-        expected = f"layers alone to be offered: {only_alone} of {choice.shown} runs in no other way"
-        raise InputError(study.where, expected, "alone: false", remedy, key="schedule.alone")
+    only_there = next((layer.name for layer in graph.layers if layer.needs_whole_chip), None)
+    if only_there and not whole_chip:
+        remedy = "Set schedule.whole_chip, and a mapping solver that maps whole layers"
+        expected = f"whole_chip: true, for {only_there} of {choice.shown} runs in no other way"
+        raise InputError(study.where, expected, "whole_chip: false", remedy, key="schedule.whole_chip")
     return ScheduledNetwork(choice.shown, graph)
 
 
@@ -126,10 +127,10 @@ class ScheduleWorkload:
         self._schedulers = schedulers_of(study)
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapping_settings(study)
-        self._alone = alone_offered(study)
+        self._whole_chip = whole_chip_offered(study)
         self._pruning = study.schedule.pruning(study.mapping.solver)
         self._loaded = {
-            choice.shown: _loaded(position, study, self._alone)
+            choice.shown: _loaded(position, study, self._whole_chip)
             for position, choice in enumerate(study.networks)
         }
         for position in range(len(study.networks)):
@@ -169,7 +170,7 @@ class ScheduleWorkload:
         architecture = chip.tile.architecture
         if architecture is None:
             raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
-        return TiledChip(chip, TileSource(architecture, self._mapper), self._pruning, self._alone)
+        return TiledChip(chip, TileCostSource(architecture, self._mapper), self._pruning, self._whole_chip)
 
     def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
         """The network with its layers cut so that they fit the tiles' buffers.
@@ -180,7 +181,7 @@ class ScheduleWorkload:
         key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
         if key not in self._fitted:
             # a layer that fits no buffer may run layer-sequentially from DRAM instead of being cut
-            graph = loaded.graph if on.alone else fitted(loaded.graph, on.chip)
+            graph = loaded.graph if on.whole_chip else fitted(loaded.graph, on.chip)
             self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
         return self._fitted[key]
 
@@ -214,13 +215,21 @@ class ScheduleWorkload:
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`: weighted sums of the best schedules.
 
-        A network has a schedule where one of its seeds found one; its bounds are the highest of any seed.
+        After these answers may come those that cost siblings' trees on this chip, of any of the networks. A
+        network has a schedule where one of its seeds, or of the siblings' trees, is one; its bounds are the
+        highest of any answer.
         """
         found = [answer for answer in answers if isinstance(answer, ScheduleSummary)]
-        seeds = self._seeds
+        seeds, searched = self._seeds, len(self._networks) * self._seeds
+        costed = list(zip(task_ids[searched:], found[searched:], strict=True))
         networks = [
-            _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
-            for choice, first in zip(self._networks, range(0, len(found), seeds), strict=True)
+            _Scheduled(
+                choice,
+                task_ids[first : first + seeds],
+                found[first : first + seeds],
+                [(task_id, one) for task_id, one in costed if one.layers == found[first].layers],
+            )
+            for choice, first in zip(self._networks, range(0, searched, seeds), strict=True)
         ]
         row: DesignRow = {"networks": {one.choice.shown: one.row for one in networks}}
         if reasons := [one.reason for one in networks if not one.scheduled]:
@@ -230,40 +239,56 @@ class ScheduleWorkload:
 
 @dataclass(frozen=True)
 class _Scheduled:
-    """One network of a design, and the answers of all seeds of all schedulers for it."""
+    """One network of a design, and the answers of all seeds of all schedulers for it.
+
+    ``costings``: ids of the tasks that costed siblings' trees, each with its answer.
+    """
 
     choice: NetworkChoice
     task_ids: Sequence[str]
     answers: Sequence[ScheduleSummary]
+    costings: Sequence[tuple[str, ScheduleSummary]] = ()
+
+    @cached_property
+    def _all(self) -> list[tuple[str, ScheduleSummary]]:
+        return [*zip(self.task_ids, self.answers, strict=True), *self.costings]
+
+    @cached_property
+    def _found(self) -> list[tuple[str, ScheduleSummary]]:
+        """The answers with a schedule; a search's own come first."""
+        return [(task_id, answer) for task_id, answer in self._all if answer.scheduled]
 
     @property
     def scheduled(self) -> bool:
-        return any(answer.scheduled for answer in self.answers)
+        return bool(self._found)
 
     @cached_property
-    def place(self) -> int:
-        """The position of the best answer; of equal ones the first."""
-        found = [place for place, answer in enumerate(self.answers) if answer.scheduled]
-        return min(found, key=lambda place: self.answers[place].objective)
+    def _chosen(self) -> tuple[str, ScheduleSummary]:
+        """The best schedule with the id of its task; of equal ones the first."""
+        return min(self._found, key=lambda one: rank(one[1].objective, one[1].energy_pj, one[1].cycles))
 
     @property
     def best(self) -> ScheduleSummary:
-        return self.answers[self.place]
+        return self._chosen[1]
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The highest bounds on energy (pJ) and cycles of any seed, at most the best schedule's own."""
-        energy = max(answer.energy_bound_pj for answer in self.answers)
-        cycles = max(answer.cycles_bound for answer in self.answers)
+        """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own."""
+        energy = max(answer.energy_bound_pj for _, answer in self._all)
+        cycles = max(answer.cycles_bound for _, answer in self._all)
         return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> NetworkEntry:
         """The network's entry in the design's row."""
-        row: dict[str, Any] = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
+        row: NetworkEntry = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
+        if self.costings:
+            row |= {"costings": [task_id for task_id, _ in self.costings]}
         if self.scheduled:
-            row |= {"schedule": self.task_ids[self.place]}
+            row |= {"schedule": self._chosen[0]}
             row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}
+            if self.best.tree_from:
+                row |= {"tree_from": self.best.tree_from}
         return row
 
     @property

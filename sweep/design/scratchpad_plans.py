@@ -11,9 +11,9 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 from costmodel.workload.network import Network
+from results.store.schema.rows import DesignRow
 from solvers.budget import Stopwatch
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
-from sweep.design.design_row import DesignRow
 from sweep.study.study import NetworkChoice, ScratchpadChoice, Study
 from sweep.study.study_names import complete_params, network_of
 from sweep.tasks.scratchpad import PlannedGraph, ScratchpadSolve, ScratchpadTask

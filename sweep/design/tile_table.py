@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from typing import Any
 
 from results.store.known_answers import StoredAnswers
-from results.store.tile_cost_rows import Costs, costs_of, stored_tile_costs
+from results.store.schema.rows import TileCostRow
+from results.store.tile_cost_rows import Costs, PartCost, costs_of, stored_tile_costs
 from solvers.schedule.tiles.cost_table import TilePartCosts
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TilePartCost, tile_solver
 from sweep.study.schedule_choice import TILE_LOT
-from sweep.tasks.known_costs import share_cost_of
-from sweep.tasks.tile import TileSource, TileTask
+from sweep.tasks.scheduling_costs import tile_part_cost_of
+from sweep.tasks.tile_costs import TileCostSource, TileCostTask
 
-LOTS = {"mapping": TILE_LOT, "tile": 4096}
+LOTS = {"mapping": TILE_LOT, "tile": 2048}
 """Tile parts in one task, by the family of the solver: enough for seconds of work and for few rows.
 
-A mapping solver searches for each part; a tile solver takes microseconds for it.
+A mapping solver searches for each part; a tile solver takes a millisecond for it.
 """
 
 
@@ -37,38 +37,39 @@ class TileTable:
     store: StoredAnswers | None = None
     _known: dict[str, dict[TilePart, TilePartCost | None]] = field(default_factory=dict)
     """By id of the source; a cost is None where no mapping on the tile was found."""
-    _asked: dict[str, dict[TilePart, TileTask]] = field(default_factory=dict)
+    _asked: dict[str, dict[TilePart, TileCostTask]] = field(default_factory=dict)
     """By id of the source, the parts that are being solved, each with its task."""
 
-    def open_parts(self, source: TileSource, parts: Iterable[TilePart]) -> list[TilePart]:
+    def open_parts(self, source: TileCostSource, parts: Iterable[TilePart]) -> list[TilePart]:
         """The ``parts`` whose costs are not known yet."""
         known = self._costs_of(source)
         return [part for part in parts if part not in known]
 
-    def tasks(self, source: TileSource, parts: Iterable[TilePart]) -> list[TileTask]:
+    def tasks(self, source: TileCostSource, parts: Iterable[TilePart]) -> list[TileCostTask]:
         """The tasks whose answers ``parts`` wait for: new ones, and those made for an earlier call."""
         waiting, asked = self.open_parts(source, parts), self._asked.setdefault(source.id, {})
         new = [part for part in waiting if part not in asked]
         lot = LOTS[tile_solver(source.settings.solver).family]
         for first in range(0, len(new), lot):
-            task = TileTask(source, tuple(new[first : first + lot]))
-            asked |= dict.fromkeys(task.shares, task)
+            task = TileCostTask(source, tuple(new[first : first + lot]))
+            asked |= dict.fromkeys(task.parts, task)
         return list({asked[part].id: asked[part] for part in waiting}.values())
 
-    def record(self, task: TileTask, row: ReadOnlyDict[str, Any]) -> None:
+    def record(self, task: TileCostTask, row: TileCostRow) -> None:
         """Enter the row of a task; the parts of a failed one get a new task from the next who asks."""
-        if row.get("costs") is not None:
-            self._costs_of(task.source).update(_parts(costs_of(row["costs"])))
+        costs = row.get("costs")
+        if costs is not None:
+            self._costs_of(task.source).update(_parts(costs_of(costs)))
         asked = self._asked.get(task.source.id, {})
-        for part in task.shares:
+        for part in task.parts:
             asked.pop(part, None)
 
-    def part_costs(self, source: TileSource, parts: Iterable[TilePart]) -> TilePartCosts:
+    def part_costs(self, source: TileCostSource, parts: Iterable[TilePart]) -> TilePartCosts:
         """The known costs of ``parts``: a plain dict that can be sent to another process."""
         known = self._costs_of(source)
         return {part: known[part] for part in parts if part in known}
 
-    def _costs_of(self, source: TileSource) -> dict[TilePart, TilePartCost | None]:
+    def _costs_of(self, source: TileCostSource) -> dict[TilePart, TilePartCost | None]:
         if source.id not in self._known:
             stored: Costs = stored_tile_costs(self.store, [source.id]) if self.store else {}
             self._known[source.id] = _parts(stored.get(source.id, {}))
@@ -76,7 +77,7 @@ class TileTable:
 
 
 def _parts(
-    costs: ReadOnlyDict[tuple[int, ...], tuple[float | None, int | None, bool]],
+    costs: ReadOnlyDict[tuple[int, ...], PartCost],
 ) -> dict[TilePart, TilePartCost | None]:
-    """Costs as the results table has them, (pJ, cycles, proven) by the numbers of a part, as values."""
-    return {TilePart(*numbers): share_cost_of(*cost) for numbers, cost in costs.items()}
+    """Costs as the results table has them, by the numbers of a part, as values."""
+    return {TilePart(*numbers): tile_part_cost_of(*cost) for numbers, cost in costs.items()}

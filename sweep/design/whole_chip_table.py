@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.formats.cases.mapping import mapping_from_json
 from costmodel.hardware.architecture import Architecture
+from costmodel.schedule.image import Image
 from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
 from results.store.known_answers import StoredAnswers
+from results.store.schema.rows import LayerRow
 from results.store.schema.tables import LAYERS
 from sweep.tasks.mapping import MappingTask, architecture_id
 from sweep.tasks.schedule import TiledChip
@@ -26,12 +27,12 @@ class WholeChipTable:
     """
 
     store: StoredAnswers | None = None
-    _found: dict[str, Any] = field(default_factory=dict)
+    _found: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     """By id of the task, the mapping as JSON; None where the solver found none."""
     _looked_up: set[str] = field(default_factory=set)
     """Ids of the architectures for whose mappings the store was searched."""
-    _costs: dict[tuple[str, str], WholeChipCost | None] = field(default_factory=dict)
-    """By ids of chip and task."""
+    _costs: dict[tuple[str, str, Image | None], WholeChipCost | None] = field(default_factory=dict)
+    """By ids of chip and task, and by what of the inputs is no padding."""
 
     def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
         """The ``tasks`` whose answers are not known yet, each once."""
@@ -40,21 +41,25 @@ class WholeChipTable:
             self._look_up(architecture)
         return [task for task in distinct.values() if task.id not in self._found]
 
-    def record(self, task: MappingTask, row: ReadOnlyDict[str, Any]) -> None:
+    def record(self, task: MappingTask, row: LayerRow) -> None:
         """Enter the row of a task; one that failed stays open, and is solved anew for the next who asks."""
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 
-    def cost(self, on: TiledChip, task: MappingTask) -> WholeChipCost | None:
+    def cost(self, on: TiledChip, task: MappingTask, image: Image | None) -> WholeChipCost | None:
         """What the layer costs on the chip by its mapping; None where none was found.
 
-        KeyError where the task is still open.
+        Tasks know loop nests; ``image`` says what of the inputs is no padding. KeyError where the task is
+        still open.
         """
-        key, nest = (on.id, task.id), task.layer
+        key, nest = (on.id, task.id, image), task.layer
         if key not in self._costs:
             found = self._found[task.id]
             mapping = None if found is None else mapping_from_json(task.architecture, nest, found, "mapping")
-            self._costs[key] = None if mapping is None else whole_chip_cost(on.chip, nest, mapping)
+            if mapping is None:
+                self._costs[key] = None
+            else:
+                self._costs[key] = whole_chip_cost(on.chip, nest, mapping, image)
         return self._costs[key]
 
     def _look_up(self, architecture: Architecture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sweep.design.design_row import DesignRow
+from results.store.schema.rows import DesignRow
 from sweep.study.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task

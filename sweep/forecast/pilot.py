@@ -12,19 +12,19 @@ from solvers.schedule.tiles.mapper import tile_solver
 from sweep.design.schedule_bounds import ideal_costs
 from sweep.design.tile_table import LOTS
 from sweep.forecast.plan import StudyPlan
-from sweep.forecast.rehearsal import Rehearsal, ideal_alone_costs
+from sweep.forecast.rehearsal import Rehearsal, ideal_whole_chip_costs
 from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task, answer_task
-from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.schedule_answer import run_schedule_task
-from sweep.tasks.tile import TileTask
+from sweep.tasks.scheduling_costs import SchedulingCosts
+from sweep.tasks.tile_costs import TileCostTask
 
 PILOT_SOLVES = 5
 """How many tasks are timed; none is where the store has answers to as many."""
 PILOT_SECONDS = 10.0
 """Wall seconds after which no further solve of a kind is begun."""
-PILOT_SHARES = 6
+PILOT_PARTS = 6
 """Tile parts that are timed for a whole lot."""
 PILOT_ASKED = 12
 """About how many of the costs that an asking schedule wants are timed."""
@@ -82,9 +82,9 @@ def _mixed(kinds: list[_Kind]) -> tuple[float, ...]:
     met = [kind for kind in kinds if kind.seconds]
     total = sum(kind.count for kind in met)
     return tuple(
-        kind.seconds[place % len(kind.seconds)]
+        kind.seconds[position % len(kind.seconds)]
         for kind in met
-        for place in range(max(1, round(MIXED * kind.count / max(1, total))))
+        for position in range(max(1, round(MIXED * kind.count / max(1, total))))
     )
 
 
@@ -117,13 +117,13 @@ def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
 
 
 def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
-    """Seconds of two lots of tile parts, from PILOT_SHARES parts of each, spread over all parts."""
-    shares = task.demand.tile_parts()
-    lot = min(len(shares), LOTS[tile_solver(task.on.source.settings.solver).family])
-    stride = max(1, len(shares) // (2 * PILOT_SHARES))
-    parts = shares[::stride][:PILOT_SHARES], shares[stride // 2 :: stride][:PILOT_SHARES]
-    contents = [TileTask(task.on.source, part).content for part in parts if part]
-    return tuple(spent * lot / PILOT_SHARES for spent in _timed(contents))
+    """Seconds of two lots of tile parts, from PILOT_PARTS parts of each, spread over all parts."""
+    all_parts = task.demand.tile_parts()
+    lot = min(len(all_parts), LOTS[tile_solver(task.on.source.settings.solver).family])
+    stride = max(1, len(all_parts) // (2 * PILOT_PARTS))
+    parts = all_parts[::stride][:PILOT_PARTS], all_parts[stride // 2 :: stride][:PILOT_PARTS]
+    contents = [TileCostTask(task.on.source, part).content for part in parts if part]
+    return tuple(spent * lot / PILOT_PARTS for spent in _timed(contents))
 
 
 def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
@@ -132,20 +132,20 @@ def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
     Tile costs are not known yet: ideal ones are used instead, with which a round takes as long.
     """
     # an equal part of the time for each task, and for the first one twice: once to warm up
-    share = PILOT_SECONDS / (len(tasks) + 1)
-    _part(tasks[0], share)
-    return tuple(_part(task, share) for task in tasks)
+    seconds = PILOT_SECONDS / (len(tasks) + 1)
+    _part(tasks[0], seconds)
+    return tuple(_part(task, seconds) for task in tasks)
 
 
 def _part(task: ScheduleTask, wall_seconds: float) -> float:
     """Seconds of a solve, extrapolated by its rounds where it does not end within ``wall_seconds``."""
-    content = task.payload(KnownCosts(ideal_costs(task.demand), ideal_alone_costs(task)))
+    content = task.payload(SchedulingCosts(ideal_costs(task.demand), ideal_whole_chip_costs(task)))
     budget = task.solve.budget
     content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
     before = time.perf_counter()
     answer = run_schedule_task(content)
     spent = time.perf_counter() - before
-    done = sum(phase["rounds"] for phase in answer["search"]) if "search" in answer else 0
+    done = 0 if "needs" in answer else sum(phase["rounds"] for phase in answer.get("search") or ())
     whole = _rounds(task)
     return min(spent * max(1.0, whole / done), budget.wall_seconds) if done and whole else spent
 

@@ -89,6 +89,7 @@ def plan(
     """
     count = _Count(study)
     design_space(study).check_values()
+    design_space(study).check_prices(study.objectives)
     total = study.looks_at
     for design in designs(study):
         count.add(design)

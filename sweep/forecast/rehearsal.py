@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import cast
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.whole_chip_cost import WholeChipCost
+from results.store.schema.rows import ScheduleColumns
 from solvers.budget import Stopwatch
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.design.schedule_bounds import ideal_cost
-from sweep.tasks.columns import CostRequests, ScheduleColumns
-from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.schedule_answer import run_schedule_task
-from sweep.tasks.tile import TileTask
+from sweep.tasks.scheduling_costs import SchedulingCosts
+from sweep.tasks.tile_costs import TileCostTask
 
 
 class Rehearsal:
@@ -29,9 +31,9 @@ class Rehearsal:
         self._task, self._watch = task, Stopwatch()
         self._budget = task.solve.budget
         self._seconds = min(wall_seconds, self._budget.wall_seconds)
-        self._shares: dict[TilePart, TilePartCost | None] = {}
-        self._alone: dict[tuple[int, int], WholeChipCost | None] = {}
-        self.asked: list[TileTask | MappingTask] = []
+        self._tile_parts: dict[TilePart, TilePartCost | None] = {}
+        self._whole_chip: dict[tuple[int, int], WholeChipCost | None] = {}
+        self.asked: list[TileCostTask | MappingTask] = []
         """The tasks that a run would have solved, in the order of the requests."""
 
     def run(self) -> None:
@@ -44,8 +46,8 @@ class Rehearsal:
                 raise RuntimeError(f"{self._task.solve.solver} asked again for costs that it had: {needs}")
 
     def _round(self) -> ScheduleColumns | CostRequests:
-        alone = self._alone if self._task.on.alone else None
-        payload = self._task.payload(KnownCosts(self._shares, alone))
+        whole_chip = self._whole_chip if self._task.on.whole_chip else None
+        payload = self._task.payload(SchedulingCosts(self._tile_parts, whole_chip))
         left = max(0.1, self._seconds - self._watch.wall_seconds)
         return run_schedule_task(payload | {"budget": asdict(replace(self._budget, wall_seconds=left))})
 
@@ -53,23 +55,22 @@ class Rehearsal:
         demand, on = self._task.demand, self._task.on
         layer = demand.graph.layers[request.layer]
         if request.on_whole_chip:
-            self._alone[request.layer, request.batch] = ideal_alone(on.chip, layer, request.batch)
-            self.asked.append(on.alone_task(layer.nest(request.batch)))
+            cost = ideal_whole_chip_cost(on.chip, layer, request.batch)
+            self._whole_chip[request.layer, request.batch] = cost
+            self.asked.append(on.whole_chip_task(layer.nest(request.batch)))
             return
-        shares = requested_parts(demand.graph, request, demand.tile, demand.pruning)
-        if new := [share for share in shares if share not in self._shares]:
-            self._shares |= {share: ideal_cost(demand.tile, share) for share in new}
-            self.asked.append(TileTask(on.source, tuple(new)))
+        parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
+        if new := [part for part in parts if part not in self._tile_parts]:
+            self._tile_parts |= {part: ideal_cost(demand.tile, part) for part in new}
+            self.asked.append(TileCostTask(on.source, tuple(new)))
 
 
 def _needs_of(answer: ScheduleColumns | CostRequests) -> list[list[int]]:
     """The requests that ended a round; none where the solver came to its end."""
-    if "needs" in answer:
-        return answer["needs"]
-    return []
+    return cast(CostRequests, answer)["needs"] if "needs" in answer else []
 
 
-def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
+def ideal_whole_chip_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
     """The least that a layer with products could cost on the whole chip.
 
     MACs are always busy, each byte moves once between DRAM and a buffer, and links are free.
@@ -87,13 +88,17 @@ def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
     return WholeChipCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
 
 
-def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:
+def ideal_whole_chip_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:
     """The ideal costs of all layers with products, for all batches, by number of the layer and batch.
 
-    None where layers may not run layer-sequentially.
+    None where no layer may have the whole chip.
     """
-    if not task.on.alone:
+    if not task.on.whole_chip:
         return None
     layers = [(number, layer) for number, layer in enumerate(task.network.graph.layers) if layer.has_weights]
     batches = batches_of(task.batch)
-    return {(n, batch): ideal_alone(task.on.chip, layer, batch) for n, layer in layers for batch in batches}
+    return {
+        (n, batch): ideal_whole_chip_cost(task.on.chip, layer, batch)
+        for n, layer in layers
+        for batch in batches
+    }

@@ -108,13 +108,13 @@ class SimulatedRun:
 
     def _dispatch(self) -> None:
         """Send batches while there are queued items and a worker that can hold another call."""
-        while self._ledger.queued and (worker := self._with_room()):
+        while self._ledger.queued and (worker := self._with_capacity()):
             if batch := self._ledger.take_batch(len(self._workers)):
                 self._send(worker, batch)
         if not self._ledger.queued and not self._to_submit:
             self._queue_empty = self._queue_empty or self.now
 
-    def _with_room(self) -> _Worker | None:
+    def _with_capacity(self) -> _Worker | None:
         """A worker that can take a call: an idle one, else one that holds a single call of short items.
 
         A worker may have got a call since it was put into a queue; then its entry there is out of date.

@@ -46,8 +46,8 @@ class Forecast:
     @property
     def bottleneck(self) -> str:
         """What costs the workers most time beside solves, in words; what costs 2 % or less does not count."""
-        cause, share = max(self.lost.items(), key=lambda entry: entry[1])
-        return CAUSES[cause] if share > 0.02 else "nothing but the solves"
+        cause, fraction = max(self.lost.items(), key=lambda entry: entry[1])
+        return CAUSES[cause] if fraction > 0.02 else "nothing but the solves"
 
 
 def forecast(
@@ -72,7 +72,7 @@ def forecast(
         wall,
         useful / total,
         min(1.0, run.busy / run.now),
-        {cause: share / total for cause, share in lost.items()},
+        {cause: seconds / total for cause, seconds in lost.items()},
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from typing import Any
 
+from results.store.schema.rows import AnswerRow
 from solvers.schedule.tiles.layer_parts import Request
 from sweep.design.cost_tables import CostTables, CostTask, WantedCosts, wanted_at_first, wanted_for
 from sweep.run.waiting_ledger import WaitingLedger
+from sweep.tasks.columns import CostRequests
 from sweep.tasks.schedule import ScheduleTask
 
 
@@ -54,7 +55,7 @@ class CostLedger:
         course = self._course(task)
         return self._wait(task, self._tables.tasks(task, course.wanted))
 
-    def asked(self, task: ScheduleTask, answer: ReadOnlyDict[str, Any]) -> list[CostTask]:
+    def asked(self, task: ScheduleTask, answer: CostRequests) -> list[CostTask]:
         """The same for the requests in ``answer``, with which a worker ended a round of ``task``."""
         course = self._course(task)
         course.cpu_seconds += answer["cpu_seconds"]
@@ -81,7 +82,7 @@ class CostLedger:
         """Whether the task is one that schedules wait for."""
         return self._waiting.is_awaited(task_id)
 
-    def answered(self, task: CostTask, row: ReadOnlyDict[str, Any]) -> list[ScheduleTask]:
+    def answered(self, task: CostTask, row: AnswerRow) -> list[ScheduleTask]:
         """Enter the row of a cost task; returns the schedule tasks that wait no more."""
         self._tables.record(task, row)
         return self._waiting.answered(task.id)
@@ -98,15 +99,15 @@ class CostLedger:
         """What a worker is sent for a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
         return task.payload(self._tables.known(task, self._course(task).wanted), states)
 
-    def finished(self, task: ScheduleTask, row: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    def finished(self, task: ScheduleTask, row: AnswerRow) -> AnswerRow:
         """The row of a schedule that is done, with the seconds of all its rounds; the ledger forgets it."""
         # of a task whose epoch before failed there is no course
         course = self._courses.pop(task.id, _Course(WantedCosts()))
-        spent = {
+        spent: AnswerRow = {
             "cpu_seconds": course.cpu_seconds + (row.get("cpu_seconds") or 0.0),
             "wall_seconds": course.wall_seconds + (row.get("wall_seconds") or 0.0),
         }
-        return {**row, **spent}
+        return row | spent
 
     def _course(self, task: ScheduleTask) -> _Course:
         if task.id not in self._courses:

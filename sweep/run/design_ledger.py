@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweep.design.design_row import DesignRow, design_row
+from results.store.schema.rows import DesignRow
+from sweep.design.design_row import design_row
 from sweep.design.workload import DesignWorkload
 from sweep.run.waiting_ledger import WaitingLedger
 from sweep.study.design_space import Design
@@ -34,8 +35,8 @@ class DesignLedger:
     workload: DesignWorkload
     answers: dict[str, AnswerSummary] = field(default_factory=dict)
     _waiting: WaitingLedger[_OpenDesign] = field(default_factory=WaitingLedger)
-    _charged: set[str] = field(default_factory=set)
-    """Ids of the tasks whose CPU time some row has: that of the first design that needed them."""
+    _charged: dict[str, Design] = field(default_factory=dict)
+    """By id of a task, the design whose row has its CPU time: the first one that needed it."""
 
     def knows(self, task_id: str) -> bool:
         """Whether the task is answered."""
@@ -43,6 +44,8 @@ class DesignLedger:
 
     def open(self, design: Design, tasks: Sequence[Task]) -> tuple[list[Task], DesignRow | None]:
         """Let the design wait for the answers to its ``tasks``.
+
+        A design that is opened again, with further tasks after those that it had, gets a new row.
 
         Returns the tasks that nobody has asked for yet and, where every answer is there, the design's row.
         """
@@ -62,9 +65,10 @@ class DesignLedger:
         """The ``designs`` row of a design all of whose tasks are answered."""
         answers = [self.answers[task_id] for task_id in entry.tasks]
         found = self.workload.results(entry.design, entry.tasks, answers)
-        return design_row(self.study, entry.design) | self._effort({*entry.before, *entry.tasks}) | found
+        effort = self._effort(entry.design, {*entry.before, *entry.tasks})
+        return design_row(self.study, entry.design) | effort | found
 
-    def _effort(self, solves: set[str]) -> DesignRow:
+    def _effort(self, design: Design, solves: set[str]) -> DesignRow:
         """The columns that count the design's solves, and the CPU time of those that it was first to need.
 
         A solve without an answer here is an epoch before a stored answer: it is stored as well, and nobody
@@ -72,8 +76,7 @@ class DesignLedger:
         """
         known = {task_id: self.answers[task_id] for task_id in solves if task_id in self.answers}
         cached = sum(answer.cached for answer in known.values())
-        first = [task_id for task_id in known if task_id not in self._charged]
-        self._charged.update(first)
+        first = [task_id for task_id in known if self._charged.setdefault(task_id, design) is design]
         return {
             "solves": len(solves),
             "cached_solves": len(solves) - len(known) + cached,

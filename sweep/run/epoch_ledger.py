@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
+from results.store.schema.rows import ScheduleRow
 from sweep.run.waiting_ledger import WaitingLedger
 from sweep.tasks.schedule import ScheduleTask
 
@@ -19,7 +19,7 @@ class EpochLedger:
 
     def __init__(self) -> None:
         self._waiting = WaitingLedger[ScheduleTask]()
-        self._states: dict[str, Any] = {}
+        self._states: dict[str, dict[str, Any] | None] = {}
         """By id of an answered task, the state from which its search goes on; None where the task failed."""
         self._readers_left: dict[str, int] = {}
         """By id of a task, how many tasks of the next epoch are open; from the first one answered on."""
@@ -37,7 +37,7 @@ class EpochLedger:
         """Whether ``task`` waits for nothing."""
         return not self._waiting.waits(task)
 
-    def answered(self, task: ScheduleTask, row: ReadOnlyDict[str, Any]) -> list[ScheduleTask]:
+    def answered(self, task: ScheduleTask, row: ScheduleRow) -> list[ScheduleTask]:
         """Enter the row of a task; returns the tasks that wait no more."""
         if task.epoch is None:
             return []

@@ -25,7 +25,7 @@ RUNS = Path("runs")
 def run_to_report(
     study: Study,
     output: str | None,
-    place: RuntimeChoice,
+    runtime: RuntimeChoice,
     tally: RunTally,
     *,
     resume: bool = True,
@@ -36,7 +36,7 @@ def run_to_report(
     nothing and are counted in the answer.
     """
     with written_to(study, output) as folder:
-        run = run_study(study, folder, place, observer=tally, resume=resume)
+        run = run_study(study, folder, runtime, observer=tally, resume=resume)
         report = write_report(folder)
         front = _front(run, study.objectives)
         uri = output.partition("?")[0].rstrip("/") if output is not None and is_uri(output) else ""
@@ -52,12 +52,12 @@ def run_to_report(
         )
 
 
-def front_at(place: str, objectives: Sequence[str] = ()) -> RunFront:
-    """The front of the run at ``place``, a folder or a URI, over ``objectives`` (none: the study's own).
+def front_at(location: str, objectives: Sequence[str] = ()) -> RunFront:
+    """The front of the run at ``location``, a folder or a URI, over ``objectives`` (none: the study's own).
 
     Raises InputError where there is no run, and for an objective that there is not or that the run lacks.
     """
-    with run_at(place) as path:
+    with run_at(location) as path:
         run = checked_run(path)
         chosen = tuple(objectives) or study_objectives(run.read_lock_file())
         try:
@@ -67,18 +67,18 @@ def front_at(place: str, objectives: Sequence[str] = ()) -> RunFront:
         return _front(run, chosen)
 
 
-def drawn_report(place: str, copy: Path | None = None) -> Path:
-    """Draw the report of the run at ``place``, a folder or a URI, again; returns the path of the page.
+def drawn_report(location: str, copy: Path | None = None) -> Path:
+    """Draw the report of the run at ``location``, a folder or a URI, again; returns the path of the page.
 
     The report of a folder is drawn into it; InputError if a ``copy`` is asked for all the same. A run at a
     URI is first copied to the folder ``copy``, None: ``runs/NAME``. InputError, too, where there is no run.
     """
-    if is_uri(place):
-        path = brought_home(place, copy or RUNS / name_of(place))
+    if is_uri(location):
+        path = brought_home(location, copy or RUNS / name_of(location))
     elif copy is not None:
         raise InputError("output", "none for a run folder, whose report is drawn into it", copy)
     else:
-        path = Path(place)
+        path = Path(location)
     return write_report(checked_run(path).path)
 
 

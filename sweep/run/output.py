@@ -48,8 +48,8 @@ def read_from(study: Study, output: str | None) -> Iterator[Path]:
     """The study's run folder, for reading; of a URI a copy that is removed after the block."""
     if output is not None and is_uri(output):
         _warn_of_left(output)
-        with tempfile.TemporaryDirectory(prefix="archsweep-") as place:
-            folder = Path(place) / study.name
+        with tempfile.TemporaryDirectory(prefix="archsweep-") as temporary:
+            folder = Path(temporary) / study.name
             folder.mkdir()
             RemoteFolder(output).pull(folder)
             check_lock_file(folder, study.name, output)
@@ -61,13 +61,13 @@ def read_from(study: Study, output: str | None) -> Iterator[Path]:
 
 
 @contextmanager
-def run_at(place: str) -> Iterator[Path]:
+def run_at(location: str) -> Iterator[Path]:
     """The folder of a finished run, for reading; of a URI a copy that is removed after the block."""
-    if not is_uri(place):
-        yield Path(place)
+    if not is_uri(location):
+        yield Path(location)
         return
     with tempfile.TemporaryDirectory(prefix="archsweep-") as temporary:
-        yield brought_home(place, Path(temporary) / name_of(place))
+        yield brought_home(location, Path(temporary) / name_of(location))
 
 
 def brought_home(uri: str, folder: Path) -> Path:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from results.store.schema.rows import DesignRow
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.design.design_row import DesignRow, design_row, infeasible_row, objective_bounds, objective_values
+from sweep.design.design_row import design_row, infeasible_row, objective_bounds, objective_values
 from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Runtime, complete_all
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers, stored_in
+from results.store.schema.rows import AnswerRow, DesignRow, ScheduleRow
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.design.cost_tables import CostTables, CostTask
-from sweep.design.design_row import DesignRow, design_row, infeasible_row
+from sweep.design.design_row import design_row, infeasible_row
+from sweep.design.sibling_trees import SiblingTrees
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.forecast.plan import StudyPlan
 from sweep.run.cost_ledger import CostLedger
@@ -40,7 +42,7 @@ class RunObserver:
     def planned(self, plan: StudyPlan) -> None:
         """The run is about to start; ``plan`` says how many solves are open."""
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         """One task has its answer, ``row``; a stored one may lack columns that no design needs."""
 
     def asked(self, solves: int) -> None:
@@ -48,6 +50,9 @@ class RunObserver:
 
     def designed(self, row: DesignRow) -> None:
         """One design has its row."""
+
+    def judged_again(self, row: DesignRow, before: str) -> None:
+        """A design whose status was ``before`` has a new row, as siblings' trees were costed on its chip."""
 
 
 class StudyRun:
@@ -80,6 +85,11 @@ class StudyRun:
         self._epochs = EpochLedger()
         self._ready = deque[ScheduleTask]()
         """Schedules that wait for nothing any more, to be given to the runtime next."""
+        self._siblings = SiblingTrees() if study.schedule and study.schedule.sibling_trees else None
+        self._statuses: dict[str, str] = {}
+        """By design id, the status in its first row, where siblings' trees will be costed on it."""
+        self._exchanging = False
+        """Whether every design has its first row, and siblings' trees are being costed."""
         folder = RunFolder(writer.path)
         self._held = {task_id for table in ANSWER_TABLES for task_id in folder.answered(table.name)}
         """Ids of the tasks whose rows this folder has from an earlier run."""
@@ -98,25 +108,53 @@ class StudyRun:
                 self._file(task, answer_row(completion))
 
     def _submissions(self, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
-        """(id, payload) of each task to solve; None where the next one depends on an answer to come.
+        """What is solved next, as (id, payload), one task after the other; None to wait for an answer.
 
-        :func:`clusters.runtime.complete_all` draws from here as the runtime has capacity; after None it waits
-        for a completion.
+        :func:`clusters.runtime.complete_all` draws a task only when the runtime has capacity for it. Between
+        two draws :meth:`explore` files answers, so the ledgers change while this generator is suspended:
+        what answers have released is submitted before another design is opened. After None nothing is drawn
+        until a task is complete.
         """
         while not self.search.finished:
-            yield from self._while_busy(runtime)
-            yield from self._prepared()
-            batch = [(design, tasks_of(self.ledger.workload, design)) for design in self.search.ask()]
-            # one look into the store for the whole batch: each reads files
-            stored = self._stored(task for _, tasks in batch for task in with_epochs(tasks))
-            for design, tasks in batch:
-                yield from self._while_busy(runtime)
-                yield from self._prepared()
+            yield from self._before_a_design(runtime)
+            proposed = [(design, tasks_of(self.ledger.workload, design)) for design in self.search.ask()]
+            # one look into the store for all that was proposed, because each look reads files
+            stored = self._stored(task for _, tasks in proposed for task in with_epochs(tasks))
+            for design, tasks in proposed:
+                yield from self._before_a_design(runtime)
                 yield from self._open(design, tasks, stored)
-        # every design is open; the schedules left wait for costs, or for the epoch before
+        yield from self._until_scheduled()
+        if self._siblings is not None:
+            yield from self._exchange(self._siblings)
+            yield from self._until_scheduled()
+
+    def _until_scheduled(self) -> Iterator[tuple[str, Any] | None]:
+        """Submit what is left when every design is open, until every schedule has its row.
+
+        Some schedules are released, others wait for costs or for the epoch before, which are being solved; so
+        after each answer it is looked what that released.
+        """
         while self._ready or self._costs or self._epochs:
-            yield from self._prepared()
+            yield from self._released()
             yield None
+
+    def _exchange(self, siblings: SiblingTrees) -> Iterator[tuple[str, Any]]:
+        """Open every design again, now that all are answered, with its siblings' trees to be costed on it."""
+        found = siblings.costings(self.ledger.answers)
+        tasks = {task.id: task for one in found for task in one.costings}
+        self.observer.asked(len(tasks))
+        stored = self._stored(tasks.values())
+        self._exchanging = True
+        for one in found:
+            new, row = self.ledger.open(one.design, [*one.tasks, *one.costings])
+            if row is not None:
+                self._close(row)
+            yield from self._ask(new, stored)
+
+    def _before_a_design(self, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
+        """Wait for the answers that decide what is proposed next, and submit what they released."""
+        yield from self._while_busy(runtime)
+        yield from self._released()
 
     def _while_busy(self, runtime: Runtime) -> Iterator[None]:
         """None as long as the workers have enough to do, where answers decide what is solved next.
@@ -126,7 +164,7 @@ class StudyRun:
         while (self.search.learns or self.pruning) and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
             yield None
 
-    def _stored(self, tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
+    def _stored(self, tasks: Iterable[Task]) -> dict[str, AnswerRow]:
         """By id, the stored rows of the ``tasks`` that this run has no answer to yet."""
         if self.store is None:
             return {}
@@ -137,13 +175,19 @@ class StudyRun:
         return stored_answers(self.store, held, NEEDED) | stored_answers(self.store, others)
 
     def _open(
-        self, design: Design, tasks: list[Task], stored: dict[str, dict[str, Any]]
+        self, design: Design, tasks: list[Task], stored: dict[str, AnswerRow]
     ) -> Iterator[tuple[str, Any]]:
         """Open a design, and yield (id, payload) of the solves that it is the first to need."""
         row = self._without_solves(design, tasks, stored)
+        if row is None and self._siblings is not None:
+            self._siblings.opened(design, tasks)
         new, row = ([], row) if row else self.ledger.open(design, tasks)
         if row is not None:
             self._close(row)
+        yield from self._ask(new, stored)
+
+    def _ask(self, new: Iterable[Task], stored: dict[str, AnswerRow]) -> Iterator[tuple[str, Any]]:
+        """Take the stored answers to ``new`` tasks, and yield (id, payload) of what the others wait for."""
         for task in new:
             if found := stored.get(task.id):
                 self._reuse(task, found)
@@ -153,7 +197,7 @@ class StudyRun:
                 self._solving[task.id] = task
                 yield task.id, task.content
 
-    def _begin(self, task: ScheduleTask, stored: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def _begin(self, task: ScheduleTask, stored: dict[str, AnswerRow]) -> Iterator[tuple[str, Any]]:
         """Yield what a schedule waits for: costs of layers or, of a later epoch, all seeds' epoch before."""
         if not task.before:
             self._hold(task, self._costs.begin(task))
@@ -167,9 +211,9 @@ class StudyRun:
                     self._reuse(need, found)
                 else:
                     yield from self._begin(need, stored)
-        yield from self._prepared()
+        yield from self._released()
 
-    def _prepared(self) -> Iterator[tuple[str, Any]]:
+    def _released(self) -> Iterator[tuple[str, Any]]:
         """Yield the costs that schedules wait for, then the schedules that wait for nothing.
 
         A schedule whose costs or epoch before could not be solved gets a failed row instead.
@@ -194,7 +238,7 @@ class StudyRun:
         if self._costs.ready(task):
             self._ready.append(task)
 
-    def _file(self, task: Task | CostTask, answer: dict[str, Any]) -> None:
+    def _file(self, task: Task | CostTask, answer: AnswerRow) -> None:
         """Write the row of a solved task, and release what waits for it."""
         row = self._identity(task) | answer
         if isinstance(task, ScheduleTask):
@@ -223,32 +267,41 @@ class StudyRun:
             row = self.pruning.discard(design, tasks)
         return row
 
-    def _reuse(self, task: Task, row: dict[str, Any]) -> None:
+    def _reuse(self, task: Task, row: AnswerRow) -> None:
         """Take a stored row as the task's answer; copy it into this folder unless it is from here."""
-        cached = {"cached": True, "from_study": row["from_study"] or row["study"]}
+        cached: AnswerRow = {"cached": True, "from_study": row["from_study"] or row["study"]}
         if task.id not in self._held:
-            self.writer.append(task.table, {**row, **self._identity(task), **cached})
+            self.writer.append(task.table, row | self._identity(task) | cached)
         self._record(task, row | cached)
 
-    def _record(self, task: Task, row: dict[str, Any]) -> None:
+    def _record(self, task: Task, row: AnswerRow) -> None:
         """Enter the answer that designs asked for; close the designs that it completes."""
         self.observer.answered(row)
         if isinstance(task, ScheduleTask):
-            self._ready.extend(self._epochs.answered(task, row))
+            self._ready.extend(self._epochs.answered(task, cast(ScheduleRow, row)))
         for complete in self.ledger.record(task.id, summary_of(task, row)):
             self._close(complete)
 
     def _close(self, row: DesignRow) -> None:
-        """Write a design's row, and tell whatever learns from it."""
+        """Write a design's row, and tell whatever learns from it.
+
+        The second row of a design, with the best of its siblings' trees, counts in results instead of the
+        first. Searches are told the first one only: when the second is made, they have proposed all designs.
+        """
         self.writer.append("designs", row | {"study_id": self._study_id})
+        if self._exchanging:
+            self.observer.judged_again(row, self._statuses[row["design_id"]])
+            return
+        if self._siblings is not None:
+            self._statuses[row["design_id"]] = row["status"]
         if self.pruning:
             self.pruning.evaluated(row)
         self.search.tell(row)
         self.observer.designed(row)
 
-    def _identity(self, task: Task | CostTask) -> dict[str, Any]:
+    def _identity(self, task: Task | CostTask) -> AnswerRow:
         """The columns of the task's row that are known before its solve."""
-        return {"task_id": task.id, "study": self.study.name, **task.columns}
+        return cast(AnswerRow, task.columns) | {"task_id": task.id, "study": self.study.name}
 
 
 def _layers(tasks: Iterable[Task]) -> list[MappingTask]:

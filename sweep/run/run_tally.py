@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from typing import Any
 
-from sweep.design.design_row import DesignRow
+from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.forecast.plan import StudyPlan
 from sweep.run.run import RunObserver
 
@@ -42,7 +41,7 @@ class RunTally(RunObserver):
     def asked(self, solves: int) -> None:
         self.total += solves
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         self.done += 1
         self.hits += bool(row["cached"])
         if row["status"] == "failed":
@@ -59,6 +58,10 @@ class RunTally(RunObserver):
         self.designs[row["status"]] += 1
         if (number := row["trial"]) is not None:
             self.trials.add(number)
+
+    def judged_again(self, row: DesignRow, before: str) -> None:
+        self.designs[before] -= 1
+        self.designs[row["status"]] += 1
 
     @property
     def summary(self) -> str:

@@ -94,7 +94,7 @@ def store_of(folder: Path) -> Path:
 def run_study(
     study: Study,
     output: Path | None = None,
-    place: RuntimeChoice = RuntimeChoice(),
+    runtime: RuntimeChoice = RuntimeChoice(),
     *,
     observer: RunObserver | None = None,
     resume: bool = True,
@@ -119,10 +119,10 @@ def run_study(
         observer.planned(planned)
         search = search_of(study, journal_in(folder, resume))
         run = StudyRun(study, search, writer, observer, store, workload=planned.workload)
-        somewhere = place if planned.open else RuntimeChoice(in_process=True)
+        chosen = runtime if planned.open else RuntimeChoice(in_process=True)
         try:
-            with somewhere.runtime(study) as runtime:
-                run.explore(runtime)
+            with chosen.runtime(study) as started:
+                run.explore(started)
         except MemoryLimitError as error:
             raise _limit_too_low(error, study) from None
     return RunFolder(folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -20,7 +20,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.front.pareto import recent_gain
-from sweep.design.design_row import DesignRow, objective_bounds, objective_values
+from results.store.schema.rows import DesignRow
+from sweep.design.design_row import objective_bounds, objective_values
 from sweep.design.workload import solved_how
 from sweep.search.trial_journal import append_records, mend
 from sweep.study.axis import Axis
@@ -50,6 +51,16 @@ BOUNDS = "values are lower bounds"
 """Attribute of a trial whose design was discarded by its bounds."""
 UNMAPPED = "a mapping for every layer"
 """The constraint, beside the study's own, that a design breaks whose solves prove it infeasible."""
+
+
+class _Proposed(NamedTuple):
+    """A design of a trial in the journal."""
+
+    is_open: bool
+    """Whether the trial has no answer yet: the driver died while it was solved."""
+    discarded: bool
+    """Whether the design's bounds were dominated, so that nothing was solved for it."""
+    design: Design
 
 
 class OptunaProposals:
@@ -173,8 +184,11 @@ class OptunaProposals:
         if infeasible:
             values = [inf] * len(self._study.objectives)
         elif row["status"] == "dominated":
+            energy_pj, cycles = row["energy_bound_pj"], row["cycles_bound"]
+            assert energy_pj is not None, "the design was discarded by its bounds"
+            assert cycles is not None, "the design was discarded by its bounds"
             trial.set_user_attr(BOUNDS, True)
-            values = objective_bounds(self._study, design, row["energy_bound_pj"], row["cycles_bound"])
+            values = objective_bounds(self._study, design, energy_pj, cycles)
         else:
             values = objective_values(self._study, row)
         self._optuna.tell(trial, values)
@@ -192,23 +206,26 @@ class OptunaProposals:
     def _of_earlier_runs(self) -> list[Design]:
         """The designs of the journal's trials, in the order in which they are handed out again.
 
-        Trials that were told come first, for the store has their answers; among them those that bounds
-        discarded come last, after the designs that dominated the bounds. Open trials follow.
+        First come the designs whose trials ended: they get their rows again, from answers in the store. The
+        designs of trials that were open when the driver died follow. Of both, those that bounds discarded
+        come last: by then the designs that dominate them have their rows.
         """
-        designs: list[tuple[bool, bool, Design]] = []
+        found: list[_Proposed] = []
         for frozen in self._trials():
-            answered = REPEATS in frozen.user_attrs and frozen.state.is_finished()
-            if answered or frozen.state is TrialState.WAITING:
-                continue
+            if frozen.state is TrialState.WAITING:
+                continue  # queued, but no sampler was asked for it yet
+            if REPEATS in frozen.user_attrs and frozen.state.is_finished():
+                continue  # the trial that it repeats hands the design out
             trial, point = self._resumed(frozen)
-            if point in self._points:  # the driver died before it was answered
+            if point in self._points:
+                # a repeat, and the driver died before it closed the trial
                 self._repeat(trial, self._points[point])
                 continue
             is_open = frozen.state is TrialState.RUNNING
-            designs.append((is_open, BOUNDS in frozen.user_attrs, self._new(trial, point)))
+            found.append(_Proposed(is_open, BOUNDS in frozen.user_attrs, self._new(trial, point)))
             if not is_open:
-                del self._open[frozen.number]
-        return [design for *_, design in sorted(designs, key=lambda entry: entry[:2])]
+                del self._open[frozen.number]  # Optuna knows its answer, and must not be told twice
+        return [one.design for one in sorted(found, key=lambda one: (one.is_open, one.discarded))]
 
     def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
         """A trial of the journal to go on with, and its point.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
-from sweep.design.design_row import DesignRow
+from results.store.schema.rows import DesignRow
 from sweep.design.mapping_workload import layer_demands
 from sweep.study.design_space import Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch

@@ -127,7 +127,7 @@ class RelaxedStart:
         sampled = self.space.sample(SAMPLED_DESIGNS, 0)
         areas = sorted(design.architecture.area_um2 for design in sampled if design.feasible)
         return list(
-            dict.fromkeys(areas[round(share * (len(areas) - 1))] for share in AREA_QUANTILES if areas)
+            dict.fromkeys(areas[round(quantile * (len(areas) - 1))] for quantile in AREA_QUANTILES if areas)
         )
 
     def _nearest(self, optimum: RelaxedOptimum) -> Point:

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from costmodel.errors import InputError
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.programs import unpacked_program, write_program_file
 from costmodel.formats.yaml.file_keys import check_keys
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.program.program import Work
 from results.report.page import write_schedules_page
 from results.store.folder import RunFolder
-from sweep.design.schedule_workload import alone_offered
+from results.store.schema.chips import SCHEDULES, TILE_COSTS
+from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ScheduleRow
+from results.store.schema.tables import DESIGNS
+from solvers.schedule.fitting import fitted
+from solvers.schedule.tiles.layer_parts import TilePart, distinct_boxes
+from solvers.schedule.tiles.mapper import TilePartCost
+from sweep.design.schedule_workload import whole_chip_offered
 from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
 from sweep.study.study import Study
+from sweep.tasks.schedule_answer import CUT_DIMS
+from sweep.tasks.scheduling_costs import tile_part_cost_of
 
 FAMILY = "schedule"
 STUDY_NAME = "solve-schedule"
 """Name of the study that a request becomes: all have the same, so that one folder may hold several."""
-OF_SEEDS = ("seed", "status", "objective", "gap", "energy_pj", "cycles", "cpu_seconds", "error")
 
 
 @dataclass(frozen=True)
@@ -30,18 +43,19 @@ class ScheduleRequest:
     """A chip, a network, and how it is scheduled.
 
     ``chip`` and ``network`` are names of the library or files. ``schedule`` and ``mapping`` have the keys of
-    a study's blocks. ``place`` is where solves run. ``output`` is the run folder to keep; None keeps none.
-    ``chart`` is the HTML file in which to draw the schedule.
+    a study's blocks. ``runtime`` says where solves run. ``output`` is the run folder to keep; None keeps
+    none. ``chart`` is the HTML file in which to draw the schedule, ``program`` the JSON file for its program.
     """
 
     chip: str
     network: str
     schedule: Mapping[str, Any]
     mapping: Mapping[str, Any]
-    place: RuntimeChoice
+    runtime: RuntimeChoice
     output: Path | None = None
     chart: Path | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    program: Path | None = None
 
     def study(self) -> Study:
         """The request as a study of one design; InputError, naming the key, for what is wrong with it."""
@@ -64,10 +78,16 @@ class ScheduleRequest:
         """
         study = self.study()
         with _folder(self.output) as path:
-            folder = run_study(study, path, self.place, observer=tally)
+            folder = run_study(study, path, self.runtime, observer=tally)
             if self.chart:
                 write_schedules_page(folder.path, self.chart)
-            return _answer(folder, study, self, tally)
+            answer, best = _answer(folder, study, self, tally)
+            if answer.leaves is None:
+                return answer
+            answer = replace(answer, leaves=_with_mappings(answer.leaves, folder, best, self, study))
+            if self.program:
+                _write_program(self.program, best, load_chip(self.chip), answer.leaves or [])
+            return answer
 
 
 @dataclass(frozen=True)
@@ -79,7 +99,8 @@ class ScheduleAnswer:
     ``energy_pj`` and ``cycles`` are of the whole batch; ``dram_bytes`` cross the DRAM's interface;
     ``noc_hop_bytes`` are bytes times links on the mesh. ``tree`` is the schedule as a resource-allocation
     tree in text. It is None, and so are all costs, where no schedule was found; ``note`` says why.
-    ``spatial_temporal`` holds rectangles of tiles and cycles for a chart, ``seeds`` the answer of each seed.
+    ``spatial_temporal`` holds rectangles of tiles and cycles for a chart, ``leaves`` how each layer runs,
+    ``seeds`` the answer of each seed.
     ``cpu_seconds`` are those of the search, ``tile_cpu_seconds`` those of mapping layers. ``asked`` holds
     what is needed, beside the tree, to count the schedule again.
     """
@@ -97,9 +118,10 @@ class ScheduleAnswer:
     utilization: float | None
     energy_by_part_pj: Mapping[str, float] | None
     tree: str | None
-    spatial_temporal: Any
-    search: Any
-    seeds: tuple[Mapping[str, Any], ...]
+    spatial_temporal: list[ChartLeaf] | None
+    leaves: list[LeafRow] | None
+    search: list[Mapping[str, Any]] | None
+    seeds: tuple[ScheduleRow, ...]
     note: str
     cpu_seconds: float
     tile_cpu_seconds: float
@@ -109,25 +131,6 @@ class ScheduleAnswer:
         own = asdict(self)
         asked: dict[str, Any] = own.pop("asked")
         return asked | own | {"seeds": list(own["seeds"])}
-
-
-KEPT = (
-    "status",
-    "objective",
-    "bound",
-    "gap",
-    "energy_pj",
-    "cycles",
-    "dram_bytes",
-    "noc_hop_bytes",
-    "objective_name",
-    "utilization",
-    "energy_by_part_pj",
-    "tree",
-    "spatial_temporal",
-    "search",
-)
-"""The columns of the best seed's row that the answer holds, under the same names."""
 
 
 @contextmanager
@@ -140,21 +143,118 @@ def _folder(output: Path | None) -> Iterator[Path]:
         yield Path(scratch) / "schedule"
 
 
-def _answer(folder: RunFolder, study: Study, request: ScheduleRequest, tally: RunTally) -> ScheduleAnswer:
-    """The best seed's answer, from the one design of this study: the folder may hold earlier requests'."""
+def _with_mappings(
+    leaves: Sequence[LeafRow],
+    folder: RunFolder,
+    row: ScheduleRow,
+    request: ScheduleRequest,
+    study: Study,
+) -> list[LeafRow]:
+    """The leaves of a schedule with what tiles do with their parts, from the run's tile costs."""
+    source = (row.get("tile_mapper") or {}).get("source_id")
+    known: dict[TilePart, TilePartCost | None] = {}
+    for costs in folder.read_rows(TILE_COSTS):
+        if costs["source_id"] == source:
+            for part, *numbers in costs.get("costs") or ():
+                known[TilePart(*part)] = tile_part_cost_of(*numbers)
+    graph = load_layer_graph(request.network, request.dims)
+    if not whole_chip_offered(study):
+        graph = fitted(graph, load_chip(request.chip))
+    found: list[LeafRow] = []
+    for leaf in leaves:
+        parts, mappings = leaf.get("parts"), list[PartMapping]()
+        layer = graph.layers[graph.index[leaf["layer"]]]
+        if parts and layer.has_weights:
+            k, n, p, q = (parts[dim] for dim in CUT_DIMS)
+            for box, _ in distinct_boxes(layer.sizes(leaf["samples"]), (k, n, p, q)):
+                cost = known.get(TilePart.of_outputs(layer, box))
+                if cost and cost.mapping:
+                    lengths = dict(zip(CUT_DIMS, box, strict=True))
+                    mappings.append({"part": lengths, "mapping": cost.mapping})
+        found.append({**leaf, "mappings": mappings})
+    return found
+
+
+def _mapped(work: Work, leaves: Mapping[str, LeafRow]) -> Work:
+    """A work with the mapping of the tile; its nest begins with N, K, P and Q."""
+    n, k, p, q = (end - first for first, end in work.box[:4])
+    part = dict(zip(CUT_DIMS, (k, n, p, q), strict=True))
+    mappings = leaves[work.layer].get("mappings", ())
+    return replace(work, mapping=next((one["mapping"] for one in mappings if one["part"] == part), ""))
+
+
+def _write_program(path: Path, row: ScheduleRow, chip: Chip, leaves: Sequence[LeafRow]) -> None:
+    """Write the program of a schedule; InputError where it has none, with the reason.
+
+    The stored answer has the numbers of ``chip`` without its names and clock, and no name of the network.
+    """
+    packed = row.get("program")
+    if packed is None:
+        reason = row.get("no_program") or "an answer of an earlier version, which kept no program"
+        remedy = "Solve it anew in another folder"
+        if row.get("no_program"):
+            remedy = "--no-whole-chip keeps layers from being mapped so" if "whole chip" in reason else ""
+        raise InputError("--program", "a schedule with a program", reason, remedy)
+    program = unpacked_program(packed)
+    by_layer = {leaf["layer"]: leaf for leaf in leaves}
+    works = tuple(_mapped(work, by_layer) for work in program.works)
+    program = replace(program, network=row.get("network") or "", chip=chip, works=works)
+    try:
+        write_program_file(path, program)
+    except OSError as error:
+        found = f"{path}: {error.strerror or error}"
+        raise InputError("--program", "a file that can be written", found) from None
+
+
+def _answer(
+    folder: RunFolder, study: Study, request: ScheduleRequest, tally: RunTally
+) -> tuple[ScheduleAnswer, ScheduleRow]:
+    """The best seed's answer with its row, from the one design of this study.
+
+    The folder may hold earlier requests' answers.
+    """
     asked = study_id(study)
-    (design,) = (row for row in folder.read_rows("designs") if row["study_id"] == asked)
-    rows = {row["task_id"]: row for row in folder.read_rows("schedules")}
+    (design,) = (row for row in folder.read_rows(DESIGNS) if row["study_id"] == asked)
+    rows = {row["task_id"]: row for row in folder.read_rows(SCHEDULES)}
     (network,) = design["networks"].values()
-    best = rows.get(network.get("schedule", ""), dict.fromkeys(KEPT))
-    return ScheduleAnswer(
+    best: ScheduleRow = rows[network["schedule"]] if "schedule" in network else {}
+    answer = ScheduleAnswer(
         asked=_asked(request, study),
-        **{name: best[name] for name in KEPT},
-        seeds=tuple({name: rows[task_id][name] for name in OF_SEEDS} for task_id in network["seeds"]),
+        status=best.get("status"),
+        objective=best.get("objective"),
+        bound=best.get("bound"),
+        gap=best.get("gap"),
+        energy_pj=best.get("energy_pj"),
+        cycles=best.get("cycles"),
+        dram_bytes=best.get("dram_bytes"),
+        noc_hop_bytes=best.get("noc_hop_bytes"),
+        objective_name=best.get("objective_name"),
+        utilization=best.get("utilization"),
+        energy_by_part_pj=best.get("energy_by_part_pj"),
+        tree=best.get("tree"),
+        spatial_temporal=best.get("spatial_temporal"),
+        leaves=best.get("leaves"),
+        search=best.get("search"),
+        seeds=tuple(_seed(rows[task_id]) for task_id in network["seeds"]),
         note=design["note"] or design["error"] or best.get("note") or "",
         cpu_seconds=tally.schedule_cpu_seconds,
         tile_cpu_seconds=tally.layer_cpu_seconds,
     )
+    return answer, best
+
+
+def _seed(row: ScheduleRow) -> ScheduleRow:
+    """What an answer says of each seed."""
+    return {
+        "seed": row["seed"],
+        "status": row["status"],
+        "objective": row["objective"],
+        "gap": row["gap"],
+        "energy_pj": row["energy_pj"],
+        "cycles": row["cycles"],
+        "cpu_seconds": row["cpu_seconds"],
+        "error": row["error"],
+    }
 
 
 def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
@@ -168,5 +268,5 @@ def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
         "tile_solver": study.mapping.solver,
         "tile_objective": study.mapping_objective,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
-        "alone": alone_offered(study),
+        "whole_chip": whole_chip_offered(study),
     }

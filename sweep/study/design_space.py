@@ -18,7 +18,7 @@ from costmodel.formats.yaml.quantities import MOST
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
 from sweep.study.axis import Axis, Choice
-from sweep.study.hardware import QUANTITIES, Hardware, Load
+from sweep.study.hardware import QUANTITIES, Hardware, Load, area_um2
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -26,6 +26,13 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+PRICES = {
+    "noc.link_bandwidth": ("noc.router_area", "router_area"),
+    "dram.bandwidth": ("dram.interface_area", "dram_interface_area"),
+    "tile.buffer.size": ("tile.buffer.area", "sram_area"),
+    "tile.vector_units": ("tile.vector_area", "vector_area"),
+}
+"""What states the area that an axis of a chip changes: a key of its file, and one of its technology's."""
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
 
 
@@ -64,9 +71,9 @@ class Constraint:
     def excess(self, hardware: Hardware) -> float:
         """By how much it is broken, as a fraction of the limit: 0 or less where it holds."""
         beyond = self.value(hardware) - self.limit
-        share = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
+        excess = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
         # "<" and ">" are broken at the limit itself, where nothing is exceeded
-        return min(share, 0.0) if self.holds(hardware) else max(share, sys.float_info.epsilon)
+        return min(excess, 0.0) if self.holds(hardware) else max(excess, sys.float_info.epsilon)
 
     def excludes(self, other: Constraint) -> bool:
         """Whether no number meets both: an upper and a lower limit of one quantity, nothing between them."""
@@ -203,6 +210,32 @@ class DesignSpace:
                     key = f"axes.{axis.key}.choices[{position}]"
                     raise InputError(self.where, "values that make different designs", found, key=key)
                 made.append(hardware)
+
+    def check_prices(self, objectives: Collection[str]) -> None:
+        """InputError for an axis that changes the size of a part whose area nobody has stated.
+
+        Where area is an objective or has a limit, the larger part would be free: every front would be drawn
+        through the largest. Only chips are checked: an architecture's levels have areas or have none.
+        """
+        limited = any(constraint.quantity == "area_um2" for constraint in self.constraints)
+        if "area_um2" not in objectives and not limited:
+            return
+        first = {axis.key: axis.choices[0] for axis in self.axes}
+        for axis in self.axes:
+            if axis.key not in PRICES or len(axis.choices) < 2:
+                continue
+            ends = (first | {axis.key: choice} for choice in (axis.choices[0], axis.choices[-1]))
+            areas = {area_um2(self._made(values).hardware) for values in ends}
+            if len(areas) == 1:
+                own, law = PRICES[axis.key]
+                remedy = (
+                    f"Give {own} in the chip file, right at one size or bandwidth, or name a technology with "
+                    f"{law} there; or leave area_um2 out of the objectives and constraints"
+                )
+                expected = "an area that it changes, for area_um2 is an objective or has a limit"
+                raise InputError(
+                    self.where, expected, f"no price in {self.base}", remedy, key=f"axes.{axis.key}"
+                )
 
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, TypedDict
+from typing import Any
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
+from results.store.schema.rows import HardwareColumns
 
 Hardware = Architecture | Chip
 Load = Callable[[str, Mapping[str, Any]], Hardware]
@@ -15,10 +16,8 @@ Load = Callable[[str, Mapping[str, Any]], Hardware]
 
 
 def area_um2(hardware: Hardware) -> float:
-    """Area in um2, 0 where the file gives none; of a chip that of its tiles, without links and DRAM."""
-    if isinstance(hardware, Architecture):
-        return hardware.area_um2
-    return hardware.tiles * mapped_on(hardware).area_um2
+    """Area in um2, 0 where the file gives none; of a chip with its routers and DRAM interfaces."""
+    return hardware.area_um2
 
 
 def mac_units(hardware: Hardware) -> float:
@@ -62,14 +61,6 @@ QUANTITIES: dict[str, Callable[[Hardware], float]] = {
     "tiles": tiles,
 }
 """The quantities that a study may constrain, all known before any solve."""
-
-
-class HardwareColumns(TypedDict, total=False):
-    """The columns of a ``designs`` row that hold the whole hardware: an architecture or a chip."""
-
-    architecture_name: str
-    architecture: dict[str, Any]
-    chip: dict[str, Any]
 
 
 def hardware_columns(hardware: Hardware) -> HardwareColumns:

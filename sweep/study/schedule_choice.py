@@ -84,11 +84,13 @@ class ScheduleChoice(SchedulerChoice):
     """Partitions of a layer whose tiles are used less are not looked at."""
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
     """How many partitions of a layer are looked at. Absent: all, or few where each asks a mapping solver."""
-    alone: bool | None = None
-    """Whether a layer may run layer-sequentially from DRAM, mapped on the whole chip.
+    whole_chip: bool | None = None
+    """Whether a layer may have the whole chip, its data in DRAM, mapped on the chip as one stack of levels.
 
     Absent: where the scheduler asks for costs and a mapping solver maps the tiles.
     """
+    sibling_trees: bool = True
+    """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
     """Further schedulers for the same question, each at most once."""
 
@@ -122,14 +124,16 @@ class ScheduleChoice(SchedulerChoice):
         return Pruning(self.least_utilization, most)
 
     def offers_whole_chip(self, mapper: str) -> bool:
-        """Whether layers may run alone, mapped by ``mapper``: by default with schedulers that ask for costs.
+        """Whether a layer may have the whole chip, mapped by ``mapper``.
 
-        InputError where that is wanted of a mapper of tiles' shares alone.
+        By default it may where schedulers ask for costs. InputError where the study wants it of a ``mapper``
+        that maps the parts of layers on tiles only.
         """
         maps_layers = solver(mapper).family == "mapping"
-        if self.alone and not maps_layers:
-            expected = "a mapping solver, for layers alone on the whole chip"
-            raise InputError("", expected, mapper, "Name one, or leave `alone` out", key="schedule.alone")
-        if self.alone is not None:
-            return self.alone
+        if self.whole_chip and not maps_layers:
+            expected = "a mapping solver, for layers on the whole chip"
+            remedy = "Name one, or leave `whole_chip` out"
+            raise InputError("", expected, mapper, remedy, key="schedule.whole_chip")
+        if self.whole_chip is not None:
+            return self.whole_chip
         return maps_layers and any(one.solver in ASKING for one in self.schedulers)

@@ -66,7 +66,7 @@ class NetworkChoice(Keys):
 
 
 NetworkList = Annotated[list[str | NetworkChoice], Field(min_length=1)]
-"""How networks stand in the JSON Schema of study files: by their names alone, or with keys."""
+"""How networks stand in the JSON Schema of study files: by name, or with keys."""
 
 
 class AxisChoices(Keys):
@@ -84,7 +84,7 @@ class AxisChoices(Keys):
     step: int | None = Field(default=None, ge=1, le=MOST_EXACT)
     """What is added from one number of the range to the next."""
     powers_of_two: bool = False
-    """Whether each number of the range is twice the one before, in place of a step."""
+    """Whether each number of the range is twice the one before; such a range has no step."""
     unit: str = ""
     """The unit of the numbers of a range, as in 64 KiB."""
 
@@ -378,12 +378,12 @@ class Study(Keys):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The study as plain data with files by their names alone: the same study wherever its files lie."""
+        """The study as plain data with files by their names: the same study wherever its files lie."""
         networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
         architecture = each_file(self.architecture, _name) if self.architecture else ""
         chip = Path(self.chip).name
-        placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
-        data = placeless.model_dump(mode="json", by_alias=True)
+        by_name = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
+        data = by_name.model_dump(mode="json", by_alias=True)
         data["mapping"]["objective"] = self.mapping_objective
         return data
 

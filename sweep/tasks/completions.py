@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import cast
 
 from clusters.runtime import Completion, WorkersUnavailableError
+from results.store.schema.rows import AnswerRow
 from sweep.tasks.mapping import VersionMismatchError
 
 
@@ -19,20 +20,21 @@ def check_environment(completion: Completion) -> None:
         )
 
 
-def answer_row(completion: Completion) -> dict[str, Any]:
+def answer_row(completion: Completion) -> AnswerRow:
     """The columns of a row that the solve decides; those of a failed row where it ended in an error."""
-    row = {"worker": completion.worker, "attempts": completion.attempts}
+    row: AnswerRow = {"worker": completion.worker, "attempts": completion.attempts}
     if completion.error is None:
-        return {**row, **_made_now(), **completion.value}
+        # a worker sends one of AnswerColumns, as plain data
+        return row | _made_now() | cast(AnswerRow, completion.value)
     error = completion.error
-    spent = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
-    return {**row, **failed_row(f"{error.type}: {error.message}"), **spent}
+    spent: AnswerRow = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
+    return row | failed_row(f"{error.type}: {error.message}") | spent
 
 
-def failed_row(error: str) -> dict[str, Any]:
+def failed_row(error: str) -> AnswerRow:
     """The columns of a row whose solve failed, or could not begin, for this reason."""
     return {"status": "failed", "error": error, **_made_now()}
 
 
-def _made_now() -> dict[str, Any]:
+def _made_now() -> AnswerRow:
     return {"cached": False, "finished_at": datetime.now(UTC)}

@@ -7,13 +7,15 @@ from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
 from results.store.known_answers import StoredAnswers
+from results.store.schema.rows import AnswerRow
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
-from sweep.tasks.tile import run_tile_task
+from sweep.tasks.tile_costs import run_tile_cost_task
+from sweep.tasks.tree_costing import run_tree_costing_task
 
 Task = MappingTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""
@@ -24,7 +26,8 @@ RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "mapping": run_mapping_task,
     "scratchpad": run_scratchpad_task,
     "schedule": run_schedule_task,
-    "tile_costs": run_tile_task,
+    "tile_costs": run_tile_cost_task,
+    "tree_costing": run_tree_costing_task,
 }
 """The function that answers the content of a task, by the content's ``kind``."""
 
@@ -36,12 +39,12 @@ def answer_task(content: ReadOnlyDict[str, Any]) -> AnswerColumns:
 
 def stored_answers(
     store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]], columns: Columns | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, AnswerRow]:
     """By id, the rows of tasks that runs in ``store`` answered; ``ids`` and ``columns`` are by table.
 
     ``columns`` None: all columns of an answer, see :meth:`StoredAnswers.find`.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, AnswerRow] = {}
     for table in ANSWER_TABLES:
         if wanted := ids.get(table.name):
             found |= store.find(table, wanted, None if columns is None else columns[table.name])

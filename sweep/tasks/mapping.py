@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, cast
 
 from costmodel import MODEL_VERSION
 from costmodel.formats.cases.folder import mapping_to_json
@@ -14,6 +14,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
+from results.store.schema.rows import AskedColumns, LayerRow, MappingColumns
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import (
@@ -27,7 +28,6 @@ from solvers.mapping.space.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import canonical_json, checked_params, content_hash, text_hash
-from sweep.tasks.columns import MappingColumns
 
 
 def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, An
     }
 
 
-def solve_columns(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def solve_columns(content: ReadOnlyDict[str, Any]) -> AskedColumns:
     """The columns of a row of any kind that say how it was solved, from :func:`solve_content`."""
     return {
         "solver": content["solver"],
@@ -120,17 +120,17 @@ class MappingTask:
         return text_hash(f"{head},{self.settings.asked_of(self.layer).removeprefix('[')}")
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> LayerRow:
         """The columns of a ``layers`` row that the task decides."""
-        return {
+        own: LayerRow = {
             "layer_name": self.layer.name,
             "layer_shape": layer_content(self.layer),
             "architecture_id": architecture_id(self.architecture),
             "architecture": architecture_content(self.architecture),
-            **solve_columns(self.settings.content),
             "objective_name": self.settings.objective,
             "macs": self.layer.macs,
         }
+        return own | cast(LayerRow, solve_columns(self.settings.content))
 
 
 def bare(architecture: Architecture) -> Architecture:
@@ -171,13 +171,16 @@ class VersionMismatchError(RuntimeError):
     """A worker's code is not the driver's: its answers would be filed under wrong versions."""
 
 
-def check_versions(content: ReadOnlyDict[str, Any]) -> None:
-    """Raises VersionMismatchError where the versions in a task's content are not those of the code here."""
+def check_versions(content: ReadOnlyDict[str, Any], solver_version: str = "") -> None:
+    """Raises VersionMismatchError where the versions in a task's content are not those of the code here.
+
+    ``solver_version``: that of the code here where the solver is not one of the catalogue.
+    """
     name = content["solver"]
     pairs = {
         "archsweep": (content["archsweep_version"], VERSION),
         "cost model": (content["model_version"], MODEL_VERSION),
-        f"solver {name}": (content["solver_version"], solver(name).load().VERSION),
+        f"solver {name}": (content["solver_version"], solver_version or solver(name).load().VERSION),
     }
     if wrong := [f"{what} {here} for {asked}" for what, (asked, here) in pairs.items() if asked != here]:
         raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")

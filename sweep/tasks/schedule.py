@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
@@ -13,15 +13,16 @@ from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.workload.network import Layer
+from results.store.schema.rows import ScheduleRow
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from sweep import VERSION
 from sweep.study.identity import content_hash
-from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask, architecture_content, solve_columns, solve_content
-from sweep.tasks.tile import TileSource
+from sweep.tasks.scheduling_costs import SchedulingCosts
+from sweep.tasks.tile_costs import TileCostSource
 
 
 @dataclass(frozen=True)
@@ -68,23 +69,30 @@ RANKING = "2"
 class TiledChip:
     """A chip, what maps layers on its tiles (``source``), and which partitions are tried (``pruning``).
 
-    ``alone``: whether layers may run layer-sequentially from DRAM, mapped on the whole chip by the same
-    solver.
+    ``whole_chip``: whether a layer may have the whole chip, with its data in DRAM, mapped by the same solver.
     """
 
     chip: Chip
-    source: TileSource
+    source: TileCostSource
     pruning: Pruning
-    alone: bool = False
+    whole_chip: bool = False
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """What answers depend on, as JSON: without name and clock; the source's id is the tile's inside."""
-        bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
+        """What answers depend on, as JSON: no name, clock or areas; the source's id is the tile's inside."""
+        chip = self.chip
+        bare = replace(
+            chip,
+            name="",
+            frequency_ghz=1.0,
+            tile=replace(chip.tile, architecture=None, vector_area_um2=0.0),
+            noc=replace(chip.noc, router_area_um2=0.0),
+            dram=replace(chip.dram, interface_area_um2=0.0),
+        )
         own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
         # where all partitions are tried, their order changes no answer
         ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
-        return own | {"alone": self.alone} | ranking
+        return own | {"whole_chip": self.whole_chip} | ranking
 
     @cached_property
     def id(self) -> str:
@@ -99,17 +107,17 @@ class TiledChip:
 
     @cached_property
     def whole(self) -> Architecture:
-        """The chip as one stack of levels, on which layers that run layer-sequentially are mapped.
+        """The chip as one stack of levels, on which layers that have the whole chip are mapped.
 
         InputError for tiles without an architecture.
         """
         found = whole_architecture(self.chip)
         if found is None:
-            expected = "tiles with an architecture, for layers alone on the chip"
+            expected = "tiles with an architecture, for layers on the whole chip"
             raise InputError(f"chip {self.chip.name}", expected, "none", key="tile.architecture")
         return found
 
-    def alone_task(self, nest: Layer) -> MappingTask:
+    def whole_chip_task(self, nest: Layer) -> MappingTask:
         """The task that maps ``nest`` on the whole chip."""
         return MappingTask(self.whole, nest, self.source.settings)
 
@@ -143,7 +151,7 @@ class ScheduleTask:
             parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
         return content_hash(parts)
 
-    def payload(self, costs: KnownCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
+    def payload(self, costs: SchedulingCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
         """What a worker is sent, as plain data: what the answer depends on, and the costs of layers.
 
         ``states``: those of all seeds after the epoch before, none for a first epoch.
@@ -161,18 +169,18 @@ class ScheduleTask:
         }
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> ScheduleRow:
         """The columns of a ``schedules`` row that the task decides."""
         settings = self.on.source.settings.content
         mapper = {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)}
-        return {
+        own: ScheduleRow = {
             "network": self.network.name,
             "network_content": self.network.id,
             "batch": self.batch,
             "chip_id": self.on.id,
             "chip": self.on.content["chip"],
-            "tile_mapper": mapper | {"alone": True} if self.on.alone else mapper,
-            **solve_columns(self.solve.content),
+            "tile_mapper": mapper | {"whole_chip": True} if self.on.whole_chip else mapper,
             "objective_name": self.solve.objective,
-            "epoch": self.epoch and self.epoch.number,
+            "epoch": None if self.epoch is None else self.epoch.number,
         }
+        return own | cast(ScheduleRow, solve_columns(self.solve.content))

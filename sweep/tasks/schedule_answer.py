@@ -6,11 +6,16 @@ from collections.abc import Collection, Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
+from costmodel.formats.programs import packed_program
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.program.writer import write_program
+from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Leaf
+from costmodel.schedule.tree.validity import NotPossibleError
+from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
@@ -22,9 +27,12 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
-from sweep.tasks.columns import CostRequests, ScheduleColumns
-from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import check_versions
+from sweep.tasks.scheduling_costs import SchedulingCosts
+
+CUT_DIMS = ("K", "N", "P", "Q")
+"""The dims that a partition cuts, in its order."""
 
 
 def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | CostRequests:
@@ -35,15 +43,14 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
-    watch, problem, budget = Stopwatch(), _problem(content), Budget(**content["budget"])
+    watch, problem, budget = Stopwatch(), problem_of(content), Budget(**content["budget"])
     params = checked_params(content["solver"], content["params"])
     module = solver(content["solver"]).load()
     if content["epoch"] is None:
         try:
             return answer_columns(problem, module.solve(problem, budget, params))
         except TileCostsNeeded as needed:
-            needs = [list(request) for request in needed.requests]
-            return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
+            return cost_requests(needed, watch)
     states = [SearchState.from_json(state) for state in content["states"]]
     plan = AnnealingPlan(
         module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest
@@ -52,9 +59,16 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     return {**answer_columns(problem, outcome), "state": None if state is None else state.to_json()}
 
 
-def _problem(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
+def cost_requests(needed: TileCostsNeeded, watch: Stopwatch) -> CostRequests:
+    """What a worker sends back where costs are missing: which, and the seconds spent so far."""
+    needs = [list(request) for request in needed.requests]
+    return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
+
+
+def problem_of(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
+    """The problem in a payload, with a table of costs that solves none that it lacks."""
     chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
-    costs = KnownCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
+    costs = SchedulingCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
     model = ChipModel(chip, costs)
     return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
 
@@ -91,7 +105,9 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
     evaluation = problem.judge().evaluate(solution.tree)
     assert isinstance(evaluation, ChipEvaluation)
     chip, rectangles = evaluation.chip, evaluation.spatial_temporal(problem.graph.producers)
-    alone = {one.node.layer for one in evaluation.segments if one.whole_chip and isinstance(one.node, Leaf)}
+    on_whole_chip = {
+        one.node.layer for one in evaluation.segments if one.whole_chip and isinstance(one.node, Leaf)
+    }
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
@@ -101,28 +117,60 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
         "utilization": 1 - evaluation.bubble_tile_cycles / (chip.tiles * evaluation.cycles),
         "energy_by_part_pj": evaluation.parts_pj,
         "tree": solution.text,
-        "spatial_temporal": _by_leaf(rectangles, alone),
+        "spatial_temporal": _by_leaf(rectangles, on_whole_chip),
+        "leaves": [_leaf(evaluation, one) for one in evaluation.nodes() if isinstance(one.node, Leaf)],
+        **_program(problem.graph, evaluation),
         "search": phases_as_json(solution.phases),
     }
 
 
-def _by_leaf(rectangles: Iterable[ChartBox], alone: Collection[str]) -> list[dict[str, Any]]:
+def _program(graph: LayerGraph, evaluation: ChipEvaluation) -> ScheduleColumns:
+    """The program of the answer, or why it has none."""
+    try:
+        return {"program": packed_program(write_program(graph, evaluation))}
+    except NotPossibleError as reason:
+        return {"no_program": str(reason)}
+
+
+def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
+    """How a layer runs; counts of a segment are for one of the schedule's rounds."""
+    assert isinstance(cost.node, Leaf)
+    rounds = evaluation.rounds
+    row: LeafRow = {
+        "layer": cost.node.layer,
+        "samples": cost.node.batch,
+        "runs": evaluation.tree.batch // cost.node.batch,
+        "tiles": [cost.first_tile, cost.first_tile + cost.tiles],
+        "cycles": cost.cycles,
+        "tile_cycles": cost.leaf.tile_cycles if cost.leaf else cost.cycles,
+        "dram_read_bytes": rounds * cost.dram_read_bytes,
+        "dram_write_bytes": rounds * cost.dram_write_bytes,
+        "energy_by_part_pj": {
+            part: rounds * energy for part, energy in zip(ENERGY_PARTS, cost.parts_pj, strict=True)
+        },
+    }
+    if cost.leaf:
+        row["parts"] = dict(zip(CUT_DIMS, cost.leaf.place.parts, strict=True))
+        row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.place.order]
+    return row
+
+
+def _by_leaf(rectangles: Iterable[ChartBox], on_whole_chip: Collection[str]) -> list[ChartLeaf]:
     """SET's S-T graph, one entry a leaf: its rectangles differ only in their samples and start cycles.
 
-    ``alone``: names of the layers that run layer-sequentially on the whole chip.
+    ``on_whole_chip``: names of the layers that have the whole chip, with their data in DRAM.
     """
-    leaves: dict[str, dict[str, Any]] = {}
+    leaves: dict[str, ChartLeaf] = {}
     for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):
-        leaf = leaves.setdefault(
-            one.layer,
-            {
+        if one.layer not in leaves:
+            leaves[one.layer] = {
                 "layer": one.layer,
                 "samples": one.end_sample - one.first_sample,
                 "tiles": [one.first_tile, one.end_tile],
                 "cycles": one.end - one.start,
                 "starts": [],
-                **({"alone": True} if one.layer in alone else {}),
-            },
-        )
-        leaf["starts"].append(one.start)
+            }
+            if one.layer in on_whole_chip:
+                leaves[one.layer]["whole_chip"] = True
+        leaves[one.layer]["starts"].append(one.start)
     return list(leaves.values())

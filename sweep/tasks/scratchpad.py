@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad.plan import Plan
+from results.store.schema.rows import ScratchpadColumns, ScratchpadRow
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
 from solvers.scratchpad.problem import ScratchpadProblem
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
-from sweep.tasks.columns import ScratchpadColumns
 from sweep.tasks.mapping import check_versions, solve_columns, solve_content
 
 
@@ -83,17 +83,17 @@ class ScratchpadTask:
         return content_hash(["scratchpad", self.planned.id, self.budget_bytes, self.solve.content])
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> ScratchpadRow:
         """The columns of a ``scratchpads`` row that the task decides."""
-        return {
+        own: ScratchpadRow = {
             "graph": self.planned.graph.name,
             "graph_content": self.planned.id,
             "setting": self.planned.content["settings"],
             "budget_bytes": self.budget_bytes,
-            **solve_columns(self.solve.content),
             "block_bytes": self.planned.block_bytes,
             "parameter_bytes": self.planned.parameter_bytes,
         }
+        return own | cast(ScratchpadRow, solve_columns(self.solve.content))
 
 
 def run_scratchpad_task(content: ReadOnlyDict[str, Any]) -> ScratchpadColumns:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from sys import intern
-from typing import Any
+from typing import cast
 
+from results.store.schema.rows import AnswerRow, LayerRow, ScheduleRow, ScratchpadRow
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.scratchpad import ScratchpadTask
@@ -21,6 +21,7 @@ NEEDED = {
     "schedules": (
         *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
         *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
+        *("network_content", "batch", "tree", "tree_from"),
     ),
     "tile_costs": _OF_ALL,
 }
@@ -49,9 +50,10 @@ class MappingSummary:
     numbers: bytes
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any]) -> MappingSummary:
+    def of(cls, row: LayerRow) -> MappingSummary:
         levels = row.get("energy_by_level_pj") or {}
-        numbers = [row.get(name) or 0.0 for name in _NUMBERS]
+        found = row.get("energy_pj"), row.get("energy_bound_pj"), row.get("cycles_bound")
+        numbers = [number or 0.0 for number in (*found, row.get("cpu_seconds"))]  # as _NUMBERS says
         return cls(
             intern(row["status"]),
             row.get("cycles") or 0,
@@ -105,7 +107,7 @@ class ScratchpadSummary:
     """Proven; 0, which is always true, where the solver proved nothing."""
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadSummary:
+    def of(cls, row: ScratchpadRow, task: ScratchpadTask) -> ScratchpadSummary:
         traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
         tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
         return cls(
@@ -141,9 +143,15 @@ class ScheduleSummary:
     noc_hop_bytes: int
     parts_pj: tuple[tuple[str, float], ...]
     """The energy by part of the chip."""
+    layers: tuple[str, int]
+    """What is scheduled: the id of the network's layers, and the batch."""
+    tree: str
+    """The schedule as text; empty where there is none."""
+    tree_from: str
+    """Of a tree found for another chip: the id of the task that found it. Empty for a search's own tree."""
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any]) -> ScheduleSummary:
+    def of(cls, row: ScheduleRow) -> ScheduleSummary:
         parts = (row.get("energy_by_part_pj") or {}).items()
         return cls(
             status=intern(row["status"]),
@@ -158,6 +166,9 @@ class ScheduleSummary:
             dram_bytes=row.get("dram_bytes") or 0,
             noc_hop_bytes=row.get("noc_hop_bytes") or 0,
             parts_pj=tuple((intern(name), pj) for name, pj in parts),
+            layers=(intern(row.get("network_content") or ""), row.get("batch") or 0),
+            tree=intern(row.get("tree") or ""),
+            tree_from=intern(row.get("tree_from") or ""),
         )
 
     @property
@@ -168,12 +179,14 @@ class ScheduleSummary:
 AnswerSummary = MappingSummary | ScratchpadSummary | ScheduleSummary
 
 
-def summary_of(task: Task, row: ReadOnlyDict[str, Any]) -> AnswerSummary:
-    """What designs need of the task's ``row``."""
+def summary_of(task: Task, row: AnswerRow) -> AnswerSummary:
+    """What designs need of ``row``, a row of the task's table."""
     if isinstance(task, ScratchpadTask):
-        return ScratchpadSummary.of(row, task)
-    return ScheduleSummary.of(row) if isinstance(task, ScheduleTask) else MappingSummary.of(row)
+        return ScratchpadSummary.of(cast(ScratchpadRow, row), task)
+    if isinstance(task, ScheduleTask):
+        return ScheduleSummary.of(cast(ScheduleRow, row))
+    return MappingSummary.of(cast(LayerRow, row))
 
 
-def _remark(row: ReadOnlyDict[str, Any]) -> str:
+def _remark(row: AnswerRow) -> str:
     return intern(row.get("error") or row.get("note") or "")

@@ -68,8 +68,8 @@ def _map_tile(entry: Entry) -> None:
     from solvers.schedule.tiles.layer_parts import TilePart
     from solvers.schedule.tiles.mapper import TileProblem
 
-    share = TilePart.of(_chain().layers[0], (2, 1, 2, 1), 2)
-    entry.load().solve(TileProblem(load_tile("nvdla"), share, "edp"), LIMIT)
+    part = TilePart.of(_chain().layers[0], (2, 1, 2, 1), 2)
+    entry.load().solve(TileProblem(load_tile("nvdla"), part, "edp"), LIMIT)
 
 
 def _schedule(entry: Entry) -> None:

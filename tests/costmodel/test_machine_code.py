@@ -29,8 +29,8 @@ def source(module: ModuleType) -> bytes:
     [
         "costmodel.schedule.leaf.leaf_kernel",
         "costmodel.schedule.leaf.volumes_kernel",
-        "costmodel.published.set_isca2023.leaf_kernel",
-        "costmodel.schedule.nvdla_tile.mapper_kernel",
+        "costmodel.published.set_isca2023.leaf.search_kernel",
+        "costmodel.published.set_isca2023.nvdla_tile.mapper_kernel",
     ],
 )
 def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
@@ -41,5 +41,5 @@ def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
 
 
 def test_the_conventions_kernels_are_found_through_those_that_they_call() -> None:
-    found = inlined(import_module("costmodel.published.set_isca2023.leaf_kernel"))
+    found = inlined(import_module("costmodel.published.set_isca2023.leaf.search_kernel"))
     assert {"costmodel.schedule.mesh.mesh_kernel", "costmodel.schedule.leaf.ranges_kernel"} < found

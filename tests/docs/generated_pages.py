@@ -1,6 +1,6 @@
 """What docs/ has from the code: JSON Schemas of files, and the reference of commands, files and columns.
 
-``python tests/docs/generated_pages.py`` writes all of it anew; a test holds what is there equal to it.
+``python -m tests.docs.generated_pages`` writes all of it anew; a test holds what is there equal to it.
 """
 
 from __future__ import annotations

@@ -41,11 +41,13 @@ LIBRARY = {
     "chip": [*ROOT.glob("costmodel/**/chips/*.yaml")],
     "technology": [*ROOT.glob("costmodel/**/technologies/*.yaml")],
     "constraints": [*DOCS.glob("guides/*/rules.yaml")],
+    "program": [*ROOT.glob("tests/data/programs/*.json")],
 }
 """Files of each kind; a guide's folder has files of other kinds as well."""
 KNOWN_BY = {"study": "networks", "architecture": "levels", "chip": "mesh"} | {
     "technology": "sram_energy",
     "constraints": "constraints",
+    "program": "tiles",
 }
 """A key that only files of the kind have at their top."""
 
@@ -66,7 +68,7 @@ def check(kind: str, document: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(pages()), ids=lambda path: path.name)
 def test_what_comes_from_code_is_as_the_code_is(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == pages()[path], "run python tests/docs/generated_pages.py"
+    assert path.read_text(encoding="utf-8") == pages()[path], "run python -m tests.docs.generated_pages"
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -137,6 +139,17 @@ MISTAKES: dict[str, dict[str, tuple[str, Any]]] = {
         "a rule that there is not": ("keep", "some"),
         "padding of more than all": ("padding", 1.5),
         "a constraint on nothing": ("constraints", [{"temporal": {"K": 1}}]),
+    },
+    "program": {
+        "another version": ("format", "archsweep program 0"),
+        "an instruction that there is not": ("tiles", [[{"jump": 0}]]),
+        "a load without an address": ("tiles", [[{"load": 0}]]),
+        "a repetition of nothing": ("tiles", [[{"repeat": 0, "body": []}]]),
+        "an interval without an end": (
+            "works",
+            [{"layer": "a", "box": [[0]], "cycles": 1, "operations": 1}],
+        ),
+        "a dim of no size": ("layers", {"a": {"N": 0}}),
     },
 }
 """Of each kind of file, what stands at which key instead of what a right file has."""

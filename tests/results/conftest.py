@@ -196,7 +196,7 @@ def tile_lot_row(number: int = 0, **changes: Any) -> Row:
         "objective_name": "edp",
         "status": "feasible",
         "tile_parts": 1,
-        "costs": [[[16, 16, 4, 4, 1, 1, 1, 1, 1, 1], 500.0, 64, False]],
+        "costs": [[[16, 16, 4, 4, 1, 1, 1, 1, 1, 1], 500.0, 64, False, 0.0, ": Inputs Outputs Weights"]],
         "cpu_seconds": 0.5,
         "attempts": 1,
         "cached": False,

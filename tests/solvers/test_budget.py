@@ -48,3 +48,13 @@ def test_work_takes_processor_time() -> None:
     while watch.cpu_seconds < before + 0.01:
         sum(range(1000))
     assert Stopwatch().cpu_seconds < watch.cpu_seconds
+
+
+def test_a_pause_is_left_out() -> None:
+    watch = Stopwatch()
+    time.sleep(0.05)
+    pause = Stopwatch()
+    time.sleep(0.2)
+    rest = watch.without(pause)
+    assert 0.05 <= rest.wall_seconds < watch.wall_seconds - 0.19
+    assert rest.cpu_seconds <= watch.cpu_seconds

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray.session import RaySession
 from clusters.runtime import RuntimeSettings
 from sweep.cli.main import main
 from sweep.study.study import Study, load_study
@@ -65,17 +64,6 @@ def command_line(
         return Ended(status, printed.out, printed.err)
 
     return command
-
-
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[RaySession]:
-    """Two CPUs, shared by a module's tests: their runs join the connection they find and leave it open."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TESTS.parent))
-        patch.delenv("RAY_ADDRESS", raising=False)
-        session = RaySession("", 2)
-        yield session
-        session.close()
 
 
 @pytest.fixture

@@ -19,21 +19,21 @@ def architecture_from_json(name: str, data: Any, where: str) -> Architecture:
     """
     arithmetic = field(data, "arithmetic", dict, where)
     storage = field(data, "storage", list, where)
-    with _placed(where, "arithmetic"):
+    with _located(where, "arithmetic"):
         compute = Compute(
             field(arithmetic, "name", str, where),
             _value(arithmetic, "word_bits", where),
             _value(arithmetic, "energy_per_op_pJ", where),
         )
     levels = tuple(_level(entry, where, f"storage[{index}]") for index, entry in enumerate(storage))
-    with _placed(where):
+    with _located(where):
         architecture = Architecture(name, levels, compute)
     _check_instances(architecture, data, where)
     return architecture
 
 
 @contextmanager
-def _placed(where: str, key: str = "") -> Iterator[None]:
+def _located(where: str, key: str = "") -> Iterator[None]:
     """Add the file and the key to errors that the value types raise."""
     try:
         yield
@@ -54,7 +54,7 @@ def _level(entry: Any, where: str, key: str) -> StorageLevel:
     fanout = field(entry, "fanout_below_XY", list, location)
     if len(fanout) != 2:
         raise InputError(location, "the fan-outs [X, Y]", fanout, key="fanout_below_XY")
-    with _placed(where, key):
+    with _located(where, key):
         return StorageLevel(
             name=field(entry, "name", str, location),
             size_words=_value(entry, "size_words", location),

@@ -23,9 +23,10 @@ def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMappin
     """
     if isinstance(mapping, UnevenMapping):
         parts = split(architecture, mapping.part_levels)
-        names = [architecture.levels[place].name for place in mapping.part_levels]
+        names = [architecture.levels[level].name for level in mapping.part_levels]
         part_of = {part.name: name for part, name in zip(parts.levels, names, strict=True)}
         return mapping_to_json(parts, layer, mapping.nest) | {"part_of": part_of}
+    # cases begin with DRAM, an architecture with its innermost level
     levels = list(zip(architecture.levels, mapping.levels, strict=True))[::-1]
     blocks = []
     for hardware, level in levels:
@@ -82,9 +83,11 @@ def any_mapping_from_json(
     levels = list(field(data, "part_of", dict, where).values())
     names = [level.name for level in architecture.levels]
     known_names(levels, names, where, "part_of")
-    places = tuple(place for place, name in enumerate(names) for _ in range(levels.count(name)))
-    nest = mapping_from_json(split(architecture, places), layer, data, where)
-    mapping = UnevenMapping(nest, places)
+    # only how many parts a level has is taken from part_of: ``split`` gives them their names again, and
+    # blocks whose targets are named otherwise are refused
+    part_levels = tuple(number for number, name in enumerate(names) for _ in range(levels.count(name)))
+    nest = mapping_from_json(split(architecture, part_levels), layer, data, where)
+    mapping = UnevenMapping(nest, part_levels)
     if reasons := uneven_violations(architecture, layer, mapping):
         expected = f"an uneven mapping of {layer.name} on {architecture.name}"
         raise InputError(where, expected, "; ".join(reasons), key="mapping")
@@ -98,15 +101,17 @@ def _by_target(
     found: dict[tuple[str, str], tuple[Any, str]] = {}
     names = [level.name for level in architecture.levels]
     for index, entry in enumerate(entries):
-        place = f"{where}[{index}]"
-        target = field(entry, "target", str, place)
-        known_names([target], names, place, "target")
-        kind = field(entry, kind_key, str, place) if kind_key else ""
+        entry_where = f"{where}[{index}]"
+        target = field(entry, "target", str, entry_where)
+        known_names([target], names, entry_where, "target")
+        kind = field(entry, kind_key, str, entry_where) if kind_key else ""
         if kind_key:
-            known_names([kind], ("temporal", "spatial"), place, kind_key)
+            known_names([kind], ("temporal", "spatial"), entry_where, kind_key)
         if (target, kind) in found:
-            raise InputError(place, f"one {kind} entry a level".replace("  ", " "), f"another for {target}")
-        found[target, kind] = entry, place
+            raise InputError(
+                entry_where, f"one {kind} entry a level".replace("  ", " "), f"another for {target}"
+            )
+        found[target, kind] = entry, entry_where
     return found
 
 
@@ -125,13 +130,18 @@ def _level(
     spatial_x: tuple[Loop, ...] = ()
     spatial_y: tuple[Loop, ...] = ()
     if (hardware.name, "spatial") in blocks:
-        block, place = blocks[hardware.name, "spatial"]
-        order = _loops(block, place, layer)
+        block, block_where = blocks[hardware.name, "spatial"]
+        order = _loops(block, block_where, layer)
+        # no default: which dims a case without the key means to be on X would be a guess
         if "split" not in block:
-            raise InputError(place, "how many leading dims of the permutation are X", "nothing", key="split")
-        split = whole_number(block["split"], place, "split", least=0)
+            raise InputError(
+                block_where, "how many leading dims of the permutation are X", "nothing", key="split"
+            )
+        split = whole_number(block["split"], block_where, "split", least=0)
         if split > len(order):
-            raise InputError(place, f"at most the {len(order)} dims of the permutation", split, key="split")
+            raise InputError(
+                block_where, f"at most the {len(order)} dims of the permutation", split, key="split"
+            )
         spatial_x, spatial_y = loops(order[:split]), loops(order[split:])
     return LevelMapping(loops(temporal), spatial_x, spatial_y, _keep(*kept[hardware.name, ""], layer))
 
@@ -143,6 +153,7 @@ def _loops(block: Any, where: str, layer: Layer) -> tuple[Loop, ...]:
     known_names(permutation, layer.sizes, where, "permutation")
     if len(set(permutation)) < len(permutation):
         raise InputError(where, "every dim once", permutation, key="permutation")
+    # a loop of one iteration is the same anywhere, so a permutation may leave such dims out
     if missing := [dim for dim, factor in factors.items() if factor > 1 and dim not in permutation]:
         raise InputError(where, "every dim with a factor above 1", f"none of {missing}", key="permutation")
     return tuple((dim, factors.get(dim, 1)) for dim in permutation)
@@ -151,6 +162,7 @@ def _loops(block: Any, where: str, layer: Layer) -> tuple[Loop, ...]:
 def _keep(entry: Any, where: str, layer: Layer) -> frozenset[str]:
     names = [tensor.name for tensor in layer.tensors]
     keep, bypass = (_names(field(entry, key, list, where), names, where, key) for key in ("keep", "bypass"))
+    # each tensor has to be said: one forgotten in either list would be kept or bypassed by a guess
     for name in names:
         if (name in keep) == (name in bypass):
             found = "both" if name in keep else "neither"

@@ -40,6 +40,7 @@ def _shape(name: str, dimensions: str, **tensors: list[str]) -> Shape:
         for tensor, axes in tensors.items()
     ]
     spaces[-1]["read_write"] = True
+    # as in Timeloop, a case that leaves a stride or dilation out has 1
     used = sorted({term[1] for space in spaces for axis in space["projection"] for term in axis if term[1:]})
     coefficients = [{"name": coefficient, "default": 1} for coefficient in used]
     return {
@@ -73,6 +74,7 @@ def layer_from_problem(
         _tensor(space, coefficients, f"{where}: data_spaces[{i}]") for i, space in enumerate(spaces)
     )
     name = problem.get("id", shape.get("name", "layer"))
+    # the layer knows what is wrong with it, but not where in which file it stands
     try:
         return Layer(str(name), tuple((dim, sizes[dim]) for dim in dimensions), tensors)
     except InputError as error:
@@ -111,6 +113,8 @@ def _tensor(space: Any, coefficients: ReadOnlyDict[str, int], where: str) -> Ten
     known_names(space, ("name", "projection", "read_write", "role"), where, name)
     projection = field(space, "projection", list, where)
     axes = tuple(_axis(axis, coefficients, f"{where}.projection[{i}]") for i, axis in enumerate(projection))
+    # Timeloop marks the output and tells inputs from weights by nothing: names that cases use say it, and a
+    # shape of our own writes the role beside them
     written = field({"read_write": False, **space}, "read_write", bool, where)
     role: Role = "outputs" if written else space.get("role", _ROLES.get(name, "inputs"))
     try:
@@ -133,6 +137,8 @@ def _is_term(term: Any) -> bool:
 
 def problem_from_layer(layer: Layer) -> dict[str, Any]:
     """The ``problem`` form of a layer: a built-in shape's name where one fits, else the shape itself."""
+    # whether a shape fits is seen by reading the layer back: it must come out as it went in, projections and
+    # all
     for name, shape in builtin_shapes().items():
         problem = {
             "id": layer.name,
@@ -156,6 +162,8 @@ def _coefficients(layer: Layer, shape: Shape) -> dict[str, int]:
     found = {entry["name"]: entry["default"] for entry in shape["coefficients"]}
     for tensor, dim, coefficient in _named_terms(shape):
         if tensor in tensors and dim in tensors[tensor].dims:
+            # a dim may step along several axes of a tensor; then the shape does not fit, which the caller
+            # sees
             found[coefficient] = max(tensors[tensor].steps[dim])
     return found
 
@@ -176,6 +184,7 @@ def _own_shape(layer: Layer) -> Shape:
         for axis in tensor.axes:
             projection.append([])
             for dim, coefficient in axis:
+                # a case can only name coefficients, so every step but 1 gets a name of its own
                 name = f"{tensor.name}_{dim}_step"
                 projection[-1].append([dim] if coefficient == 1 else [dim, name])
                 if coefficient != 1:

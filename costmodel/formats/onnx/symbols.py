@@ -19,7 +19,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Sub: sub,
     ast.Mult: mul,
     ast.FloorDiv: floordiv,
-    ast.Div: floordiv,
+    ast.Div: floordiv,  # lengths are whole, so what is divided divides evenly
     ast.Mod: mod,
 }
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
@@ -34,12 +34,14 @@ def symbols_of(length: str) -> set[str]:
     tree = _parsed(length)
     if tree is None:
         return {length}
+    # the name of a function is a name, too, but no symbol
     functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions}
 
 
 def value_of(length: str, values: Mapping[str, int]) -> int | None:
     """The value of a length; None where a symbol has no value, or where the result is less than 1."""
+    # an axis may be named by a text that is no expression, or that the user has given a length as it stands
     if length in values:
         return values[length]
     tree = _parsed(length)
@@ -67,6 +69,7 @@ def _is_known(tree: ast.expr) -> bool:
     if isinstance(tree, ast.BinOp):
         return type(tree.op) in _OPERATORS and _is_known(tree.left) and _is_known(tree.right)
     if isinstance(tree, ast.Call):
+        # sympy, whose text exporters write, spells them Max and Min
         known = isinstance(tree.func, ast.Name) and tree.func.id.lower() in _FUNCTIONS and bool(tree.args)
         return known and not tree.keywords and all(map(_is_known, tree.args))
     return isinstance(tree, ast.Name) or (isinstance(tree, ast.Constant) and type(tree.value) is int)
@@ -111,8 +114,8 @@ def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
     for value in inputs:
         axes = _axes(value)
         symbol = axes[0].dim_param
-        alone = len(axes) > 1 and not symbols_of(symbol) & elsewhere
-        if symbol and value_of(symbol, values) is None and (alone or value is inputs[0]):
+        only_first = len(axes) > 1 and not symbols_of(symbol) & elsewhere
+        if symbol and value_of(symbol, values) is None and (only_first or value is inputs[0]):
             found.add(symbol)
     return found
 

@@ -91,6 +91,7 @@ class TimeloopArchitecture:
                     found[dummy_name(part.name)] = found[part.name] = own
                 if outer.kind == "fanout" and not outer.own_mesh:
                     found[outer.name] = own
+            # where the memory states a fan-out of its own (0.4), its name stands for that one, found above
             found.setdefault(memory.name, FanOut(memory.name, "xy"))
         return found
 
@@ -129,7 +130,8 @@ def timeloop_architecture(files: TimeloopFiles, name: str) -> TimeloopArchitectu
     parts = components(section.data, section.file, _variables(files))
     tables = read_energy_tables(files)
     names = [part.name for part in parts if part.kind != "fanout"]
-    known = {*names, *(part.name for part in parts)}
+    # Accelergy lists every component, so the tables may name containers, too: they are known, but not offered
+    known = {part.name for part in parts}
     for unknown in sorted((tables.energies.keys() | tables.areas.keys()) - known):
         expected = f"components of the architecture: {', '.join(names)}"
         file, remedy = tables.file or section.file, did_you_mean(unknown, names)

@@ -103,6 +103,7 @@ def components(architecture: Any, file: str, inherited: dict[str, Any] | None = 
         known_names(architecture, [key for key in _TOP_KEYS if key != "subtree"], file, "architecture")
         found = list(_nodes(required(architecture, "nodes", list, top.where), top))
     else:
+        # the section is itself the outermost subtree, whose name nobody writes
         found = list(_subtree({"name": "architecture", **architecture}, top, depth=0))
     names = [component.name for component in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -151,6 +152,7 @@ def _local(entry: dict[str, Any], around: _Surroundings) -> Component:
     known_names(entry, _LEAF_KEYS, here.where, "component")
     attributes = around.attributes | _attributes(entry, here)
     instances = around.instances * count
+    # stated in the attributes, the number is that of the whole chip, whatever the names of subtrees count to
     if "instances" in attributes:
         instances = whole_number(attributes["instances"], here.where, "instances")
     component = _component(name, entry, here)
@@ -175,6 +177,8 @@ def _nodes(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
         tag = entry.tag.removeprefix("!") if isinstance(entry, TaggedDict) else ""
         if not tag:
             raise around.refused("a node with a tag such as !Component", entry, f"nodes[{index}]")
+        # a node's fan-out multiplies the instances of all nodes after it, so ``around`` goes on from node to
+        # node
         if tag in ("Component", "Element", "Container"):
             component, around = _leaf(entry, around, container=tag == "Container")
             if component is not None:
@@ -223,6 +227,7 @@ def _leaf(
         raise here.refused("spatial: {meshX: ..., meshY: ...} beside the attributes (version 0.4)", key, key)
     inside = replace(around, mesh=mesh)
     if container:
+        # what a container states holds for all that is in it; a memory's attributes are its own
         inside = replace(inside, attributes=around.attributes | attributes)
         if (x, y) == (1, 1) and not _constraints(entry, here):
             return None, inside
@@ -243,6 +248,8 @@ def _component(name: str, entry: dict[str, Any], here: _Surroundings) -> Compone
 
 def _kind(class_name: str, here: _Surroundings) -> Kind:
     folded = class_name.casefold()
+    # A class is any text with such a word in it, so the order of these questions matters: a dummy_storage
+    # holds nothing though it says storage, and a MAC may have a register in its name.
     if folded == DUMMY:
         return "fanout"
     if any(part in folded for part in _COMPUTE):

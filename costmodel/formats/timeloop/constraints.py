@@ -112,6 +112,7 @@ def _of_node(part: Component, file: str) -> Iterator[Directive]:
         if data:
             found = directive(part.name, {"type": kind, **data}, file, f"{key}.{kind}")
             yield replace(found, inside=True, parallel=part.parallel)
+    # without it nobody could tell which of the memories side by side has a tensor
     if part.parallel and "keep" not in (part.constraints.get("dataspace") or {}):
         expected = "the tensors that it keeps: memories side by side must share them out"
         raise InputError(file, expected, "none", "Add dataspace: {keep: [...]}", key=key)
@@ -160,6 +161,7 @@ class _ConstraintBuilder:
             return
         keep, bypass = asked.tensors("keep", self._layer), asked.tensors("bypass", self._layer)
         if asked.parallel:
+            # what one of the memories side by side does not keep goes past it, to another of them
             bypass = [tensor.name for tensor in self._layer.tensors if tensor.name not in keep]
         self._keep += [name for name in keep if name not in self._keep]
         self._bypass += [name for name in bypass if name not in self._bypass]
@@ -231,6 +233,7 @@ class _ConstraintBuilder:
 
 
 def _bounds(factor: Factor) -> Bounds:
+    # an equality is both a least and a most
     least = 1 if factor.relation == "<=" else factor.value
     return factor.dim, least, None if factor.relation == ">=" else factor.value
 

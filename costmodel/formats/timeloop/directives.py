@@ -135,6 +135,7 @@ class Directive:
 
     def _dims_in_order(self, known: Collection[str]) -> list[str]:
         texts = (text for written in self._texts("permutation") for text in re.split(r"[\s,]+", written))
+        # "KCRS" is four dims and "Kin" may be one: only the layer's names tell
         return [dim for text in texts for dim in ([text] if text in known else text)]
 
     def _known_once(self, dims: list[str], layer: Layer, key: str) -> None:
@@ -177,9 +178,11 @@ def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Direct
     attributes = data.pop("attributes", None)
     if attributes is not None and not isinstance(attributes, dict):
         raise InputError(file, "keys and values", attributes, key=f"{key}.attributes")
+    # the same keys may stand one level deeper
     data |= {} if attributes is None else attributes
     kind = TYPES[written]
     for name, value in data.items():
+        # a key with an empty list asks for nothing, whatever it is
         if name not in (*_KEYS[kind], *_CHANGES_NOTHING) and value != []:
             expected = f"for {kind}: {', '.join(_KEYS[kind])}"
             remedy = did_you_mean(name, _KEYS[kind]) or "Other keys are not modelled"

@@ -78,6 +78,7 @@ def split_files(specification: str, folder: str | Path = "") -> list[Path]:
 
 def each_file(specification: str, change: Callable[[str], str], folder: str | Path = "") -> str:
     """The specification with the name of each of its files changed."""
+    # a file's own name may have the separator in it, and is then one file
     if len(files := split_files(specification, folder)) == 1:
         return change(specification)
     return SEPARATOR.join(change(str(file)) for file in files)
@@ -94,6 +95,7 @@ def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:
     for name in names:
         for key, data in _document(name).items():
             _check_section(key, data, name)
+            # an empty section says nothing, so any number of files may have it
             if data in (None, []):
                 continue
             if key in sections:
@@ -112,6 +114,7 @@ def parse_timeloop(path: str | Path) -> Any:
     """The document of one file with Timeloop's node tags, its keys as they are written."""
     text = read_text(path, MOST_BYTES)
     for number, line in enumerate(text.splitlines(), 1):
+        # a template in a comment is no template
         content = line.partition("#")[0]
         if "{{" in content or "{%" in content:
             remedy = "Render the templates first: Timeloop's front end writes parsed-processed-input.yaml"

@@ -6,7 +6,8 @@
 name: my-chip
 description: what it is                  # optional, for people
 source: where the numbers are from       # optional, a text or a list of texts
-technology: thistle-45nm                 # see archsweep list technologies; needed where an energy is absent
+technology: thistle-45nm                 # a name (archsweep list technologies) or a file beside this one;
+                                         # needed where an energy is absent
 frequency: 200 MHz                       # default 1 GHz; a plain number is in Hz
 word_bits: 16                            # of every level and the MACs that do not say otherwise
 levels:                                  # OUTERMOST FIRST, as one reads a chip from its pins
@@ -25,7 +26,7 @@ levels:                                  # OUTERMOST FIRST, as one reads a chip 
     kind: register
     size: 512 words
     energy: {read: 0.5 pJ, write: 0.7 pJ, update: 0.9 pJ}   # or one value for all three
-    leakage: 0.01 pJ/cycle               # of one instance, default 0
+    leakage: 0.01 pJ/cycle               # of one instance; absent: from the technology, if that gives one
     area: 9000 um2                       # of one instance; or {value: 9000 um2, at_size: 512 words}
 compute:                                 # the MAC units below the innermost level
   name: MAC
@@ -48,26 +49,28 @@ blocks of 4, ``energy: 3 pJ/bit`` is 192 pJ an access, ``3 pJ/word`` is 12 pJ, a
 
 Bytes become words by the level's word_bits and seconds become cycles by the frequency.
 
-**Absent energies and areas come from the technology's laws** by kind, size and word bits (see
+**Absent energies, areas and leakage come from the technology's laws** by kind, size and word bits (see
 `costmodel.hardware.technology`), so a study that varies `Buffer.size` moves energy and area together. Three
 ways to give the energy of a level, and what happens when its size is varied:
 
 * absent: from the law, which moves it;
 * `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size;
 * `{read, write, update, at_size: 4 Kiwords}`: right at that size, and scaled from there as the kind's
-  law scales (square root of the size for sram, linear for register, constant for dram).
+  law scales (for sram the technology's power of the size, without one the square root; linear for register,
+  constant for dram).
 
 An area that is given is fixed as well, unless it says ``at_size``: the laws of areas are linear. Without a
-technology every energy must be given and absent areas are 0.
+technology every energy must be given and absent areas are 0. Where a technology lacks an energy, because
+nobody published it, that energy must be given, too; an area that it lacks is 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from costmodel.errors import InputError
+from costmodel.errors import InputError, NotFoundError
 from costmodel.formats.override_blame import built_with
 from costmodel.formats.technologies import load_technology
 from costmodel.formats.yaml.architecture_document import ArchitectureKeys, ComputeKeys, LevelKeys
@@ -75,7 +78,7 @@ from costmodel.formats.yaml.architecture_overrides import Overrides
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.hardware.technology import Technology, area_ratio, energy_ratio
+from costmodel.hardware.technology import ACCESSES, Technology, area_ratio, energy_ratio
 
 
 def architecture_from_document(
@@ -109,7 +112,7 @@ class _ArchitectureBuilder:
         if keys.technology is not None:
             try:
                 self.table = load_technology(keys.technology)
-            except InputError as error:
+            except NotFoundError as error:
                 raise InputError(where, error.expected, error.found, error.remedy, key=error.key) from None
 
     def architecture(self) -> Architecture:
@@ -134,7 +137,7 @@ class _ArchitectureBuilder:
                 write_energy_pj=write,
                 update_energy_pj=update,
                 block_size=level.block_size,
-                leakage_pj_per_cycle=self._per_cycle(level.leakage),
+                leakage_pj_per_cycle=self._leakage(level, size, word_bits),
                 read_bandwidth=self._bandwidth(level.read_bandwidth, word_bits),
                 write_bandwidth=self._bandwidth(level.write_bandwidth, word_bits),
                 shared_bandwidth=self._bandwidth(level.shared_bandwidth, word_bits),
@@ -152,7 +155,8 @@ class _ArchitectureBuilder:
         if compute.energy is not None:
             energy = float(compute.energy.value)
         else:
-            energy = self._table_for("compute.energy").multiply_energy_pj(word_bits)
+            table = self._table_for("compute.energy")
+            energy = self._from_law(table.multiply_energy_pj, "compute.energy", word_bits)
         if compute.area is not None:
             area = float(compute.area.value)
         else:
@@ -168,18 +172,44 @@ class _ArchitectureBuilder:
         if given is None:
             table = self._table_for(key)
             sized = self._sized(level, size)
-            law = level.block_size * table.access_energy_pj(level.kind, sized, word_bits)
-            return law, law, law
-        ratio = 1.0
+            read, write = (
+                level.block_size
+                * self._from_law(table.access_energy_pj, key, level.kind, sized, word_bits, access)
+                for access in ("read", "write")
+            )
+            return read, write, write
+        ratios = {"read": 1.0, "write": 1.0, "update": 1.0}
         if given.at_size is not None:
             at_size = self._words(given.at_size, word_bits, f"{key}.at_size")
-            ratio = energy_ratio(level.kind, self._sized(level, size), at_size)
+            sizes = self._sized(level, size), at_size
+            for access in ACCESSES:
+                ratios[access] = (
+                    self.table.energy_ratio(level.kind, *sizes, access)
+                    if self.table
+                    else energy_ratio(level.kind, *sizes)
+                )
         # an access moves a block: block_size words of word_bits each
         accesses = {"pJ": 1, "pJ/word": level.block_size, "pJ/bit": level.block_size * word_bits}
         read, write, update = (
-            ratio * accesses[energy.unit] * energy.value for energy in (given.read, given.write, given.update)
+            ratios[access] * accesses[energy.unit] * energy.value
+            for access, energy in (("read", given.read), ("write", given.write), ("update", given.update))
         )
         return read, write, update
+
+    def _leakage(self, level: LevelKeys, size: int | None, word_bits: int) -> float:
+        if level.leakage is not None:
+            return self._per_cycle(level.leakage)
+        if self.table is None or (size is None and level.kind != "dram"):
+            return 0.0
+        leakage_mw = self.table.storage_leakage_mw(level.kind, size or 0, word_bits)
+        return 1e9 * leakage_mw / float(self.keys.frequency.value)
+
+    def _from_law(self, law: Callable[..., float], key: str, *of: Any) -> float:
+        """What a law of the technology gives; InputError at ``key`` of the file where it has no number."""
+        try:
+            return law(*of)
+        except InputError as error:
+            raise InputError(self.where, error.expected, "nothing", error.remedy, key=key) from None
 
     def _area(self, level: LevelKeys, size: int | None, word_bits: int) -> float:
         given = level.area

@@ -17,6 +17,7 @@ from costmodel.formats.yaml.quantities import (
     ENERGY,
     FREQUENCY,
     LEAKAGE,
+    POWER,
     SIZE,
     Quantity,
     reader,
@@ -73,6 +74,11 @@ Leakage = Annotated[
     PlainValidator(reader(LEAKAGE, "'0.5 pJ/cycle' or '2 mW'", zero=True)),
     WithJsonSchema(quantity_schema(LEAKAGE, "Leakage, such as 0.5 pJ/cycle or 2 mW.", zero=True)),
 ]
+Power = Annotated[
+    Quantity,
+    PlainValidator(reader(POWER, "'2 mW'", zero=True)),
+    WithJsonSchema(quantity_schema(POWER, "A power, such as 2 mW.", zero=True)),
+]
 Area = Annotated[
     Quantity,
     PlainValidator(_read_area),
@@ -127,7 +133,8 @@ class InstanceArea(Keys):
     """The size at which it is right; another size scales it linearly. Absent: it holds whatever the size."""
 
 
-def _fixed_area(written: Any) -> Any:
+def fixed_area(written: Any) -> Any:
+    """An area that a file states as a plain number holds whatever the size."""
     if written is None or isinstance(written, dict):
         return written
     return InstanceArea.model_construct(value=_read_area(written), at_size=None)
@@ -167,11 +174,11 @@ class LevelKeys(Keys):
         BeforeValidator(_one_energy_for_all, json_schema_input_type=AccessEnergy | AccessEnergies | None),
     ] = None
     """The energy of its accesses, one value for all or one each. Absent: from the technology's law."""
-    leakage: Leakage = Quantity(0.0, "pJ/cycle", 0.0)
-    """What one instance leaks."""
+    leakage: Leakage | None = None
+    """What one instance leaks. Absent: from the technology's law."""
     area: Annotated[
         InstanceArea | None,
-        BeforeValidator(_fixed_area, json_schema_input_type=Area | InstanceArea | None),
+        BeforeValidator(fixed_area, json_schema_input_type=Area | InstanceArea | None),
     ] = None
     """The area of one instance. Absent: from the technology's law."""
     fanout: Annotated[list[AtLeastOne], BeforeValidator(_pair, json_schema_input_type=Fanout)] = Field(
@@ -207,7 +214,7 @@ class ArchitectureKeys(Keys):
     source: Sources = Field(default_factory=list)
     """Where the numbers are from: a text or a list of texts."""
     technology: str | None = None
-    """A technology table, whose laws give the energies and areas that are absent."""
+    """A technology, by name or file, whose laws give the energies, areas and leakage that are absent."""
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
     """The clock."""
     word_bits: AtLeastOne | None = None

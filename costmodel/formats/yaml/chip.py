@@ -6,16 +6,20 @@
 name: my-chip
 description: what it is              # optional, for people
 source: where the numbers are from   # optional, a text or a list of texts
+technology: set-12nm                 # a name or a file beside this one; absent: that of the tile
 frequency: 1 GHz                     # default
 mesh: [4, 4]                         # columns, rows of tiles
 stripe: 4                            # columns that tile numbers fill row by row before they go on
 noc:
   link_bandwidth: 24 B/cycle         # of a link in each direction
   hop_energy: 5.6 pJ                 # a byte and hop
+  router_area: 0.98 mm2              # of one tile's router with its links; or as interface_area
 dram:
   bandwidth: 16 GB/s                 # over reads and writes, all ports together
   read_energy: 60 pJ                 # a byte
   write_energy: 60 pJ
+  interface_area: {value: 2 mm2, at_bandwidth: 16 GB/s}    # on the chip, all interfaces together
+  idle: 3 pJ/cycle                   # of all DRAM in every cycle, beside transfers; or 3 mW
 tile:
   architecture: nvdla                # a tile of the library, a library architecture, or a file beside this
   buffer:
@@ -23,10 +27,20 @@ tile:
     read_energy: 1.05 pJ             # a byte; with at_size the energies follow the law of SRAM
     write_energy: 1.87 pJ
     at_size: 1 MiB
+    area: {value: 2 mm2, at_size: 1 MiB}
   output_stream: 10 KiB              # of the buffer, for outputs on their way out; default 0
   vector_units: 64                   # element operations a cycle, of layers without weights
   vector_energy: 0.09 pJ             # an operation
+  vector_area: 1120 um2              # of one unit
+  leakage: 5 pJ/cycle                # of one tile in every cycle, beside what its levels leak; or 5 mW
 ```
+
+**What is absent comes from the technology's laws** (see `costmodel.hardware.technology`): a study that varies
+`noc.link_bandwidth`, `dram.bandwidth`, `tile.buffer.size` or `tile.vector_units` then moves energy, area and
+leakage with it. What the file states wins, and stays as it is unless it says at which size or bandwidth it is
+right. An energy that neither the file nor the technology has is refused; an area or leakage that neither has
+is 0. A chip has one technology: one whose tile names another is refused, and a tile that names none has the
+chip's.
 
 The tile's architecture is what mapping solvers map a tile's part of a layer on. Its outermost level stands
 for the buffer: it has no size there, and takes the energies of ``buffer``. Data are bytes (int8) on the NoC
@@ -41,23 +55,24 @@ Overrides name a value by its dotted key: ``mesh`` (``[4, 4]`` or ``4x4``), ``me
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, OverrideError
 from costmodel.formats.override_blame import built_with
 from costmodel.formats.technologies import load_technology
-from costmodel.formats.yaml.chip_document import ChipKeys, blamed_for, overridden
+from costmodel.formats.tiles import load_tile, tile_technology
+from costmodel.formats.yaml.chip_document import ChipKeys, PartArea, blamed_for, overridden
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
-from costmodel.hardware.technology import energy_ratio
+from costmodel.hardware.technology import Access, Technology, area_ratio, energy_ratio
 
-BUFFERS = "simba-like-8bit"
-"""The technology whose law gives the area of a tile's buffer, which a chip file does not state."""
+READ: Access = "read"
+WRITE: Access = "write"
 
 ARCHITECTURE = "tile.architecture."
 """Overrides that start so are of the tile's architecture file."""
@@ -80,35 +95,31 @@ def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
     }
     changed = overridden(document, given, where)
     try:
-        return _ChipReader(check_keys(ChipKeys, changed, where), where).chip(inner)
+        return _ChipReader(check_keys(ChipKeys, changed, where), where, inner).chip()
     except OverrideError:
         raise
     except InputError as error:
         raise blamed_for(error, given, where) from None
 
 
-@dataclass(frozen=True)
 class _ChipReader:
     """Builds the chip from checked keys; quantities become bytes, bytes per cycle and pJ per byte."""
 
-    keys: ChipKeys
-    where: str
+    def __init__(self, keys: ChipKeys, where: str, inner: Mapping[str, Any]) -> None:
+        """``inner``: values by key that replace those of the tile's file."""
+        self.keys, self.where, self.inner = keys, where, dict(inner)
+        self.named, self.table = self._technology()
 
-    def chip(self, inner: Mapping[str, Any]) -> Chip:
+    def chip(self) -> Chip:
         keys = self.keys
-        noc = Noc(self._rate(keys.noc.link_bandwidth, "noc.link_bandwidth"), float(keys.noc.hop_energy.value))
-        dram = Dram(
-            self._rate(keys.dram.bandwidth, "dram.bandwidth"),
-            float(keys.dram.read_energy.value),
-            float(keys.dram.write_energy.value),
-        )
-        architecture = self._loaded(inner)
+        architecture = self._loaded()
+        noc, dram = self._noc(), self._dram()
         try:
             return Chip(
                 name=keys.name,
                 columns=keys.mesh[0],
                 rows=keys.mesh[1],
-                tile=self._tile(architecture),
+                tile=self._tile(architecture, noc),
                 noc=noc,
                 dram=dram,
                 stripe=keys.stripe,
@@ -117,13 +128,58 @@ class _ChipReader:
         except InputError as error:
             raise error.at(self.where) from None
 
-    def _loaded(self, inner: Mapping[str, Any]) -> Architecture:
-        """The tile's architecture as its own file states it."""
-        from costmodel.formats.tiles import load_tile
-
-        named = self.keys.tile.architecture
+    def _technology(self) -> tuple[str | None, Technology | None]:
+        """The technology of the chip, or else that of its tile, by name and read."""
+        named = self.keys.technology or self._of_tile()
         try:
-            return load_tile(named, inner)
+            return (named, load_technology(named)) if named else (None, None)
+        except NotFoundError as error:
+            raise error.at(self.where) from None
+
+    def _of_tile(self) -> str | None:
+        """The technology that the tile's file names, or the override of it."""
+        return self.inner.get("technology") or tile_technology(self.keys.tile.architecture)
+
+    def _check_one_technology(self) -> None:
+        """InputError where chip and tile name two: areas of one do not belong to energies of the other."""
+        own, inside = self.keys.technology, self._of_tile()
+        if own and inside and load_technology(inside) != self.table:
+            found = f"{own}, and {inside} in {self.keys.tile.architecture}"
+            remedy = "Take one for chip and tile, or a tile whose file names none"
+            raise InputError(self.where, "one technology", found, remedy, key="technology")
+
+    def _noc(self) -> Noc:
+        keys = self.keys.noc
+        rate = self._rate(keys.link_bandwidth, "noc.link_bandwidth")
+        law = self.table.tile_router_um2(rate) if self.table else 0.0
+        return Noc(
+            rate,
+            self._energy(keys.hop_energy, Technology.hop_pj_per_byte, "noc.hop_energy"),
+            self._part_area(keys.router_area, rate, law, "noc.router_area"),
+        )
+
+    def _dram(self) -> Dram:
+        keys = self.keys.dram
+        rate = self._rate(keys.bandwidth, "dram.bandwidth")
+        gigabytes = rate * self.keys.frequency.value / 1e9
+        law = self.table.interface_um2(gigabytes) if self.table else 0.0
+        idle = self._per_cycle(self.table.interface_idle_mw(gigabytes)) if self.table else 0.0
+        return Dram(
+            rate,
+            self._energy(keys.read_energy, _dram_byte, "dram.read_energy"),
+            self._energy(keys.write_energy, _dram_byte, "dram.write_energy"),
+            self._part_area(keys.interface_area, rate, law, "dram.interface_area"),
+            idle if keys.idle is None else self._leakage(keys.idle),
+        )
+
+    def _loaded(self) -> Architecture:
+        """The tile's architecture as its own file states it, with the chip's technology if it names none."""
+        named = self.keys.tile.architecture
+        changed = self.inner
+        if self.named and tile_technology(named) == "":
+            changed = {"technology": self.named} | changed
+        try:
+            return load_tile(named, changed)
         except OverrideError as error:
             location = f"override of {self.where}"
             key = f"{ARCHITECTURE}{error.key}"
@@ -133,44 +189,108 @@ class _ChipReader:
         except InputError as error:
             raise error.at(f"{self.where}: tile.architecture: {named}") from None
 
-    def _tile(self, loaded: Architecture) -> Tile:
+    def _tile(self, loaded: Architecture, noc: Noc) -> Tile:
         keys, buffer = self.keys.tile, self._buffer()
         architecture = self._architecture(buffer, loaded)
-        stream = keys.output_stream
+        stream, vector_area = keys.output_stream, 0.0
+        units, macs, leakage = keys.vector_units, architecture.mac_units, 0.0
+        if self.table is not None:
+            vector_area = self.table.vector_unit_um2()
+            leakage = self._per_cycle(self.table.tile_leakage_mw(macs, 8, units, noc.link_bytes_per_cycle))
         return Tile(
             buffer=buffer,
-            macs=architecture.mac_units,
+            macs=macs,
             mac_pj=architecture.compute.energy_pj,
-            vector_units=keys.vector_units,
-            vector_operation_pj=float(keys.vector_energy.value),
+            vector_units=units,
+            vector_operation_pj=self._energy(
+                keys.vector_energy, Technology.vector_operation_pj, "tile.vector_energy"
+            ),
             output_stream_bytes=self._bytes(stream, "tile.output_stream") if stream else 0,
             architecture=architecture,
+            vector_area_um2=vector_area if keys.vector_area is None else float(keys.vector_area.value),
+            leakage_pj_per_cycle=leakage if keys.leakage is None else self._leakage(keys.leakage),
         )
 
     def _buffer(self) -> TileBuffer:
         keys = self.keys.tile.buffer
-        size, ratio = self._bytes(keys.size, "tile.buffer.size"), 1.0
+        size, at_size = self._bytes(keys.size, "tile.buffer.size"), None
         if keys.at_size is not None:
-            ratio = energy_ratio("sram", size, self._bytes(keys.at_size, "tile.buffer.at_size"))
-        return TileBuffer(size, ratio * keys.read_energy.value, ratio * keys.write_energy.value)
+            at_size = self._bytes(keys.at_size, "tile.buffer.at_size")
+        read, write = (
+            self._buffer_energy(given, size, at_size, access)
+            for given, access in ((keys.read_energy, READ), (keys.write_energy, WRITE))
+        )
+        return TileBuffer(size, read, write)
+
+    def _buffer_energy(self, given: Quantity | None, size: int, at_size: int | None, access: Access) -> float:
+        if given is None:
+            key = f"tile.buffer.{access}_energy"
+            return self._energy(None, lambda table: table.access_energy_pj("sram", size, 8, access), key)
+        if at_size is None:
+            return float(given.value)
+        if self.table is None:
+            return energy_ratio("sram", size, at_size) * given.value
+        return self.table.energy_ratio("sram", size, at_size, access) * given.value
 
     def _architecture(self, buffer: TileBuffer, found: Architecture) -> Architecture:
-        """The tile's architecture with the energies and the area of this buffer as its outermost level."""
+        """The tile's architecture with energies, area and leakage of this buffer as its outermost level."""
         outermost, key = found.levels[-1], "tile.architecture"
         if widths := {level.word_bits for level in found.levels} - {8}:
             raise InputError(self.where, "an architecture of 8-bit words", sorted(widths), key=key)
+        self._check_one_technology()
         read, write = (
             pj * outermost.block_size for pj in (buffer.read_pj_per_byte, buffer.write_pj_per_byte)
         )
+        leakage = outermost.leakage_pj_per_cycle
+        if not leakage and self.table is not None:
+            leakage = self._per_cycle(self.table.storage_leakage_mw("sram", buffer.size_bytes, 8))
         level = replace(
             outermost,
             read_energy_pj=read,
             write_energy_pj=write,
             update_energy_pj=write,
-            area_um2=load_technology(BUFFERS).storage_area_um2("sram", buffer.size_bytes, 8),
+            leakage_pj_per_cycle=leakage,
+            area_um2=self._buffer_area(buffer.size_bytes),
         )
         frequency = float(self.keys.frequency.value)
         return replace(found, levels=(*found.levels[:-1], level), frequency_hz=frequency)
+
+    def _buffer_area(self, size: int) -> float:
+        given = self.keys.tile.buffer.area
+        if given is None:
+            return self.table.storage_area_um2("sram", size, 8) if self.table else 0.0
+        if given.at_size is None:
+            return float(given.value.value)
+        return given.value.value * area_ratio(
+            "sram", size, self._bytes(given.at_size, "tile.buffer.area.at_size")
+        )
+
+    def _part_area(self, given: PartArea | None, rate: int, law: float, key: str) -> float:
+        """The area of a part for a ``rate`` in bytes a cycle: as given, or else by the ``law``."""
+        if given is None:
+            return law
+        area = float(given.value.value)
+        if given.at_bandwidth is None:
+            return area
+        return area * rate / self._rate(given.at_bandwidth, f"{key}.at_bandwidth")
+
+    def _energy(self, given: Quantity | None, law: Callable[[Technology], float], key: str) -> float:
+        """An energy as given, else by the technology's ``law``; InputError where neither has a number."""
+        if given is not None:
+            return float(given.value)
+        if self.table is None:
+            remedy = "Give it (such as 5.6 pJ), or a technology to take it from"
+            raise InputError(self.where, "an energy", "nothing", remedy, key=key)
+        try:
+            return law(self.table)
+        except InputError as error:
+            raise InputError(self.where, error.expected, "nothing", error.remedy, key=key) from None
+
+    def _per_cycle(self, power_mw: float) -> float:
+        return 1e9 * power_mw / float(self.keys.frequency.value)
+
+    def _leakage(self, given: Quantity) -> float:
+        return float(given.value / self.keys.frequency.value if given.unit.endswith("/s") else given.value)
 
     def _bytes(self, size: Quantity, key: str) -> int:
         return self._whole(size.value / 8 if size.unit == "bits" else size.value, size, key)
@@ -187,3 +307,7 @@ class _ChipReader:
             remedy = f"It makes {value:g}"
             raise InputError(self.where, "whole bytes, at least 1", quantity.written, remedy, key=key)
         return int(value)
+
+
+def _dram_byte(table: Technology) -> float:
+    return table.access_energy_pj("dram", 0, 8)

@@ -11,16 +11,20 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from costmodel.errors import InputError, OverrideError, did_you_mean
 from costmodel.formats.yaml.architecture_document import (
+    Area,
     AtLeastOne,
     Bandwidth,
     ByteEnergy,
     Energy,
     Frequency,
+    InstanceArea,
+    Leakage,
     Size,
     Sources,
+    fixed_area,
 )
 from costmodel.formats.yaml.file_keys import Keys
-from costmodel.formats.yaml.quantities import Quantity
+from costmodel.formats.yaml.quantities import AREA, Quantity, reader
 
 MESH = {"mesh.columns": 0, "mesh.rows": 1}
 
@@ -40,13 +44,38 @@ ColumnsAndRows = (
 """How a mesh stands in the JSON Schema of chip files."""
 
 
+class PartArea(Keys):
+    """The area of a part, known at one bandwidth."""
+
+    value: Area
+    """The area."""
+    at_bandwidth: Bandwidth | None = None
+    """The bandwidth at which it is right; another one scales it linearly. Absent: it holds for all."""
+
+
+_read_area = reader(AREA, "'1239.5 um2'", zero=True)
+
+
+def _area_at_any_bandwidth(written: Any) -> Any:
+    if written is None or isinstance(written, dict):
+        return written
+    return PartArea.model_construct(value=_read_area(written), at_bandwidth=None)
+
+
+AreaByBandwidth = Annotated[
+    PartArea | None, BeforeValidator(_area_at_any_bandwidth, json_schema_input_type=Area | PartArea | None)
+]
+
+
 class NocKeys(Keys):
     """The network of links between neighbouring tiles."""
 
     link_bandwidth: Bandwidth
     """Of one link in each direction."""
-    hop_energy: ByteEnergy
-    """Of a byte over one link."""
+    hop_energy: ByteEnergy | None = None
+    """Of a byte over one link and through a router. Absent: from the technology."""
+    router_area: AreaByBandwidth = None
+    """Of one tile's router with the wires of its links. Absent: from the technology's law."""
 
 
 class DramKeys(Keys):
@@ -54,10 +83,14 @@ class DramKeys(Keys):
 
     bandwidth: Bandwidth
     """Of reads and writes, all ports together."""
-    read_energy: ByteEnergy
-    """Of a byte read."""
-    write_energy: ByteEnergy
-    """Of a byte written."""
+    read_energy: ByteEnergy | None = None
+    """Of a byte read. Absent: from the technology."""
+    write_energy: ByteEnergy | None = None
+    """Of a byte written. Absent: from the technology."""
+    interface_area: AreaByBandwidth = None
+    """On the chip, of the interfaces to all DRAM together. Absent: from the technology's law."""
+    idle: Leakage | None = None
+    """Of all DRAM and its interfaces in every cycle, beside transfers. Absent: from the technology's law."""
 
 
 class BufferKeys(Keys):
@@ -65,15 +98,20 @@ class BufferKeys(Keys):
 
     size: Size
     """What it holds."""
-    read_energy: ByteEnergy
-    """Of a byte read."""
-    write_energy: ByteEnergy
-    """Of a byte written."""
+    read_energy: ByteEnergy | None = None
+    """Of a byte read. Absent: from the technology's law of SRAM."""
+    write_energy: ByteEnergy | None = None
+    """Of a byte written. Absent: from the technology's law of SRAM."""
     at_size: Size | None = None
     """The size at which these energies are right; another size scales them by the law of SRAM.
 
     Absent: they hold whatever the size.
     """
+    area: Annotated[
+        InstanceArea | None,
+        BeforeValidator(fixed_area, json_schema_input_type=Area | InstanceArea | None),
+    ] = None
+    """Its area. Absent: from the technology's law of SRAM."""
 
 
 class TileKeys(Keys):
@@ -87,8 +125,12 @@ class TileKeys(Keys):
     """What the buffer sets aside for outputs on their way out. Absent: nothing."""
     vector_units: AtLeastOne
     """Element operations a cycle, of layers without weights."""
-    vector_energy: Energy
-    """Of one element operation."""
+    vector_energy: Energy | None = None
+    """Of one element operation. Absent: from the technology."""
+    vector_area: Area | None = None
+    """Of one vector unit. Absent: from the technology."""
+    leakage: Leakage | None = None
+    """Of one tile in every cycle of a run, beside what its levels leak. Absent: from the technology's law."""
 
 
 class ChipKeys(Keys):
@@ -100,6 +142,8 @@ class ChipKeys(Keys):
     """What it is, for people."""
     source: Sources = Field(default_factory=list)
     """Where the numbers are from: a text or a list of texts."""
+    technology: str | None = None
+    """A technology, by name or file, whose laws give what is absent. Absent: that of the tile."""
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
     """The clock of tiles, links and DRAM."""
     mesh: Annotated[

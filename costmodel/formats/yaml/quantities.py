@@ -73,6 +73,7 @@ LEAKAGE: Units = {
     "mW": (1e9, "pJ/s"),
     "W": (1e12, "pJ/s"),
 }
+POWER: Units = {"mW": (1e9, "pJ/s"), "nW": (1e3, "pJ/s"), "uW": (1e6, "pJ/s"), "W": (1e12, "pJ/s")}
 AREA: Units = {"um2": (1, "um2"), "mm2": (1e6, "um2")}
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S*)\s*")

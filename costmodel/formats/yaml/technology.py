@@ -1,24 +1,37 @@
-"""Technology files: YAML with the constants of the laws of energy and area, read into :class:`Technology`.
+"""Technology files: YAML with constants of the laws of energy, area and leakage, read into Technology.
 
 # The technology file
 
 ```yaml
-name: thistle-45nm
+name: set-12nm
 description: what it is                # for people
-word_bits: 16                          # bits of the words and MACs that the constants are of
-register_energy:                       # of an access to a register file, for each word that the file holds
-  value: 0.00906719 pJ
+word_bits: 8                           # bits of the words and MACs that the constants are of
+sram_energy:                           # of an access to an SRAM of N words, for each N ** sram_exponent
+  value: 0.0476 pJ
   source: where the number is from     # each number has one
-sram_energy: {value: 0.01788 pJ, source: ...}    # of an access to an SRAM, times the square root of its words
-dram_energy: {value: 128 pJ, source: ...}        # of an access to a word of DRAM
-mac_energy: {value: 2.2 pJ, source: ...}         # of a multiply-accumulate
-register_area: {value: 19.874 um2, source: ...}  # of a word of registers
-sram_area: {value: 6.806 um2, source: ...}       # of a word of SRAM
-mac_area: {value: 1239.5 um2, source: ...}       # of a MAC unit
+sram_exponent: {value: 0.2234, source: ...}      # absent: 0.5
+sram_write_energy: {value: 0.01185 pJ, source: ...}  # absent: writes and updates cost what reads do
+sram_write_exponent: {value: 0.3652, source: ...}
+register_energy: {value: 0.009 pJ, source: ...}  # of an access to a register file, for each of its words
+dram_energy: {value: 60 pJ, source: ...}         # of an access to a word of DRAM
+mac_energy: {value: 0.018 pJ, source: ...}       # of a multiply-accumulate
+vector_energy: {value: 0.0873 pJ, source: ...}   # of an element operation of a vector unit
+hop_energy: {value: 5.6 pJ, source: ...}         # of a byte over a link and through a router
+register_area: {value: 1.87 um2, source: ...}    # of a word of registers
+sram_area: {value: 1.87 um2, source: ...}        # of a word of SRAM
+mac_area: {value: 140 um2, source: ...}          # of a MAC unit
+vector_area: {value: 1123 um2, source: ...}      # of a vector unit
+router_area: {value: 40703 um2, source: ...}     # of a tile's router with its links, for each B/cycle
+dram_interface_area: {value: 128638 um2, source: ...}  # on the chip, for each GB/s of DRAM
+sram_leakage: {value: 0.001 uW, source: ...}     # of a word, always; also register_leakage, mac_leakage,
+                                                 # vector_leakage, router_leakage (for each B/cycle)
+dram_idle: {value: 1 mW, source: ...}            # of DRAM and its interface beside transfers, for each GB/s
 ```
 
-All keys must be there. A plain number is in pJ or um2. How energies and areas of other widths follow from
-these is said at :class:`costmodel.hardware.technology.Technology`.
+A number that nobody published is left out. What needs an energy that is not there is refused until the file
+that names the technology states that energy itself; an area that is not there is not counted, and a study
+cannot vary what it would be the price of. A plain number is in pJ, um2 or mW. How energies, areas and
+leakage follow from these is said at :class:`costmodel.hardware.technology.Technology`.
 """
 
 from __future__ import annotations
@@ -28,7 +41,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from costmodel.errors import InputError
-from costmodel.formats.yaml.architecture_document import Area, AtLeastOne, Energy
+from costmodel.formats.yaml.architecture_document import Area, AtLeastOne, ByteEnergy, Energy, Power
 from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.hardware.technology import Sourced, Technology
 
@@ -44,6 +57,15 @@ class SourcedEnergy(Keys):
     """The publication, table or measurement that it is from."""
 
 
+class SourcedByteEnergy(Keys):
+    """The energy of a byte and where it was read."""
+
+    value: ByteEnergy
+    """The energy."""
+    source: Text
+    """The publication, table or measurement that it is from."""
+
+
 class SourcedArea(Keys):
     """An area and where it was read."""
 
@@ -53,29 +75,75 @@ class SourcedArea(Keys):
     """The publication, table or measurement that it is from."""
 
 
+class SourcedPower(Keys):
+    """A power and where it was read."""
+
+    value: Power
+    """The power."""
+    source: Text
+    """The publication, table or measurement that it is from."""
+
+
+class SourcedExponent(Keys):
+    """The exponent of a law and where it was read."""
+
+    value: Annotated[float, Field(gt=0, le=1)]
+    """The exponent."""
+    source: Text
+    """The publication, table or measurement that it is from."""
+
+
 class TechnologyKeys(Keys):
-    """A technology: the constants from which energies and areas of parts follow, each with its source."""
+    """A technology: constants from which energy, area and leakage of parts follow, each with its source."""
 
     name: Text
-    """The technology's name, by which architecture files speak of it."""
+    """The technology's name, by which architecture and chip files speak of it."""
     description: Text
     """What it is, for people."""
     word_bits: AtLeastOne
     """Bits of the words and MAC units that the constants are of."""
-    register_energy: SourcedEnergy
+    register_energy: SourcedEnergy | None = None
     """Of an access to a register file, for each word that the file holds."""
-    sram_energy: SourcedEnergy
-    """Of an access to an SRAM, times the square root of the words that it holds."""
-    dram_energy: SourcedEnergy
+    sram_energy: SourcedEnergy | None = None
+    """Of an access to an SRAM, times its words to the power of sram_exponent."""
+    sram_exponent: SourcedExponent | None = None
+    """How the energy of an SRAM grows with its words. Absent: 0.5, the square root."""
+    sram_write_energy: SourcedEnergy | None = None
+    """Of a write or update, times the words to the power of sram_write_exponent. Absent: as reads."""
+    sram_write_exponent: SourcedExponent | None = None
+    """How the energy of writes grows, where sram_write_energy is given. Absent: 0.5."""
+    dram_energy: SourcedEnergy | None = None
     """Of an access to a word of DRAM."""
-    mac_energy: SourcedEnergy
+    mac_energy: SourcedEnergy | None = None
     """Of one multiply-accumulate."""
-    register_area: SourcedArea
+    vector_energy: SourcedEnergy | None = None
+    """Of one element operation of a vector unit."""
+    hop_energy: SourcedByteEnergy | None = None
+    """Of a byte over a link and through a router."""
+    register_area: SourcedArea | None = None
     """Of a word of registers."""
-    sram_area: SourcedArea
+    sram_area: SourcedArea | None = None
     """Of a word of SRAM."""
-    mac_area: SourcedArea
+    mac_area: SourcedArea | None = None
     """Of one MAC unit."""
+    vector_area: SourcedArea | None = None
+    """Of one vector unit."""
+    router_area: SourcedArea | None = None
+    """Of a tile's router with its links, for each byte a cycle that a link carries."""
+    dram_interface_area: SourcedArea | None = None
+    """On the chip, for each GB/s of DRAM."""
+    register_leakage: SourcedPower | None = None
+    """Of a word of registers."""
+    sram_leakage: SourcedPower | None = None
+    """Of a word of SRAM."""
+    mac_leakage: SourcedPower | None = None
+    """Of one MAC unit."""
+    vector_leakage: SourcedPower | None = None
+    """Of one vector unit."""
+    router_leakage: SourcedPower | None = None
+    """Of a tile's router with its links, for each byte a cycle that a link carries."""
+    dram_idle: SourcedPower | None = None
+    """Of DRAM and its interface beside transfers, for each GB/s."""
 
 
 def technology_from_document(document: Any, where: str) -> Technology:
@@ -85,21 +153,43 @@ def technology_from_document(document: Any, where: str) -> Technology:
     changes would be free of charge.
     """
     keys = check_keys(TechnologyKeys, document, where)
+
+    def number(key: str) -> Sourced | None:
+        found: SourcedEnergy | SourcedArea | SourcedPower | None = getattr(keys, key)
+        if found is None:
+            return None
+        if found.value.value <= 0:
+            raise InputError(where, "a number above 0", found.value.written, key=f"{key}.value")
+        # powers are read in pJ a second
+        scale = 1e-9 if isinstance(found, SourcedPower) else 1.0
+        return Sourced(scale * float(found.value.value), found.source)
+
+    def exponent(found: SourcedExponent | None) -> Sourced | None:
+        return None if found is None else Sourced(found.value, found.source)
+
     return Technology(
         name=keys.name,
         description=keys.description,
         word_bits=keys.word_bits,
-        register_energy_pj=_sourced(keys.register_energy, where, "register_energy"),
-        sram_energy_pj=_sourced(keys.sram_energy, where, "sram_energy"),
-        dram_energy_pj=_sourced(keys.dram_energy, where, "dram_energy"),
-        mac_energy_pj=_sourced(keys.mac_energy, where, "mac_energy"),
-        register_area_um2=_sourced(keys.register_area, where, "register_area"),
-        sram_area_um2=_sourced(keys.sram_area, where, "sram_area"),
-        mac_area_um2=_sourced(keys.mac_area, where, "mac_area"),
+        register_energy_pj=number("register_energy"),
+        sram_energy_pj=number("sram_energy"),
+        sram_exponent=exponent(keys.sram_exponent),
+        sram_write_energy_pj=number("sram_write_energy"),
+        sram_write_exponent=exponent(keys.sram_write_exponent),
+        dram_energy_pj=number("dram_energy"),
+        mac_energy_pj=number("mac_energy"),
+        vector_energy_pj=number("vector_energy"),
+        hop_energy_pj=number("hop_energy"),
+        register_area_um2=number("register_area"),
+        sram_area_um2=number("sram_area"),
+        mac_area_um2=number("mac_area"),
+        vector_area_um2=number("vector_area"),
+        router_area_um2=number("router_area"),
+        dram_interface_area_um2=number("dram_interface_area"),
+        register_leakage_mw=number("register_leakage"),
+        sram_leakage_mw=number("sram_leakage"),
+        mac_leakage_mw=number("mac_leakage"),
+        vector_leakage_mw=number("vector_leakage"),
+        router_leakage_mw=number("router_leakage"),
+        dram_idle_mw=number("dram_idle"),
     )
-
-
-def _sourced(number: SourcedEnergy | SourcedArea, where: str, key: str) -> Sourced:
-    if number.value.value <= 0:
-        raise InputError(where, "a number above 0", number.value.written, key=f"{key}.value")
-    return Sourced(float(number.value.value), number.source)

@@ -104,14 +104,14 @@ class _Sizes:
         ]
         return tuple(stack for stack in stacks if stack.replicas > 1)
 
-    def updates(self, blocking: Blocking, place: int, inside: tuple[int, ...]) -> tuple[Update, ...]:
-        """The loops at a place that have more than one trip, innermost first."""
+    def updates(self, blocking: Blocking, block: int, inside: tuple[int, ...]) -> tuple[Update, ...]:
+        """The loops of a block that have more than one trip, innermost first."""
         steps = {
             C: inside[C] * self.copies[0],
             K: inside[K] * self.copies[1],
             N: inside[N],
         }
-        order = sorted(range(len(LOOPS)), key=lambda loop: blocking.orders[place][loop])
+        order = sorted(range(len(LOOPS)), key=lambda loop: blocking.orders[block][loop])
         return tuple(
-            Update(((self.dims[loop], steps[loop]),)) for loop in order if blocking.factors[place][loop] > 1
+            Update(((self.dims[loop], steps[loop]),)) for loop in order if blocking.factors[block][loop] > 1
         )

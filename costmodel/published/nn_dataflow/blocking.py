@@ -13,8 +13,8 @@ from costmodel.published.nn_dataflow.row_stationary import ProcessingPass
 
 DRAM, GBUF, ITCN, REGF = range(len(LEVELS))
 AT_DRAM, AT_GBUF, IN_PE = range(3)
-"""Where a loop runs, from the outside in: it steps over buffers' tiles at DRAM, over registers' tiles at the
-buffer, or over passes within a PE. Fields below are indexed by it as ``place``."""
+"""The blocks of loops, from the outside in: those at DRAM step over the buffers' tiles, those at the buffer
+over the registers' tiles, those in a PE over passes. Fields below are indexed by it as ``block``."""
 OFM = TENSORS.index("OFM")
 
 
@@ -26,8 +26,8 @@ class NotFittingError(ValueError):
 class Blocking:
     """The loops around a pass.
 
-    ``factors[place][loop]``: the trips of each loop. ``orders[place][loop]``: its position among the loops of
-    its place, 0 for the innermost; there is one for AT_DRAM and one for AT_GBUF. ``may_bypass[tensor]``:
+    ``factors[block][loop]``: the trips of each loop. ``orders[block][loop]``: its position among the loops of
+    the block, 0 for the innermost; there is one for AT_DRAM and one for AT_GBUF. ``may_bypass[tensor]``:
     whether the tensor bypasses the buffer where the buffer saves no access of DRAM.
     """
 
@@ -50,10 +50,10 @@ class Blocking:
         """For each loop the product of all its factors."""
         return tuple(prod(factors[loop] for factors in self.factors) for loop in range(len(LOOPS)))
 
-    def inside(self, place: int) -> Counts:
-        """For each loop the product of its factors inside a place."""
+    def inside(self, block: int) -> Counts:
+        """For each loop the product of its factors inside ``block``."""
         return tuple(
-            prod(factors[loop] for factors in self.factors[place + 1 :]) for loop in range(len(LOOPS))
+            prod(factors[loop] for factors in self.factors[block + 1 :]) for loop in range(len(LOOPS))
         )
 
 
@@ -82,8 +82,8 @@ class DeliveryCosts:
 class SchemeCost:
     """What a scheme costs: accesses, cycles, and energy by part.
 
-    ``accesses[level][tensor]``: words on all nodes. ``fetches[place][tensor]``: how often the whole tensor
-    comes from DRAM (AT_DRAM) and from the buffer (AT_GBUF). ``held_words[place][tensor]``: words in a node's
+    ``accesses[level][tensor]``: words on all nodes. ``fetches[block][tensor]``: how often the whole tensor
+    comes from DRAM (AT_DRAM) and from the buffer (AT_GBUF). ``held_words[block][tensor]``: words in a node's
     buffer and in the registers of a PE. Energies are in the unit of the hardware's costs.
     """
 
@@ -150,26 +150,26 @@ def scheme_cost(
     )
 
 
-def fetched(blocking: Blocking, unit: ProcessingPass, place: int) -> Counts:
-    """How often each whole tensor enters the level inside ``place``.
+def fetched(blocking: Blocking, unit: ProcessingPass, block: int) -> Counts:
+    """How often each whole tensor enters the level inside ``block``.
 
-    A loop that indexes the tensor changes its tile. Take the innermost such loop at ``place``. Every loop
+    A loop that indexes the tensor changes its tile. Take the innermost such loop of ``block``. Every loop
     outside of it that does not index the tensor brings all tiles again, so the count is the product of the
-    factors of these loops, here and at all places outside. If no loop at ``place`` changes the tile, the tile
-    stays for all of them, and it comes as often as to the level outside. Outputs are written each time and
-    read each time but the first: 2 n - 1 for n times.
+    factors of these loops, in this block and in all outside of it. If no loop of ``block`` changes the tile,
+    the tile stays for all of them, and it comes as often as to the level outside. Outputs are written each
+    time and read each time but the first: 2 n - 1 for n times.
     """
-    order, factors = blocking.orders[place], blocking.factors[place]
+    order, factors = blocking.orders[block], blocking.factors[block]
     counts = []
     for tensor, related in enumerate(unit.related):
         changing = [order[loop] for loop in related if factors[loop] > 1]
         if not changing:
-            counts.append(fetched(blocking, unit, place - 1)[tensor] if place else 1)
+            counts.append(fetched(blocking, unit, block - 1)[tensor] if block else 1)
             continue
         times = 1
         for loop in set(range(len(LOOPS))) - set(related):
-            places = place + 1 if order[loop] > min(changing) else place
-            times *= prod(outer[loop] for outer in blocking.factors[:places])
+            blocks = block + 1 if order[loop] > min(changing) else block
+            times *= prod(outer[loop] for outer in blocking.factors[:blocks])
         counts.append(2 * times - 1 if tensor == OFM else times)
     return tuple(counts)
 
@@ -187,8 +187,8 @@ def _held_words(
 ) -> tuple[Counts, Counts]:
     """Words of each tensor in a node's buffer (its part of the tile, if kept), and in a PE's registers."""
     tiles = [
-        [prod(blocking.inside(place)[loop] for loop in related) for related in unit.related]
-        for place in (AT_DRAM, AT_GBUF)
+        [prod(blocking.inside(block)[loop] for loop in related) for related in unit.related]
+        for block in (AT_DRAM, AT_GBUF)
     ]
     buffer = zip(unit.buffer_words, tiles[AT_DRAM], kept, parts, strict=True)
     registers = zip(unit.register_words, tiles[AT_GBUF], strict=True)

@@ -52,11 +52,11 @@ class Layout:
                 ith_range(rows, index[OFMP][0], sizes[OFMP][0]),
                 ith_range(columns, index[OFMP][1], sizes[OFMP][1]),
             )
-            row, column = self.partition.place(index)
+            row, column = self.partition.position(index)
             yield ranges, (row * (self.nodes[0] - 1), column * (self.nodes[1] - 1))
 
-    def hops_to(self, wanted: tuple[Range, ...], places: Sequence[Sides], forward: bool) -> int:
-        """Word-hops that bring the box ``wanted`` to the nodes at all ``places``.
+    def hops_to(self, wanted: tuple[Range, ...], positions: Sequence[Sides], forward: bool) -> int:
+        """Word-hops that bring the box ``wanted`` to the nodes at ``positions``.
 
         Each node gets its own copy from the corner; with ``forward`` a tree of nodes passes one copy on.
         """
@@ -64,7 +64,11 @@ class Layout:
         for held, corner in self.parts():
             common = tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(held, wanted, strict=True))
             if count := words(common):
-                tree = tree_hops([corner], places) if forward else sum(distance(corner, at) for at in places)
+                tree = (
+                    tree_hops([corner], positions)
+                    if forward
+                    else sum(distance(corner, at) for at in positions)
+                )
                 total += count * tree
         return total
 
@@ -78,11 +82,11 @@ def corner_layout(partition: Partition, shape: tuple[int, int, int, int]) -> Lay
     kept = [partition.sizes[kind] if kind != INPP else (1, 1) for kind in range(len(PARALLEL))]
     sizes = [[1, 1] for _ in PARALLEL]
     for side in (0, 1):
-        room = CORNERS[side]
+        free_corners = CORNERS[side]
         for kind in reversed(partition.order):
-            sizes[kind][side] = min(room, kept[kind][side])
-            room //= sizes[kind][side]
-        sizes[BATP][side] *= room
+            sizes[kind][side] = min(free_corners, kept[kind][side])
+            free_corners //= sizes[kind][side]
+        sizes[BATP][side] *= free_corners
     corners = tuple((rows, columns) for rows, columns in sizes)
     return Layout(Partition(partition.order, corners), shape, partition.nodes)
 
@@ -103,17 +107,17 @@ def unit_hops(
     nodes pass words on along a tree.
     """
     pieces = [
-        (piece(layer, batch, partition, index), partition.place(index)) for index in partition.indices()
+        (piece(layer, batch, partition, index), partition.position(index)) for index in partition.indices()
     ]
     working = [(one, at) for one, at in pieces if words(one.outputs) and words(one.inputs)]
     filters = _filter_hops(layer, working, _corners(partition.nodes), forward) if layer.has_filters else 0
     from_inputs = sum(
-        inputs.hops_to(wanted, places, forward)
-        for wanted, places in _grouped((one.inputs, at) for one, at in working).items()
+        inputs.hops_to(wanted, positions, forward)
+        for wanted, positions in _grouped((one.inputs, at) for one, at in working).items()
     )
     to_outputs = sum(
-        _output_hops(outputs, made, places, forward)
-        for made, places in _grouped((one.outputs, at) for one, at in working).items()
+        _output_hops(outputs, made, positions, forward)
+        for made, positions in _grouped((one.outputs, at) for one, at in working).items()
     )
     return filters, from_inputs, to_outputs
 
@@ -123,31 +127,33 @@ def _filter_hops(
 ) -> int:
     """Word-hops of the filters from the nearest corner to each node, or along trees from all corners."""
     total = 0
-    for channels, places in _grouped(((one.inputs[1], one.outputs[1]), at) for one, at in working).items():
-        nearest = sum(min(distance(corner, at) for corner in corners) for at in places)
-        total += words(channels) * (tree_hops(corners, places) if forward else nearest)
+    for channels, positions in _grouped(((one.inputs[1], one.outputs[1]), at) for one, at in working).items():
+        nearest = sum(min(distance(corner, at) for corner in corners) for at in positions)
+        total += words(channels) * (tree_hops(corners, positions) if forward else nearest)
     return total * layer.window_h * layer.window_w
 
 
-def _output_hops(layout: Layout, made: tuple[Range, ...], places: list[Sides], forward: bool) -> int:
-    """Word-hops of the outputs ``made`` that all nodes at ``places`` have partial sums of.
+def _output_hops(layout: Layout, made: tuple[Range, ...], positions: list[Sides], forward: bool) -> int:
+    """Word-hops of the outputs ``made``, of which every node at ``positions`` has partial sums.
 
     With ``forward`` it is the mean of reading them to the node that is cheapest to reach, and of a tree that
     joins all nodes to memory.
     """
     if forward:
-        read = min(layout.hops_to(made, [place], forward=False) for place in places)
-        return ceil((read + layout.hops_to(made, places, forward=True)) / 2)
-    middle = places[len(places) // 2]
-    sent = sum(ceil(words(made) * distance(place, middle) / 2) for place in places if place != middle)
+        read = min(layout.hops_to(made, [position], forward=False) for position in positions)
+        return ceil((read + layout.hops_to(made, positions, forward=True)) / 2)
+    middle = positions[len(positions) // 2]
+    sent = sum(
+        ceil(words(made) * distance(position, middle) / 2) for position in positions if position != middle
+    )
     return layout.hops_to(made, [middle], forward=False) + sent
 
 
 def _grouped(pairs: Iterable[tuple[tuple[Range, ...], Sides]]) -> dict[tuple[Range, ...], list[Sides]]:
     """For each distinct box the positions of the nodes that need it, in the order of the nodes."""
     groups: dict[tuple[Range, ...], list[Sides]] = {}
-    for ranges, place in pairs:
-        groups.setdefault(ranges, []).append(place)
+    for ranges, position in pairs:
+        groups.setdefault(ranges, []).append(position)
     return groups
 
 
@@ -161,15 +167,15 @@ def distance(one: Sides, other: Sides) -> int:
     return abs(one[0] - other[0]) + abs(one[1] - other[1])
 
 
-def tree_hops(sources: Iterable[Sides], places: Iterable[Sides]) -> int:
-    """Hops of a greedy tree from ``sources`` to all ``places``.
+def tree_hops(sources: Iterable[Sides], positions: Iterable[Sides]) -> int:
+    """Hops of a greedy tree from ``sources`` to all ``positions``.
 
     In every step the position nearest to any that has the data gets it from there, and can pass it on.
     """
-    have, lack, hops = set(sources), set(places), 0
+    have, lack, hops = set(sources), set(positions), 0
     while lack:
-        length, place = min((distance(source, place), place) for source in have for place in lack)
-        lack.remove(place)
-        have.add(place)
+        length, position = min((distance(source, position), position) for source in have for position in lack)
+        lack.remove(position)
+        have.add(position)
         hops += length
     return hops

@@ -69,7 +69,7 @@ class Partition:
             filters = maps * batch
         return filters, self.parts(OUTP), self.parts(INPP)
 
-    def place(self, index: tuple[Sides, ...]) -> Sides:
+    def position(self, index: tuple[Sides, ...]) -> Sides:
         """The row and column in the mesh of the node with that index."""
         row = column = 0
         for kind in self.order:
@@ -95,7 +95,7 @@ class NodePart:
     occupied: float
 
 
-def share(layer: LayerShape, batch: int, partition: Partition) -> NodePart:
+def largest_part(layer: LayerShape, batch: int, partition: Partition) -> NodePart:
     """What the node with the largest part computes.
 
     Raises InputError where a local layer is divided in input channels, which follow from its output channels.

@@ -150,9 +150,9 @@ def _input_rows(layer: LayerShape, out_rows: float) -> float:
 def _all_copies(layer: LayerShape, batch: int, folding: Folding) -> Iterator[_Copies]:
     """The ways in which copies of the set work on other channels.
 
-    Copies along the array's columns work on output channels. Those along its rows are divided: ``share`` of
-    them work on input channels, the others on output channels. As in the tool, a way is taken if it has no
-    more trips than those before it.
+    Copies along the array's columns work on output channels. Those along its rows are divided:
+    ``input_copies`` of them work on input channels, the others on output channels. As in the tool, a way is
+    taken if it has no more trips than those before it.
     """
     trips = batch * folding.fold_w
     if not layer.has_filters:
@@ -162,11 +162,11 @@ def _all_copies(layer: LayerShape, batch: int, folding: Folding) -> Iterator[_Co
         yield _Copies(1, outputs, (1, left, trips), occupied, (0, outputs, outputs), outputs)
         return
     fewest = inf
-    for share in range(1, folding.copies_h + 1):
-        if folding.copies_h % share:
+    for input_copies in range(1, folding.copies_h + 1):
+        if folding.copies_h % input_copies:
             continue
-        inputs = min(share, layer.channels_in)
-        outputs = min(folding.copies_h // share * folding.copies_w, layer.channels_out)
+        inputs = min(input_copies, layer.channels_in)
+        outputs = min(folding.copies_h // input_copies * folding.copies_w, layer.channels_out)
         loop_counts = ceil(layer.channels_in / inputs), ceil(layer.channels_out / outputs), trips
         if prod(loop_counts) > fewest:
             continue

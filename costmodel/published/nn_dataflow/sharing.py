@@ -1,7 +1,12 @@
 """Buffer sharing: nodes that need the same tile hold a part of it each, and rotate the parts.
 
-In a rotation every node passes the part that it has to the next node, step by step, until each node has seen
-all parts. So each buffer holds one part instead of the whole tile, at the price of word-hops.
+In each step of a rotation every node passes the part that it has to the next node; after all steps each node
+has seen all parts. A buffer then holds one part instead of the whole tile, and the price is word-hops:
+
+    four nodes, parts a b c d      step 1: d a b c      step 2: c d a b      step 3: b c d a
+
+The tool divides word-hops by a tensor's unique words (those of the whole layer, each counted once) until the
+very end; functions below that do so say it.
 """
 
 from __future__ import annotations
@@ -24,10 +29,10 @@ Loops = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that need the same tile.
+    """Nodes that need the same tile; a rectangle in the mesh, perhaps with other nodes between them.
 
-    ``sides``: rows and columns of them. ``steps``: mean hops from one to the next, down a column and along a
-    row; infinite where there is no next one.
+    ``sides``: rows and columns of these nodes. ``steps``: mean hops from a node to the next one down a
+    column, and to the next one along a row; infinite where there is no next one.
     """
 
     sides: Sides
@@ -38,10 +43,10 @@ class NodeGroup:
         return prod(self.sides)
 
     def subgroup_sides(self, parts: int) -> Sides:
-        """Rows and columns of the nodes that together hold ``parts`` parts.
+        """Rows and columns of a subgroup: the nodes that together hold one tile, cut into ``parts`` parts.
 
-        They are as few as divide the group evenly, and as many of them as possible lie along the side with
-        the shorter steps.
+        It has the fewest nodes that are enough and divide the group evenly. As many of them as possible lie
+        along the side with the shorter steps.
         """
         nodes = next(count for count in range(parts, self.size + 1) if self.size % count == 0)
         near = self.near
@@ -50,37 +55,45 @@ class NodeGroup:
 
     @cached_property
     def near(self) -> int:
-        """The side along which neighbours are nearer, 0 for rows; parts go to its end, then turn."""
+        """The side along which neighbours are nearer: 0 down a column, 1 along a row."""
         return 0 if self.steps[0] <= self.steps[1] else 1
 
     def rotation_hops(self, parts: int, units: int) -> float:
         """Word-hops of one rotation, divided by the tensor's unique words.
 
-        The nodes form a snake: along the near side, one step across, and back. In every step each node sends
-        its part to the next one in the snake (``chain``), and the last one to the first (``back``). Every
-        node has seen all parts one step before they are home again, so that step is left out. ``units``:
-        how many accesses a round over the tile takes; an access that spans several parts saves more steps.
+        The nodes of a subgroup form a snake: ``along`` the near side, one step across, and back.
+
+            0 - 1 - 2 - 3
+                        |        along 4, across 2; the way back from node 7 to node 0 is one step across
+            7 - 6 - 5 - 4
+
+        ``units``: how many reads a walk over the tile takes. A read that spans several parts meets the last
+        of them that many steps early, so a rotation then has fewer steps.
         """
         sides, near = self.subgroup_sides(parts), self.near
         along, across = sides[near], sides[1 - near]
-        chain = self._hops(near, (along - 1) * across) + self._hops(1 - near, across - 1)
-        turn, place = divmod(parts - 1, along)
-        place = along - 1 - place if turn % 2 else place
-        back = self._hops(near, place) + self._hops(1 - near, turn)
+        to_next_node = self._hops(near, (along - 1) * across) + self._hops(1 - near, across - 1)
+        # every second line of the snake runs towards the side where the first node is
+        line, column = divmod(parts - 1, along)
+        column = along - 1 - column if line % 2 else column
+        last_to_first = self._hops(near, column) + self._hops(1 - near, line)
+        # the step that would bring every part home again shows nobody anything new: at least one is left out
         steps = parts - max(1, parts / units)
-        return (chain + back) * steps / parts * (self.size // parts)
+        return (to_next_node + last_to_first) * steps / parts * (self.size // parts)
 
     def wide_fetch_hops(self, parts: int, width: float) -> float:
         """Word-hops, divided by the unique words, when every node reads ``width`` parts at a time.
 
-        One part is its own; the others come from the nodes 1, 2, ... steps away, the last of them only for
-        the fraction by which ``width`` is not whole.
+        One part is the node's own. The others are 1, 2, ... steps away, and each is carried that far. Of the
+        farthest only a fraction is read where ``width`` is not whole.
         """
         if width <= 1:
             return 0
         step = self.rotation_hops(parts, parts) / (parts - 1)
-        whole = ceil(width - 1e-6)
-        return step * ((whole - 1) * whole / 2 - (whole - 1) * (whole - width)) / width
+        touched = ceil(width - 1e-6)
+        farthest = touched - 1
+        part_steps = farthest * touched / 2 - farthest * (touched - width)
+        return step * part_steps / width
 
     def _hops(self, side: int, count: int) -> float:
         return count * self.steps[side] if count else 0
@@ -89,7 +102,8 @@ class NodeGroup:
 def sharing_groups(layer: LayerShape, partition: Partition) -> tuple[NodeGroup, ...]:
     """For each tensor the group of nodes that need the same data of it.
 
-    These are the nodes along the kinds that divide only loops that do not index the tensor.
+    A kind of division that cuts only loops which do not index the tensor gives every node the same data. Each
+    tensor leaves out one loop, and :data:`LOOPS` has input channels, output channels and batch in this order.
     """
     kinds = {0: _group(partition, INPP), 1: _group(partition, OUTP), 2: _maps_and_batch(partition)}
     unrelated = [set(range(len(LOOPS))) - set(related) for related in layer.related]
@@ -97,13 +111,16 @@ def sharing_groups(layer: LayerShape, partition: Partition) -> tuple[NodeGroup, 
 
 
 def _maps_and_batch(partition: Partition) -> NodeGroup:
-    """The nodes along batch and output maps, if these are next to each other in the order; else the lower."""
+    """The nodes along batch and output maps, both of which divide no filters.
+
+    If both kinds are divided and are not next to each other in the order, the tool counts only the lower one.
+    """
     maps, batch = _group(partition, OFMP), _group(partition, BATP)
     if 1 in (maps.size, batch.size):
         return batch if maps.size == 1 else maps
-    places = partition.order.index(OFMP), partition.order.index(BATP)
-    if abs(places[0] - places[1]) > 1:
-        return maps if places[0] > places[1] else batch
+    of_maps, of_batch = partition.order.index(OFMP), partition.order.index(BATP)
+    if abs(of_maps - of_batch) > 1:
+        return maps if of_maps > of_batch else batch
     rows, columns = (a * b for a, b in zip(maps.sides, batch.sides, strict=True))
     near_rows, near_columns = (min(a, b) for a, b in zip(maps.steps, batch.steps, strict=True))
     return NodeGroup((rows, columns), (near_rows, near_columns))
@@ -118,7 +135,7 @@ def _group(partition: Partition, kind: int) -> NodeGroup:
             if index[kind][side]:
                 before = list(index)
                 before[kind] = (index[kind][0] - (side == 0), index[kind][1] - (side == 1))
-                hops.append(distance(partition.place(index), partition.place(tuple(before))))
+                hops.append(distance(partition.position(index), partition.position(tuple(before))))
         steps.append(sum(hops) / len(hops) if hops else float("inf"))
     return NodeGroup(partition.sizes[kind], (steps[0], steps[1]))
 
@@ -127,7 +144,8 @@ def _group(partition: Partition, kind: int) -> NodeGroup:
 class Rotation:
     """How tiles are shared.
 
-    ``parts``: for each tensor how many nodes hold a tile together; ``hops``: word-hops of all rotations.
+    ``parts``: for each tensor how many nodes hold a tile together, one part each. ``hops``: word-hops of a
+    whole layer on all nodes.
     """
 
     parts: Counts
@@ -139,9 +157,9 @@ def best_rotation(
 ) -> Rotation:
     """The sharing with the fewest word-hops that leaves all accesses as they are.
 
-    It tries two kinds of parts: as many as there are nodes, and as few as fit the buffer, in any order of
-    tensors. It combines these with all nests of loops at the buffer that fetch as ``blocking`` does, where a
-    loop may be split into an outer part, across nodes, and an inner part.
+    Two things are searched, each combined with each. The parts of tensors: one for every node of the group,
+    or as few as fit ``buffer_words``. The nest of loops at the buffer: any that fetches as ``blocking`` does.
+    ``nodes``: how many there are in all groups together.
     """
     nest = _BufferNest(unit, blocking)
     all_nodes = tuple(group.size for group in groups)
@@ -156,26 +174,30 @@ def best_rotation(
 def _fewer_parts(nest: _BufferNest, groups: tuple[NodeGroup, ...], buffer_words: int) -> Iterator[Counts]:
     """The fewest parts of each tensor that fit the buffer, one answer for every order of the tensors.
 
-    All tensors start with the most parts, one for each node. In order, each takes as few parts as the words
-    that are left in the buffer (``room``) allow.
+    All tensors start with the most parts, one for each node, and so with the fewest words in a buffer. Then
+    the tensors, in order, take as few parts as the words that the buffer has free allow.
     """
     tiles = nest.tile_words
     for order in permutations(range(len(TENSORS))):
         parts = [group.size for group in groups]
-        room = buffer_words - sum(ceil(tile / part) for tile, part in zip(tiles, parts, strict=True))
+        free = buffer_words - sum(ceil(tile / part) for tile, part in zip(tiles, parts, strict=True))
         for t in order:
             held = ceil(tiles[t] / parts[t])
-            fitting = [n for n in range(parts[t], 0, -1) if groups[t].size % n == 0]
-            for count in fitting:
-                if ceil(tiles[t] / count) > room + held:
+            fewer_and_fewer = [n for n in range(parts[t], 0, -1) if groups[t].size % n == 0]
+            for count in fewer_and_fewer:
+                if ceil(tiles[t] / count) > free + held:
                     break
                 parts[t] = count
-            room -= ceil(tiles[t] / parts[t]) - held
+            free -= ceil(tiles[t] / parts[t]) - held
         yield tuple(parts)
 
 
 class _BufferNest:
-    """The loops over a buffer's tile, and the rotations that they need."""
+    """The loops over a buffer's tile, and the rotations that they need.
+
+    ``fetches``: for each tensor how often it comes from DRAM, and from the buffer. ``tile_words``: for each
+    tensor the words of a whole tile in the buffer.
+    """
 
     def __init__(self, unit: ProcessingPass, blocking: Blocking) -> None:
         self.unit, self.blocking = unit, blocking
@@ -189,29 +211,31 @@ class _BufferNest:
     def orders(self) -> Iterator[Loops]:
         """The nests that fetch as often as the blocking does.
 
-        ``changing`` has for each tensor the positions of the loops that change its tile; the innermost of
-        these decides how often it is fetched. Loops inside the outermost of these innermost positions stay as
-        they are. The others are split and reordered.
+        How often a tensor is fetched is decided by the innermost loop that changes its tile. Each tensor has
+        one such loop; take the outermost of them. All loops inside of it stay as they are. It and the loops
+        outside of it may stand in any order and may be split in two: fetches do not change, as only products
+        of their factors count there. Splitting lets a rotation lie between the two parts of a loop.
         """
         factors, order = self.blocking.factors[AT_GBUF], self.blocking.orders[AT_GBUF]
         loops = sorted(
             (loop for loop in range(len(LOOPS)) if factors[loop] > 1), key=lambda loop: -order[loop]
         )
+        # positions count from the inside, so the innermost loop of a tensor is its minimum
         changing = [[order[loop] for loop in related if factors[loop] > 1] for related in self.unit.related]
-        outermost = max((min(places) for places in changing if places), default=-1)
+        outermost = max((min(positions) for positions in changing if positions), default=-1)
         fixed = tuple((loop, factors[loop]) for loop in loops if order[loop] < outermost)
         free = [loop for loop in loops if order[loop] >= outermost]
         splits = ([f for f in range(1, factors[loop] + 1) if factors[loop] % f == 0] for loop in free)
         for split in product(*splits):
-            across = [(loop, f) for loop, f in zip(free, split, strict=True) if f > 1]
-            within = [
+            outer_loops = [(loop, f) for loop, f in zip(free, split, strict=True) if f > 1]
+            inner_loops = [
                 (loop, factors[loop] // f) for loop, f in zip(free, split, strict=True) if f < factors[loop]
             ]
-            for outer, inner in product(permutations(across), permutations(within)):
+            for outer, inner in product(permutations(outer_loops), permutations(inner_loops)):
                 yield (*outer, *inner, *fixed)
 
     def word_hops(self, groups: tuple[NodeGroup, ...], parts: Counts, loops: Loops, nodes: int) -> float:
-        """Word-hops of all tensors, in all groups of nodes."""
+        """Word-hops of all tensors, in all groups of nodes, of which there are ``nodes // group.size``."""
         return sum(
             self.unit.words_once(GBUF, t) * self.hops(t, group, count, loops) * (nodes // group.size)
             for t, (group, count) in enumerate(zip(groups, parts, strict=True))
@@ -220,11 +244,12 @@ class _BufferNest:
     def hops(self, t: int, group: NodeGroup, parts: int, loops: Loops) -> float:
         """Word-hops of tensor ``t`` in one group, divided by its unique words.
 
-        They are those of all rotations and of reads that reach beyond a node's own part. ``first`` is the
-        outermost loop that indexes the tensor. The loops outside of it repeat the tile (``rounds``); it and
-        the indexing loops directly inside it divide the tile into ``units``, each ``width`` parts wide.
-        Outputs are read and written, so rotations serve twice as many of their reads. ``alone``: reads that
-        no rotation serves; a rotation serves all reads of a round but one unit.
+        They are those of rotations and those of reads that reach beyond a node's own part.
+
+        Take the outermost loop that indexes the tensor, and the loops directly inside of it that index it,
+        too. Together they walk once over the tile, in ``units`` steps; a step reads ``width`` parts. The
+        loops outside repeat the walk, with one rotation each time (``rounds``). A walk's first step reads
+        what is there; the rotation serves the reads of all other steps.
         """
         if parts == 1:
             return 0
@@ -239,23 +264,26 @@ class _BufferNest:
                 units *= factor
         width = parts / units
         reads = self.fetches[AT_GBUF][t]
-        combined = rounds
-        if t == OFM:
-            combined = 2 * rounds if reads > 2 * rounds - 1 else 2 * rounds - 1
-        alone = reads - combined * (units - 1) / units
-        return group.rotation_hops(parts, units) * rounds + group.wide_fetch_hops(parts, width) * alone
+        walks = rounds
+        if t == OFM:  # a rotation serves a walk of reads and one of writes; the very first reads nothing
+            walks = 2 * rounds if reads > 2 * rounds - 1 else 2 * rounds - 1
+        not_served = reads - walks * (units - 1) / units
+        return group.rotation_hops(parts, units) * rounds + group.wide_fetch_hops(parts, width) * not_served
 
     def _rounds(self, t: int, outside: Loops) -> int:
-        """The number of rotations: one each time that the nest starts over with the tensor's tile.
+        """The number of rotations: one for each walk over the tensor's tile.
 
-        There is none if each of these times brings the tile anew from memory: each tile is then gone over
-        once. The number of fetches of outputs, 2 n - 1 for n times, is turned back into n.
+        Walks are repeated by the loops ``outside`` and by those at DRAM that do not index the tensor. If
+        every walk gets its tile anew from DRAM, none finds parts that an earlier walk left in other nodes'
+        buffers, and there is no rotation.
         """
-        around = [
+        repeated = [
             self.blocking.factors[AT_DRAM][loop]
             for loop in range(len(LOOPS))
             if loop not in self.unit.related[t]
         ]
-        rounds = prod(around) * prod(factor for _, factor in outside)
-        from_memory = self.fetches[AT_DRAM][t]
-        return 0 if rounds == ((from_memory + 1) // 2 if t == OFM else from_memory) else rounds
+        walks = prod(repeated) * prod(factor for _, factor in outside)
+        from_dram = self.fetches[AT_DRAM][t]
+        if t == OFM:  # n walks over outputs count as 2 n - 1 fetches, n of them writes
+            from_dram = (from_dram + 1) // 2
+        return 0 if walks == from_dram else walks

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.published.set_isca2023.leaf import ReleasedLeafCost
+from costmodel.published.set_isca2023.leaf.search import ReleasedLeafCost
 
 Array = NDArray[Any]
 

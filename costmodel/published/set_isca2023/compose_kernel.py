@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
+from costmodel.published.set_isca2023.leaf.values import CYCLES, DRAM, HELD, HOPS
 
 Array = NDArray[Any]
 Int = Any
@@ -20,10 +21,18 @@ CHILDREN, IN_TIME, SUBBATCHES, ROUNDS = 0, 1, 2, 3
 """Columns of a program. CHILDREN: how many children the node has, 0 for a leaf. IN_TIME: 1 for a T cut, 0 for
 an S cut. SUBBATCHES: those of a cut; for a leaf its row in the store. ROUNDS: how many times an S cut takes
 the time of its slowest child, with fill and drain."""
-CYCLES, HOPS, DRAM, HELD = 0, 1, 2, 3
-"""Columns of the store and the stack: cycles, hops times bytes, DRAM bytes. From HELD on, the store has bytes
-of inputs [tiles], of weights [tiles] and on links [4 tiles] of a leaf. The stack has the bytes that each tile
-holds while it computes [tiles], without weights, between weights and links."""
+
+
+class HeldColumns(NamedTuple):
+    """The columns of the stack that say what one tile holds of a node: bytes of three kinds.
+
+    ``inputs``: fetched before the node starts. ``weights``: kept as long as the node may run again. ``busy``:
+    the most that the tile holds while the node computes, weights that are kept apart.
+    """
+
+    inputs: int
+    weights: int
+    busy: int
 
 
 class Store(NamedTuple):
@@ -103,10 +112,11 @@ def _combine(cut: Array, stack: NodeStack, first: Int, segment: bool, limits: Li
         total += numbers[child, CYCLES]
     stack.energy_pj[first] = times * energy
     for tile in range(HELD, HELD + limits.tiles):
+        held = HeldColumns(tile, tile + limits.tiles, tile + 2 * limits.tiles)
         if cut[IN_TIME]:
-            _hold_in_time(numbers, first, children, times, segment, (tile, limits.tiles))
+            _hold_in_time(numbers, first, children, times, segment, held)
         else:
-            _hold_in_space(numbers, first, children, times, segment, (tile, limits.tiles))
+            _hold_in_space(numbers, first, children, times, segment, held)
     _add_up(numbers, first, children, times, HOPS, DRAM + 1)
     _add_up(numbers, first, children, times, HELD + 3 * limits.tiles, HELD + 7 * limits.tiles)
     numbers[first, CYCLES] = times * total if cut[IN_TIME] else cut[ROUNDS] * longest
@@ -124,16 +134,15 @@ def _add_up(numbers: Array, first: Int, children: Int, times: Int, begin: Int, e
 
 @inlined
 def _hold_in_time(
-    numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
+    numbers: Array, first: Int, children: Int, times: Int, segment: bool, held: HeldColumns
 ) -> None:
     """The bytes of one tile of a T cut: the next child's inputs are fetched while a child computes.
 
-    The same as :func:`.buffers.cut_in_time` in one pass. ``place`` = (column of the tile's inputs, number of
-    tiles). ``shifted``: the segment runs once, so weights are fetched like inputs and do not stay. ``now``:
-    what the child before holds; ``ahead``: what the first child fetches, which comes again after the last
-    child if there are several sub-batches.
+    The same as :func:`.buffers.cut_in_time` in one pass. ``shifted``: the segment runs once, so weights are
+    fetched like inputs and do not stay. ``now``: what the child before holds; ``ahead``: what the first child
+    fetches, which comes again after the last child if there are several sub-batches.
     """
-    inputs, weights, busy = place[0], place[0] + place[1], place[0] + 2 * place[1]
+    inputs, weights, busy = held.inputs, held.weights, held.busy
     shifted = segment and times == 1
     ahead = numbers[first, inputs] + (numbers[first, weights] if shifted else 0)
     now: Int = 0
@@ -154,22 +163,22 @@ def _hold_in_time(
 
 @inlined
 def _hold_in_space(
-    numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
+    numbers: Array, first: Int, children: Int, times: Int, segment: bool, held: HeldColumns
 ) -> None:
     """The bytes of one tile of an S cut: the next sub-batch's inputs are fetched during this one.
 
-    The same as :func:`.buffers.cut_in_space`; ``place`` as in :func:`_hold_in_time`.
+    The same as :func:`.buffers.cut_in_space`.
     """
     all_inputs: Int = 0
     all_weights: Int = 0
     all_busy: Int = 0
     for child in range(first, first + children):
-        all_inputs += numbers[child, place[0]]
-        all_weights += numbers[child, place[0] + place[1]]
-        all_busy += numbers[child, place[0] + 2 * place[1]]
-    numbers[first, place[0]] = 0 if segment else times * all_inputs
-    numbers[first, place[0] + place[1]] = all_weights
-    numbers[first, place[0] + 2 * place[1]] = all_busy + all_inputs if times > 1 else all_busy
+        all_inputs += numbers[child, held.inputs]
+        all_weights += numbers[child, held.weights]
+        all_busy += numbers[child, held.busy]
+    numbers[first, held.inputs] = 0 if segment else times * all_inputs
+    numbers[first, held.weights] = all_weights
+    numbers[first, held.busy] = all_busy + all_inputs if times > 1 else all_busy
 
 
 @called

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.errors import InputError
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.buffers import ReleasedHeld, cut_in_space, cut_in_time, leaf_held
-from costmodel.published.set_isca2023.leaf import ReleasedLeafCost, ReleasedLeafSearch
+from costmodel.published.set_isca2023.leaf.search import ReleasedLeafCost, ReleasedLeafSearch
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
@@ -112,7 +112,7 @@ class TreeEvaluator:
 class _Evaluation:
     """One tree's evaluation, in the order in which leaves are computed.
 
-    So when a leaf is searched, the placements of all its producers are known (``_places``).
+    So when a leaf is searched, the placements of all its producers are known (``_placements``).
     """
 
     def __init__(self, evaluator: TreeEvaluator, tree: Node) -> None:
@@ -123,7 +123,7 @@ class _Evaluation:
         for edge in self._flow.edges:
             if edge.on_chip:
                 self._on_chip.setdefault(edge.consumer, []).append(edge.producer)
-        self._places: dict[str, Placement] = {}
+        self._placements: dict[str, Placement] = {}
 
     def root(self) -> ReleasedNodeCost:
         return self._node(0, 0, self._platform.tiles)
@@ -143,13 +143,13 @@ class _Evaluation:
 
     def _leaf(self, number: int, leaf: Leaf, first: int, tiles: int) -> ReleasedNodeCost:
         index = self._evaluator.graph.index
-        producers = {index[name]: self._places[name] for name in self._on_chip.get(leaf.layer, ())}
+        producers = {index[name]: self._placements[name] for name in self._on_chip.get(leaf.layer, ())}
         found = self._evaluator.leaf(leaf, (first, tiles), producers, leaf.layer in self._written)
         if found is None:
             raise NotPossibleError(
                 f"{leaf.layer}: no partition among {tiles} tiles fits the buffers of tiles and PEs"
             )
-        self._places[leaf.layer] = found.place
+        self._placements[leaf.layer] = found.placement
         held = leaf_held(found, self._platform.tile.output_stream_bytes)
         tile, platform = found.tile, self._platform
         on_tiles = (tile.buffers_pj * tiles, tile.bus_pj * tiles, tile.mac_pj * tiles)

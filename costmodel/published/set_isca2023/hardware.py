@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
+from costmodel.published.set_isca2023.nvdla_tile.hardware import NvdlaTile
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.hardware import Platform
-from costmodel.published.set_isca2023.leaf import ReleasedLeafSearch
-from costmodel.published.set_isca2023.leaf_memory import NOWHERE, LeafMemory, LeafQuestion
+from costmodel.published.set_isca2023.leaf.memory import NOWHERE, LeafMemory, LeafQuestion
+from costmodel.published.set_isca2023.leaf.search import ReleasedLeafSearch
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
@@ -104,7 +104,7 @@ class _Segments:
             for layer in graph.layers
         ]
         self._memory = LeafMemory(search, graph, platform)
-        self._shares: dict[tuple[float, ...], tuple[int, ...] | None] = {}
+        self._allocations: dict[tuple[float, ...], tuple[int, ...] | None] = {}
         nodes = len(graph.layers)
         self._stack = NodeStack(np.zeros((nodes, 3 + 7 * platform.tiles), np.int64), np.zeros(nodes))
         self._limits = Limits(
@@ -117,26 +117,26 @@ class _Segments:
 
     def cost(self, node: Node) -> SegmentCost:
         flow = SegmentFlow(node, self._wiring)
-        rows = self._leaf_rows(flow, self._places(flow))
+        rows = self._leaf_rows(flow, self._tiles_of_nodes(flow))
         return self._composed(flow, rows)
 
-    def _places(self, flow: SegmentFlow) -> dict[int, tuple[int, int]]:
+    def _tiles_of_nodes(self, flow: SegmentFlow) -> dict[int, tuple[int, int]]:
         """First tile and number of tiles of every node (section 3.3.2).
 
         As everywhere here, cuts are numbered from 0, and the leaf of layer n has the number ~n.
         """
         times = self._normalized(flow)
-        places = {flow.top: (0, self._platform.tiles)}
+        tiles_of = {flow.top: (0, self._platform.tiles)}
         for number, cut in enumerate(flow.cuts):
-            children, (first, tiles) = flow.children[number], places[number]
+            children, (first, tiles) = flow.children[number], tiles_of[number]
             if cut.kind == "T":
-                places.update(dict.fromkeys(children, (first, tiles)))
+                tiles_of.update(dict.fromkeys(children, (first, tiles)))
                 continue
-            shares = self._shared(tiles, [times[child] for child in children])
-            for child, count in zip(children, shares, strict=True):
-                places[child] = first, count
+            counts = self._allocation(tiles, [times[child] for child in children])
+            for child, count in zip(children, counts, strict=True):
+                tiles_of[child] = first, count
                 first += count
-        return places
+        return tiles_of
 
     def _normalized(self, flow: SegmentFlow) -> dict[int, float]:
         """Normalized processing times of leaves and cuts.
@@ -154,25 +154,25 @@ class _Segments:
             times[number] = total
         return times
 
-    def _shared(self, tiles: int, times: list[float]) -> tuple[int, ...]:
+    def _allocation(self, tiles: int, times: list[float]) -> tuple[int, ...]:
         key = (tiles, *times)
-        if key not in self._shares:
-            self._shares[key] = allocate(tiles, times, self._platform.least_allocation_utilization)
-        shares = self._shares[key]
-        if shares is None:
+        if key not in self._allocations:
+            self._allocations[key] = allocate(tiles, times, self._platform.least_allocation_utilization)
+        counts = self._allocations[key]
+        if counts is None:
             raise NotPossibleError(f"{tiles} tiles cannot be shared by {len(times)} children of an S cut")
-        return shares
+        return counts
 
-    def _leaf_rows(self, flow: SegmentFlow, places: dict[int, tuple[int, int]]) -> dict[int, int]:
+    def _leaf_rows(self, flow: SegmentFlow, tiles_of: dict[int, tuple[int, int]]) -> dict[int, int]:
         """The row of every layer's leaf in the memory, searched in the order in which leaves are computed."""
-        self._memory.make_room(len(flow.layers))
+        self._memory.clear_if_full(len(flow.layers))
         rows: dict[int, int] = {}
         for layer, batch in zip(flow.layers, flow.batches, strict=True):
             sources = {one: rows[one] for one in flow.sources.get(layer, ())}
-            question = LeafQuestion(layer, batch, places[~layer], layer in flow.written, sources)
+            question = LeafQuestion(layer, batch, tiles_of[~layer], layer in flow.written, sources)
             rows[layer] = self._memory.row(question)
             if rows[layer] == NOWHERE:
-                raise NotPossibleError(f"no partition of a leaf among {places[~layer][1]} tiles fits")
+                raise NotPossibleError(f"no partition of a leaf among {tiles_of[~layer][1]} tiles fits")
         return rows
 
     def _composed(self, flow: SegmentFlow, rows: dict[int, int]) -> SegmentCost:

@@ -8,11 +8,11 @@ from functools import cached_property
 from costmodel.hardware.chip import Chip, Dram, Noc, TileBuffer
 from costmodel.hardware.chip import Tile as ChipTile
 from costmodel.published.set_isca2023.hardware import Platform
+from costmodel.published.set_isca2023.nvdla_tile.hardware import NvdlaTile
+from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import factorizations, well_used
-from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
-from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from costmodel.errors import InputError
 from costmodel.published.set_isca2023.hardware import Platform
-from costmodel.published.set_isca2023.partitions import admitted
+from costmodel.published.set_isca2023.leaf.partitions import admitted
+from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaCost, NvdlaMapper, OutputPart
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.leaf.geometry import kernel_shape, ranges_of, same_shapes
+from costmodel.schedule.leaf.geometry import kernel_space, ranges_of, same_shapes
 from costmodel.schedule.leaf.partitions import Parts
-from costmodel.schedule.nvdla_tile.mapper import NvdlaCost, NvdlaMapper, OutputPart
 
 Array = NDArray[Any]
 
@@ -50,7 +50,7 @@ class TileTables:
         self.graph, self.platform, self.batch, self.exponent = graph, platform, batch, exponent
         self._mapper = NvdlaMapper(platform.tile, exponent)
         self._tables: dict[tuple[int, int, int], TableRows] = {}
-        self.shapes = [kernel_shape(layer) for layer in graph.layers]
+        self.spaces = [kernel_space(layer) for layer in graph.layers]
         self.same_as = same_shapes(graph)
         self._ranges = ranges_of(platform.tiles)
         self.cpu_seconds = 0.0
@@ -97,6 +97,6 @@ class TileTables:
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         layer, found = self.graph.layers[number], np.zeros(4, np.int64)
-        volumes(self.shapes[number], layer.sizes(batch), np.array(parts), self._ranges, found)
+        volumes(self.spaces[number], layer.sizes(batch), np.array(parts), self._ranges, found)
         largest_in, bytes_in, largest_w, bytes_w = found.tolist()
         return largest_in * layer.operands, bytes_in * layer.operands, largest_w, bytes_w

@@ -7,6 +7,7 @@ that count no schedule should not wait for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -14,43 +15,74 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.schedule.boxes.layers import OUTPUT_DIMS, space_of_layer
+from costmodel.schedule.boxes.space import IterationSpace, Projection
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.workload.network import Role
 
 Array = NDArray[Any]
-KERNEL_KINDS = {"conv": 0, "fc": 1, "groupconv": 2, "pool": 3, "eltwise": 4, "ptp": 4, "transpose": 5}
+DATA: tuple[Role, ...] = ("outputs", "inputs", "weights")
+"""The kinds of data, in the order of their numbers in compiled code."""
+UNBOUNDED = 1 << 62
+"""The length of a dim that needs no cutting off, as a part's indices along it are never beyond its end."""
 
 
 def same_shapes(graph: LayerGraph) -> list[int]:
-    """For every layer the number of the first layer that costs the same on the same tiles."""
+    """For every layer the number of the first layer that costs the same on the same tiles.
+
+    Names and producers make no difference, but for whether weights are activations.
+    """
     first: dict[tuple[Any, ...], int] = {}
-    return [
-        first.setdefault((kernel_shape(layer), layer.sizes(1), layer.needs_whole_chip and layer.part), index)
-        for index, layer in enumerate(graph.layers)
-    ]
+    return [first.setdefault(_kind_and_sizes(layer), index) for index, layer in enumerate(graph.layers)]
 
 
-def kernel_shape(layer: NetworkLayer) -> Any:
-    """The layer for one sample as a :class:`costmodel.schedule.leaf.ranges_kernel.Shape`."""
-    from costmodel.schedule.leaf.ranges_kernel import Shape
-
-    return Shape(
-        kind=KERNEL_KINDS[layer.kind],
-        c=layer.c,
-        r=layer.r,
-        s=layer.s,
-        stride_h=layer.stride_h,
-        stride_w=layer.stride_w,
-        pad_h=layer.pad_h,
-        pad_w=layer.pad_w,
-        input_h=layer.input_h,
-        input_w=layer.input_w,
-        group_c=layer.group_c,
-        group_k=layer.group_k,
-        operands=layer.operands,
-        has_weights=layer.has_weights,
-        weights_follow_b=bool(layer.weight_producers),
-        order=(layer.order[0], layer.order[1], layer.order[2]),
+def _kind_and_sizes(layer: NetworkLayer) -> tuple[Any, ...]:
+    plain = replace(
+        layer,
+        name="",
+        kind="eltwise" if layer.kind == "ptp" else layer.kind,
+        external_c=0,
+        producers=(),
+        weight_producers=(),
+        part=layer.part if layer.needs_whole_chip else "forward",
+        channels=(),
     )
+    return plain, bool(layer.weight_producers)
+
+
+def kernel_space(layer: NetworkLayer) -> Any:
+    """The layer's iteration space as a :class:`.ranges_kernel.KernelSpace`, for any batch.
+
+    A layer that needs the whole chip is never cut among tiles, and gets the space of a layer without data.
+    """
+    from costmodel.schedule.leaf.ranges_kernel import KernelSpace, ProjectionRow
+
+    nothing = ProjectionRow(-1, 0, 1, -1, 0, 0)
+    rows = np.array([[nothing] * len(OUTPUT_DIMS)] * len(DATA), np.int64)
+    if not layer.needs_whole_chip:
+        space = space_of_layer(layer, 1)
+        for tensor in space.tensors:  # the operands of an element-wise layer have the same projections
+            rows[DATA.index(tensor.role)] = [_projection_row(space, axis) for axis in tensor.axes]
+    return KernelSpace(rows, layer.operands, layer.has_weights, bool(layer.weight_producers))
+
+
+def _projection_row(space: IterationSpace, axis: Projection) -> Any:
+    """One dim of a tensor as a :class:`.ranges_kernel.ProjectionRow`."""
+    from costmodel.schedule.leaf.ranges_kernel import ProjectionRow
+
+    cut = [stride for stride in axis.steps if stride.dim in OUTPUT_DIMS]
+    sizes = dict(space.dims)
+    reach = sum(
+        (sizes[dim] - 1) // divisor * coefficient
+        for dim, coefficient, divisor in axis.steps
+        if dim not in OUTPUT_DIMS
+    )
+    if not cut:
+        return ProjectionRow(-1, 0, 1, reach, axis.offset, axis.length)
+    ((dim, coefficient, divisor),) = cut
+    plain = (coefficient, divisor, reach, axis.offset) == (1, 1, 0, 0)
+    length = UNBOUNDED if plain else axis.length
+    return ProjectionRow(OUTPUT_DIMS.index(dim), coefficient, divisor, reach, axis.offset, length)
 
 
 @cache

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.leaf.geometry import kernel_shape, placement_orders, same_shapes
+from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, same_shapes
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.starts import NodeStart
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
@@ -35,6 +36,8 @@ class LeafCost:
     and emptying the tiles' buffers. ``cycles`` of one run, with waiting for DRAM and links; ``tile_cycles``
     of the slowest tile for one run, without. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
     ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams on every tile.
+    ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which they belong to it. ``start``: what
+    has to come before its first run.
     """
 
     place: Placement
@@ -46,6 +49,8 @@ class LeafCost:
     dram_write_bytes: int
     links: Array
     held: Array
+    leakage_pj_per_cycle: float
+    start: NodeStart
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,7 @@ class _Rows:
 
     ``tiles_pj``, ``transfers_pj`` [n]: of one batch, within tiles and into and out of their buffers.
     ``weights_pj`` [n]: of filling pinned weights, once for all runs. ``cycles`` [n]: of the slowest tile.
+    ``leakage_pj`` [n]: per cycle.
     """
 
     parts: Array
@@ -61,6 +67,7 @@ class _Rows:
     transfers_pj: Array
     weights_pj: Array
     cycles: Array
+    leakage_pj: Array
 
 
 class LeafSearch:
@@ -75,7 +82,7 @@ class LeafSearch:
     ) -> None:
         self.graph, self.chip, self.tile_costs, self.exponents = graph, chip, tile_costs, exponents
         self.streams = [streams_of(graph, layer) for layer in range(len(graph.layers))]
-        self._shapes = [kernel_shape(layer) for layer in graph.layers]
+        self._spaces = [kernel_space(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
@@ -104,31 +111,54 @@ class LeafSearch:
         if not len(rows.parts):
             return None
         sizes = self.graph.layers[layer].sizes(run.batch)
-        leaf = KernelLeaf(self._shapes[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
-        energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
+        leaf = KernelLeaf(self._spaces[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
+        # the least that the tiles leak, and what the chip takes when idle for as many of its tiles: the
+        # search does not see for how long they wait
+        idle_pj = self.chip.idle_pj_per_cycle * run.tiles / self.chip.tiles
+        leaked_pj = (rows.leakage_pj + idle_pj) * rows.cycles
+        energy = run.runs * (rows.tiles_pj + rows.transfers_pj + leaked_pj) + rows.weights_pj
         table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
         search(
             self._workspace, leaf, table, self._prices, CheapestLeaf(found, held, np.zeros(len(rows.parts)))
         )
-        return self._found(run, rows, found, held) if found[FOUND.row] >= 0 else None
+        return self._found(layer, run, rows, found, held) if found[FOUND.row] >= 0 else None
 
-    def _found(self, run: LeafRun, rows: _Rows, found: Array, held: Array) -> LeafCost:
+    def _found(self, layer: int, run: LeafRun, rows: _Rows, found: Array, held: Array) -> LeafCost:
         row, number, read, written = found.tolist()
         parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
-        tile_cycles = int(rows.cycles[row])
+        tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
         return LeafCost(
             place=Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
-            cycles=max(tile_cycles, self.chip.least_cycles(read + written, int(links.max()), run.runs)),
+            cycles=max(tile_cycles, self.chip.least_cycles(read + written, busiest, run.runs)),
             tile_cycles=tile_cycles,
             dram_read_bytes=read,
             dram_write_bytes=written,
             links=links,
             held=held,
+            leakage_pj_per_cycle=float(rows.leakage_pj[row]),
+            start=self._start(layer, run, read, written, tile_cycles, busiest),
         )
+
+    def _start(
+        self, layer: int, run: LeafRun, read: int, written: int, tile_cycles: int, busiest: int
+    ) -> NodeStart:
+        """The start of a leaf: its pinned weights and the inputs of one run come first.
+
+        ``read``, ``written``: bytes of DRAM over all runs. ``busiest``: bytes times ports on the busiest
+        link. A leaf that runs once has all its inputs then, so only its outputs use links and DRAM while it
+        runs.
+        """
+        weights = 0
+        if any(stream.pinned for stream in self.streams[layer]):
+            weights = self.graph.layers[layer].compulsory_bytes(1).weights
+        ahead = weights + (read - weights) // run.runs
+        links = self.chip.least_cycles(0, busiest, run.runs)
+        rest = self.chip.least_cycles(read + written - ahead, 0, run.runs)
+        return NodeStart(ahead, links, max(tile_cycles, rest, links if run.runs > 1 else 0))
 
     def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
         key = (self._first_of_shape[layer], batch, tiles)
@@ -137,10 +167,12 @@ class LeafSearch:
         return self._rows[key]
 
     def _tabulated(self, number: int, batch: int, tiles: int) -> _Rows:
-        """The partitions that fit the buffers, with the energy of filling and emptying these.
+        """The partitions that fit the buffers, with the energy of filling these.
 
         A tile must hold the inputs and weights of its part and the stream of its outputs. Of an element-wise
-        layer with several operands the inputs are there once an operand.
+        layer with several operands the inputs are there once an operand. Outputs of a layer with weights cost
+        their update in the buffer, which its mapping counts, and nothing more when they leave, as in
+        ``evaluate``. Those of vector units, which have no mapping, are read from the buffer once.
         """
         layer, tile = self.graph.layers[number], self.chip.tile
         costs, buffer = self.tile_costs.rows(number, batch, tiles), tile.buffer
@@ -148,7 +180,8 @@ class LeafSearch:
         inputs, weights = volumes[:, :2] * layer.operands, volumes[:, 2:]
         fits = tile.output_stream_bytes + inputs[:, 0] + weights[:, 0] <= buffer.size_bytes
         filled = inputs[:, 1] + (weights[:, 1] if layer.weight_producers else 0)
-        emptied = layer.k * layer.h * layer.w * batch * buffer.read_pj_per_byte
+        outputs = 0 if layer.has_weights else layer.k * layer.h * layer.w * batch
+        emptied = outputs * buffer.read_pj_per_byte
         pinned = weights[:, 1] * (0 if layer.weight_producers else buffer.write_pj_per_byte)
         return _Rows(
             costs.parts[fits],
@@ -156,6 +189,7 @@ class LeafSearch:
             (filled * buffer.write_pj_per_byte + emptied)[fits],
             pinned[fits],
             costs.cycles[fits],
+            costs.leakage_pj_per_cycle[fits],
         )
 
     def _volumes(self, number: int, batch: int, parts: Array) -> Array:
@@ -165,5 +199,5 @@ class LeafSearch:
         found = np.zeros((len(parts), 4), np.int64)
         sizes = self.graph.layers[number].sizes(batch)
         for row, of_row in zip(parts, found, strict=True):
-            volumes(self._shapes[number], sizes, row, self._workspace.ranges, of_row)
+            volumes(self._spaces[number], sizes, row, self._workspace.ranges, of_row)
         return found

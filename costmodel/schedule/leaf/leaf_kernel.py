@@ -105,7 +105,7 @@ def search(
 @called
 def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
     """Fill in what is the same for every placement of a partition: ranges, and overlaps with producers."""
-    fill_ranges(leaf.shape, leaf.sizes, parts, workspace.ranges)
+    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges)
     fill_overlaps(workspace, leaf, parts)
 
 

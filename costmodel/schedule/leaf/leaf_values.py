@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from costmodel.schedule.leaf.ranges_kernel import Four, Ranges, Shape
+from costmodel.schedule.leaf.ranges_kernel import Four, KernelSpace, Ranges
 from costmodel.schedule.leaf.streams import StreamRow
 from costmodel.schedule.mesh.mesh_kernel import Mesh
 
@@ -29,7 +29,7 @@ class KernelLeaf(NamedTuple):
     loaded once.
     """
 
-    shape: Shape
+    space: KernelSpace
     sizes: Four
     tile: int
     runs: int

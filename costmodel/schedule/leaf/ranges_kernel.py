@@ -1,12 +1,14 @@
 """Which outputs, inputs and weights every part of a cut layer has, as ranges in C, B, H and W; compiled.
 
-A layer's outputs are cut into K x B x H x W parts, one a tile. What a part needs of a tensor is a box, with
-one interval [first, end) a dim. Each dim of a tensor follows one axis of the partition, or none: input rows
-follow H, the input channels of a convolution follow nothing, for every part needs all of them. So intervals
-are kept for each dim and each part along its axis, [kind of data, dim, part], and not for every tile. Parts
-along an axis that no dim follows need the same data: these are the tiles that a multicast reaches.
+A layer's outputs are cut into K x B x H x W parts, one a tile. What a part needs of a tensor is the image of
+its box (:mod:`costmodel.schedule.boxes`): one interval [first, end) a dim. Each dim of a tensor follows one
+axis of the partition, or none: input rows follow H, the input channels of a convolution follow nothing, for
+every part needs all of them. So intervals are kept for each dim and each part along its axis, [kind of data,
+dim, part], and not for every tile. Parts along an axis that no dim follows need the same data: these are the
+tiles that a multicast reaches.
 
-Input rows are those under the windows of the part's outputs, without padding, so neighbours share rows (the
+Kinds of layers are not told apart: a layer is the projections of its iteration space, as integers. Input rows
+are those under the windows of the part's outputs, without padding, so neighbours have rows in common (the
 halo). 12 rows of outputs cut into 3 parts, window 3, stride 1, padding 1:
 
     outputs      0  1  2  3 | 4  5  6  7 | 8  9 10 11
@@ -31,36 +33,47 @@ Two = tuple[Int, Int]
 Range = tuple[Int, Int, Int, Int, Int]
 """A kind of data, and the part along K, B, H and W that needs it."""
 
-CONV, FC, GROUPCONV, POOL, ELEMENTWISE, TRANSPOSE = 0, 1, 2, 3, 4, 5
-"""Kinds of layers, by how the ranges of inputs follow those of outputs."""
 OUTPUTS, INPUTS, WEIGHTS = 0, 1, 2
 """Kinds of data."""
 ANY = 1 << 62
 """An end beyond all channels."""
 
 
-class Shape(NamedTuple):
-    """A :class:`costmodel.schedule.layer_graph.graph.NetworkLayer` as plain numbers, named as there.
+class ProjectionRow(NamedTuple):
+    """How one dim of a layer's data follows the partition, as integers.
 
-    ``weights_follow_b``: weights are activations, so that every sample has its own.
+    The interval of a part with indices [first, end) along ``axis`` (0 to 3 for K, B, H and W) is
+
+        [first // divisor * coefficient + offset, (end - 1) // divisor * coefficient + reach + offset + 1)
+
+    cut off at 0 and at ``length``. ``reach``: how far dims that are not cut, such as a window's, go beyond
+    that index. With ``axis`` -1 no part matters, and the interval is [offset, offset + reach + 1).
     """
 
-    kind: int
-    c: int
-    r: int
-    s: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    input_h: int
-    input_w: int
-    group_c: int
-    group_k: int
+    axis: int
+    coefficient: int
+    divisor: int
+    reach: int
+    offset: int
+    length: int
+
+
+PROJECTION = ProjectionRow(*range(len(ProjectionRow._fields)))
+"""The column of each field of a :class:`ProjectionRow`."""
+
+
+class KernelSpace(NamedTuple):
+    """A layer's iteration space as integers; ``leaf/geometry.py`` makes it.
+
+    ``projections`` [3, 4, columns]: a :class:`ProjectionRow` for each kind of data and each of its dims.
+    ``operands``: inputs of an element-wise layer, whose projections are the same. ``has_weights``: a layer
+    without has empty weights. ``weights_follow_b``: weights are activations, so that each sample has its own.
+    """
+
+    projections: Array
     operands: int
     has_weights: bool
     weights_follow_b: bool
-    order: tuple[int, int, int]
 
 
 class Ranges(NamedTuple):
@@ -80,24 +93,45 @@ class Ranges(NamedTuple):
 
 
 @called
-def fill_ranges(shape: Shape, sizes: Four, parts: Array, ranges: Ranges) -> None:
+def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges) -> None:
     """Fill ``ranges``: the outputs that every part computes, the inputs and weights that it needs for them.
 
-    A part without outputs (more parts than indices) needs nothing: its intervals are [0, 0).
+    ``sizes``: of K, B, H and W. A part without outputs (more parts than indices) needs nothing: its intervals
+    are [0, 0).
     """
-    ranges.axis[:] = -1
-    for axis in range(4):
-        ranges.axis[OUTPUTS, axis] = axis
-        for part in range(parts[axis]):
-            ranges.first[OUTPUTS, axis, part] = bound(sizes[axis], parts[axis], part)
-            ranges.end[OUTPUTS, axis, part] = bound(sizes[axis], parts[axis], part + 1)
-    _fill_inputs(shape, parts, ranges)
-    _fill_weights(shape, parts, ranges)
     ranges.follows[:] = 0
     for kind in range(3):
         for dim in range(4):
-            if ranges.axis[kind, dim] >= 0:
-                ranges.follows[kind, ranges.axis[kind, dim]] = 1
+            row = space.projections[kind, dim]
+            axis = row[PROJECTION.axis]
+            ranges.axis[kind, dim] = axis
+            if axis < 0:
+                ranges.first[kind, dim, 0] = max(row[PROJECTION.offset], 0)
+                end = row[PROJECTION.offset] + row[PROJECTION.reach] + 1
+                ranges.end[kind, dim, 0] = min(end, row[PROJECTION.length])
+                continue
+            ranges.follows[kind, axis] = 1
+            first: Int = 0
+            for part in range(parts[axis]):
+                next_one = bound(sizes[axis], parts[axis], part + 1)
+                _project(ranges, (kind, dim, part), row, (first, next_one))
+                first = next_one
+
+
+@inlined
+def _project(ranges: Ranges, which: tuple[Int, Int, Int], row: Array, indices: Two) -> None:
+    """The interval of one dim of a kind of data for a part with ``indices`` along the dim's axis."""
+    if indices[1] <= indices[0]:
+        ranges.first[which] = 0
+        ranges.end[which] = 0
+        return
+    first, last = indices[0], indices[1] - 1
+    if row[PROJECTION.divisor] > 1:
+        first, last = first // row[PROJECTION.divisor], last // row[PROJECTION.divisor]
+    first = first * row[PROJECTION.coefficient] + row[PROJECTION.offset]
+    last = last * row[PROJECTION.coefficient] + row[PROJECTION.offset]
+    ranges.first[which] = max(first, 0)
+    ranges.end[which] = min(last + row[PROJECTION.reach] + 1, row[PROJECTION.length])
 
 
 @inlined
@@ -110,82 +144,6 @@ def bound(length: Int, parts: Int, part: Int) -> Int:
 def ceil_divided(value: Int, divisor: Int) -> Int:
     """The quotient rounded up."""
     return (value + divisor - 1) // divisor
-
-
-@inlined
-def _fill_inputs(shape: Shape, parts: Array, ranges: Ranges) -> None:
-    """Which inputs a part needs, by the kind of layer.
-
-    A transpose reads dims of its inputs in another order. Convolutions and products read all channels; those
-    in groups read the channels of the groups that the part's outputs touch. The other kinds read the channels
-    that they compute. Windows widen rows and columns.
-    """
-    for dim in range(4):
-        to = dim
-        if shape.kind == TRANSPOSE and dim != 1:
-            source = shape.order[dim - 1 if dim else 0]
-            to = source + 1 if source else 0
-        ranges.axis[INPUTS, to] = dim
-    if shape.kind in (CONV, FC):
-        ranges.axis[INPUTS, 0] = -1
-        ranges.first[INPUTS, 0, 0], ranges.end[INPUTS, 0, 0] = 0, shape.c
-    _follow(ranges, INPUTS, parts)
-    if shape.kind == GROUPCONV:
-        for part in range(parts[0]):
-            if ranges.end[INPUTS, 0, part] > 0:
-                first, end = ranges.first[INPUTS, 0, part], ranges.end[INPUTS, 0, part]
-                ranges.first[INPUTS, 0, part] = first // shape.group_k * shape.group_c
-                ranges.end[INPUTS, 0, part] = ceil_divided(end, shape.group_k) * shape.group_c
-    if shape.kind in (CONV, GROUPCONV, POOL, FC):
-        _slide(shape, parts, ranges)
-
-
-@inlined
-def _fill_weights(shape: Shape, parts: Array, ranges: Ranges) -> None:
-    """Which weights a part needs; their dims C, B, H and W stand for outputs, samples, inputs, filter points.
-
-    Only weights that are activations have several samples. A layer without weights has an empty range.
-    """
-    ranges.first[WEIGHTS, :, 0] = 0
-    if not shape.has_weights:
-        ranges.end[WEIGHTS, :, 0] = 0
-        return
-    ranges.axis[WEIGHTS, 0] = 0
-    ranges.axis[WEIGHTS, 1] = 1 if shape.weights_follow_b else -1
-    ranges.end[WEIGHTS, 1, 0] = 1
-    ranges.end[WEIGHTS, 2, 0] = shape.group_c if shape.kind == GROUPCONV else shape.c
-    ranges.end[WEIGHTS, 3, 0] = shape.r * shape.s
-    _follow(ranges, WEIGHTS, parts)
-
-
-@called
-def _follow(ranges: Ranges, kind: Int, parts: Array) -> None:
-    """Give every dim that follows an axis the interval of the outputs along that axis."""
-    for dim in range(4):
-        axis = ranges.axis[kind, dim]
-        for part in range(parts[axis] if axis >= 0 else 0):
-            first, end = ranges.first[OUTPUTS, axis, part], ranges.end[OUTPUTS, axis, part]
-            ranges.first[kind, dim, part] = first if end > first else 0
-            ranges.end[kind, dim, part] = end if end > first else 0
-
-
-@inlined
-def _slide(shape: Shape, parts: Array, ranges: Ranges) -> None:
-    """Widen rows and columns of inputs to those under the windows of the outputs, cut off at the edges.
-
-    A fully connected layer's window is all of its inputs.
-    """
-    for dim in range(2, 4):
-        stride, window, pad, length = shape.stride_h, shape.r, shape.pad_h, shape.input_h
-        if dim == 3:
-            stride, window, pad, length = shape.stride_w, shape.s, shape.pad_w, shape.input_w
-        if shape.kind == FC:
-            stride, length = 1, window - pad
-        for part in range(parts[dim]):
-            first, end = ranges.first[INPUTS, dim, part], ranges.end[INPUTS, dim, part]
-            if end > first:
-                ranges.first[INPUTS, dim, part] = max(first * stride - pad, 0)
-                ranges.end[INPUTS, dim, part] = min((end - 1) * stride + window - pad, length)
 
 
 @inlined

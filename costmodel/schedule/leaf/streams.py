@@ -6,11 +6,14 @@ which producers hold the channels that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from costmodel.schedule.layer_graph.graph import LayerGraph, Read
+from costmodel.schedule.boxes.layers import OUTPUT_DIMS
+from costmodel.schedule.boxes.partition import BoxPartition
+from costmodel.schedule.boxes.sources import sources_of
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.partitions import Parts
 
 StreamKind = Literal["outputs", "inputs", "weights"]
@@ -38,6 +41,11 @@ class Placement:
         for axis in reversed(self.order):
             steps[axis], step = step, step * self.parts[axis]
         return steps[0], steps[1], steps[2], steps[3]
+
+    @property
+    def partition(self) -> BoxPartition:
+        """The same partition by the dims of an iteration space; its boxes are those of tiles ``tile`` on."""
+        return BoxPartition(tuple((OUTPUT_DIMS[axis], self.parts[axis]) for axis in self.order))
 
 
 @dataclass(frozen=True)
@@ -107,35 +115,14 @@ class StreamRow(NamedTuple):
 
 def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
     """All data of a layer: weights, then inputs in the order of their channels, then outputs."""
-    layer = graph.layers[number]
-    weights = [Stream("weights", 0, layer.k, None, True)] if layer.has_weights else []
-    read, as_weights = graph.reads(layer)
-    if as_weights:
-        weights = list(_side_by_side(graph, "weights", as_weights, layer.k))
-    inputs = _side_by_side(graph, "inputs", read, layer.c, layer.external_c)
-    if layer.kind == "eltwise":  # every operand has the layer's channels, and may be of several producers
-        inputs = _side_by_side(graph, "inputs", read, layer.k, layer.external_c)
-    return (*weights, *inputs, Stream("outputs", 0, layer.k))
-
-
-def _side_by_side(
-    graph: LayerGraph, kind: StreamKind, reads: Sequence[Read], operand: int, external: int = 0
-) -> Iterator[Stream]:
-    """The streams of producers whose outputs lie one after the other in the channels of an operand.
-
-    Each operand has ``operand`` channels. The ``external`` channels of the network's input come first. Where
-    the next producer's channels go beyond the end of an operand, they go on at channel 0 of the next one:
-    such a producer has a stream for each operand that it is in. Of a producer that is read in part, only
-    those channels count; its stream begins before them and ends after them, outside of the operand.
-    """
-    for begin in range(0, -external, -operand):
-        yield Stream(kind, begin, begin + external)
-    first = external
-    for read in reads:
-        for begin in range(first % operand, -read.channels, -operand):
-            start = begin - read.first
-            yield Stream(kind, start, start + graph.layers[read.producer].k, read.producer)
-        first += read.channels
+    found = []
+    for source in sources_of(graph, number, 1):
+        first, end = source.box[0]
+        if source.producer is not None:
+            first, end = source.first, source.first + graph.layers[source.producer].k
+        kind: StreamKind = "weights" if source.role == "weights" else "inputs"
+        found.append(Stream(kind, first, end, source.producer, source.is_parameter))
+    return (*found, Stream("outputs", 0, graph.layers[number].k))
 
 
 def stream_row(

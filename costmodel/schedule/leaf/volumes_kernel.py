@@ -12,8 +12,8 @@ from costmodel.schedule.leaf.ranges_kernel import (
     INPUTS,
     WEIGHTS,
     Four,
+    KernelSpace,
     Ranges,
-    Shape,
     fill_ranges,
     replicas_of,
     volume,
@@ -23,13 +23,13 @@ Array = NDArray[Any]
 
 
 @entry
-def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
+def volumes(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
     """Fill ``found`` [4]: bytes of inputs on the fullest tile and on all tiles, then the same of weights.
 
     The fullest tile has the longest interval in every dim at once, as dims are cut independently. All tiles
     together hold every distinct range as often as there are tiles that need it.
     """
-    fill_ranges(shape, sizes, parts, ranges)
+    fill_ranges(space, sizes, parts, ranges)
     for kind in (INPUTS, WEIGHTS):
         largest = 1
         for dim in range(4):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from costmodel.schedule.starts import slowest_by_stage
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf
 
@@ -31,9 +32,9 @@ def spatial_temporal_graph(
     """All rectangles of a tree, leaf by leaf within each sub-batch.
 
     ``cycles``: the time of one batch of every node. ``tiles``: first and end tile of every leaf. Both are
-    keyed by the node's number in ``flow.positions``. In an S cut a stage is as long as the slowest child's
-    batch, and a child begins as many stages late as ``flow.stages`` says; children of a T cut follow one
-    another.
+    keyed by the node's number in ``flow.positions``. In an S cut a child begins when the slowest child of
+    each earlier stage (``flow.stages``) is through, and again after a period, the time of the slowest child.
+    Children of a T cut follow one another; what they wait for data is not drawn.
     """
     return _Drawing(flow, cycles, tiles).rectangles()
 
@@ -64,7 +65,9 @@ class _Drawing:
         """When each child begins within a sub-batch."""
         children = self.flow.children[number]
         if cut.kind == "S":
-            return [stage * self._period(number, cut) for stage in self.flow.stages[number]]
+            stages = self.flow.stages[number]
+            slowest = slowest_by_stage([self.cycles[child] for child in children], stages)
+            return [sum(slowest[:stage]) for stage in stages]
         return [sum(self.cycles[child] for child in children[:rank]) for rank in range(len(children))]
 
     def _period(self, number: int, cut: Cut) -> int:

@@ -72,6 +72,13 @@ def leaves(node: Node) -> Iterator[Leaf]:
             yield from leaves(child)
 
 
+def rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
+    """How often the segments of a tree run, and these: the children of a root T cut, or else the root."""
+    if isinstance(tree, Cut) and tree.kind == "T":
+        return tree.subbatches, tree.children
+    return 1, (tree,)
+
+
 def depth(node: Node) -> int:
     """How many cuts are on the longest way from the node down to a leaf; 0 for a leaf."""
     return 0 if isinstance(node, Leaf) else 1 + max(depth(child) for child in node.children)

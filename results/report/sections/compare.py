@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from results.front.networks import RunTotal
 from results.report.data import RunData
 from results.report.sections.layers import LayerCost, energy_pj
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for
@@ -21,6 +22,9 @@ METRICS = (
     "dram_bytes",
     "noc_hop_bytes",
 )
+
+TOTALS: tuple[RunTotal, ...] = ("energy_pj", "cycles")
+"""What is compared network by network."""
 
 Rows = list[list[Any]]
 
@@ -38,9 +42,9 @@ def metric_rows(run: RunData, design: int) -> Rows:
     if len(mine) > 1:
         for network in mine.values():
             other = theirs.get(network.name)
-            for name in ("energy_pj", "cycles"):
-                value, base = network.total(name), other.total(name) if other else None
-                scale = scale_for(name, [value, base])
+            for total in TOTALS:
+                value, base = network.total(total), other.total(total) if other else None
+                scale = scale_for(total, [value, base])
                 label = f"{network.label}: {scale.label.lower()}"
                 rows.append(_compared(label, scale.text(value), scale.text(base), _ratio(value, base)))
     return rows

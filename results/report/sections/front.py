@@ -20,6 +20,7 @@ MANY_POINTS = 3000
 WIDEST_INTERVALS = 3.0
 """Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
 CERTAIN, OPEN = "front, certain", "front"
+OVER_SEEDS = "least to most of the seeds"
 INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
 _LEGEND_BELOW = {
     "orientation": "h",
@@ -46,7 +47,7 @@ def front_section(run: RunData) -> ReportSection:
         pairs.append(space_figure(run))
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
     hovers = embedded("hovers-data", {i: run.hover(i) for i in run.judged})
-    texts = map(paragraph, (_summary(run), _certainty(run)))
+    texts = map(paragraph, filter(None, (_summary(run), _certainty(run), _searched(run))))
     return ReportSection("front", title, joined([*texts, grid, hovers]))
 
 
@@ -78,6 +79,23 @@ def _certainty(run: RunData) -> str:
     return text
 
 
+def _searched(run: RunData) -> str:
+    """Of a study of chips: what of the front is owed to searches for other designs; else empty."""
+    if not any(run.over_seeds(design, "cycles") for design in run.front):
+        return ""
+    finders = (run.tree_found_on(one) for i in run.front for one in run.networks(i).values())
+    moved = sum(
+        any(run.tree_found_on(one) is not None for one in run.networks(i).values()) for i in run.front
+    )
+    named = sorted({run.tag(finder) or run.axis_line(finder) for finder in finders if finder is not None})
+    text = (
+        "A design's point is the best tree of all designs that its chip can run. Thick lines, and the boxes "
+        "of points, say what its own seeds found, from the least to the most. Designs on the front whose "
+        f"tree was found on another design: {moved}"
+    )
+    return f"{text} (on {'; '.join(named)})." if named else f"{text}."
+
+
 def pair_figure(run: RunData, x: int, y: int) -> Figure:
     """Two objectives: dominated designs grey, the front of all objectives marked, the pair's own a line."""
     names = (run.objectives[x], run.objectives[y])
@@ -89,7 +107,8 @@ def pair_figure(run: RunData, x: int, y: int) -> Figure:
         "margin": {"l": 64, "r": 16, "t": 32, "b": 132},
     }
     description = f"{scales[1].label} against {scales[0].label.lower()} of {len(run.judged)} designs"
-    behind = [_staircase(run, x, y), *_intervals(run, x, y), *_discarded(run, x, y)]
+    behind = [_staircase(run, x, y), *_intervals(run, x, y), *_over_seeds(run, x, y)]
+    behind += _discarded(run, x, y)
     traces = [*behind, *_point_traces(run, (x, y), "scatter")]
     return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout, height=480)
 
@@ -191,6 +210,44 @@ def _intervals(run: RunData, x: int, y: int) -> list[Trace]:
             "opacity": 0.55,
             "hoverinfo": "skip",
             "visible": True if _narrow(run.points[run.judged][:, pair], bounds) else "legendonly",
+        }
+    ]
+
+
+def _over_seeds(run: RunData, x: int, y: int) -> list[Trace]:
+    """Through each front point a line along either objective, over what the seeds of its design found.
+
+    The point itself is the best tree of all designs, so it may lie below its own seeds.
+    """
+    pair = [x, y]
+    scales = [run.scale(run.objectives[objective]) for objective in pair]
+    ends: list[list[float | None]] = [[], []]
+    widest = run.points[run.judged][:, pair].max(axis=0)
+    low, high = run.points[run.judged][:, pair].min(axis=0), widest.copy()
+    for design in run.front:
+        for moved in (0, 1):
+            over = run.over_seeds(design, run.objectives[pair[moved]])
+            if over is None or over[0] == over[1]:
+                continue
+            widest[moved] = max(widest[moved], over[1])
+            for axis in (0, 1):
+                at = run.points[design, pair[axis]]
+                a, b = over if axis == moved else (at, at)
+                ends[axis] += [scales[axis].number(a), scales[axis].number(b), None]
+    if not ends[0]:
+        return []
+    narrow = bool((widest - low <= WIDEST_INTERVALS * (high - low)).all())
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": OVER_SEEDS,
+            "x": ends[0],
+            "y": ends[1],
+            "line": {"width": 3, "color": FRONT_COLOR},
+            "opacity": 0.3,
+            "hoverinfo": "skip",
+            "visible": True if narrow else "legendonly",
         }
     ]
 

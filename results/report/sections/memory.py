@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from results.report.data import RunData
@@ -17,14 +17,13 @@ from results.report.html import (
     paragraph,
     table,
 )
+from results.store.schema.rows import ScratchpadRow
 from results.units import NOTHING, byte_scale, byte_text, percent, seconds
 
 MOST_PLANS = 24
 MOST_BLOCKS = 6000
 """Blocks of one map that a browser still draws at once; of more, the largest are drawn."""
 LONGEST_TABLE = 200
-
-Row = Mapping[str, Any]
 
 
 class MemoryBlock(NamedTuple):
@@ -70,17 +69,16 @@ def memory_section(run: RunData) -> ReportSection | None:
 class PlanUse(NamedTuple):
     """A plan and a network that it is the plan of: equal graphs have one plan."""
 
-    row: Row
+    row: ScratchpadRow
     label: str
     weight: float
 
-    def of_runs(self, column: str) -> float | None:
-        """Bytes of all runs of the network that the design's totals count."""
-        value = self.row[column]
-        return None if value is None else self.weight * float(value)
+    def of_runs(self, size: float | None) -> float | None:
+        """Bytes of all runs of the network that the design's totals count, from those of one run."""
+        return None if size is None else self.weight * size
 
 
-def _uses(run: RunData, row: Row) -> list[PlanUse]:
+def _uses(run: RunData, row: ScratchpadRow) -> list[PlanUse]:
     """The networks of the plan; the graph once where no design names the plan."""
     networks = run.planned_for.get(row["task_id"], ())
     uses = [PlanUse(row, network.label, network.weight) for network in networks]
@@ -88,7 +86,8 @@ def _uses(run: RunData, row: Row) -> list[PlanUse]:
 
 
 def _cells(use: PlanUse) -> list[Cell]:
-    row, traffic, bound = use.row, use.of_runs("objective_bytes"), use.of_runs("bound_bytes")
+    row = use.row
+    traffic, bound = use.of_runs(row["objective_bytes"]), use.of_runs(row["bound_bytes"])
     gap, spent = row["gap"], row["cpu_seconds"]
     return [
         Cell(use.label),
@@ -103,7 +102,7 @@ def _cells(use: PlanUse) -> list[Cell]:
     ]
 
 
-def _setting(row: Row) -> str:
+def _setting(row: ScratchpadRow) -> str:
     """What is switched on, and sizes: `parameters, 8-bit elements, blocks of whole 64 B`."""
     setting = row["setting"] if isinstance(row["setting"], dict) else {}
     words = [name.replace("_", " ") for name, value in setting.items() if value is True]
@@ -114,7 +113,7 @@ def _setting(row: Row) -> str:
     return ", ".join(words)
 
 
-def blocks(row: Row) -> Iterator[MemoryBlock]:
+def blocks(row: ScratchpadRow) -> Iterator[MemoryBlock]:
     """The blocks of a plan in the order of its tensors; none where the row has no plan or no sizes."""
     plan, sizes = row["plan"], row["block_bytes"]
     if not isinstance(plan, dict) or not isinstance(sizes, dict):
@@ -131,7 +130,7 @@ def blocks(row: Row) -> Iterator[MemoryBlock]:
         yield MemoryBlock(f"parameters of {operator}", step, step + 1, address, size, False, False, True)
 
 
-def _chooser(rows: list[Row], known: int) -> Markup:
+def _chooser(rows: list[ScratchpadRow], known: int) -> Markup:
     busiest = max(rows, key=lambda row: row["objective_bytes"] or 0)
     options = [_option(index, row, row is busiest) for index, row in enumerate(rows)]
     label = element("label", "Memory map of ", element("select", *options, id="memory-plan"), class_="choice")
@@ -148,14 +147,14 @@ def _chooser(rows: list[Row], known: int) -> Markup:
     return element("div", label, paragraph(text), chart, content, class_="panel")
 
 
-def _option(index: int, row: Row, selected: bool) -> Markup:
+def _option(index: int, row: ScratchpadRow, selected: bool) -> Markup:
     text = f"{row['graph']}, {byte_text(row['budget_bytes'])}, {_setting(row)}".rstrip(", ")
     return element("option", text, value=index, selected="selected" if selected else None)
 
 
-def map_content(row: Row) -> dict[str, Any]:
+def map_content(row: ScratchpadRow) -> dict[str, Any]:
     """What ``report.js`` draws of a plan: blocks as columns, addresses scaled to one unit."""
-    found = list(blocks(row))
+    found, plan = list(blocks(row)), row["plan"] or {}
     tensors = {name: index for index, name in enumerate(dict.fromkeys(block.name for block in found))}
     if len(found) > MOST_BLOCKS:
         found = sorted(found, key=lambda block: -block.size)[:MOST_BLOCKS]
@@ -163,7 +162,7 @@ def map_content(row: Row) -> dict[str, Any]:
     return {
         "unit": scale.unit,
         "budget": scale.number(row["budget_bytes"]),
-        "order": [chart_text(name) for name in row["plan"]["order"]],
+        "order": [chart_text(name) for name in plan.get("order", ())],
         "names": [chart_text(block.name) for block in found],
         "texts": [f"{block.size:,} bytes at {block.address:,}" for block in found],
         "starts": [block.start for block in found],

@@ -8,7 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from results.front.networks import NetworkRuns
+from results.front.networks import NetworkRuns, RunTotal
 from results.report.data import RunData
 from results.report.html import (
     Cell,
@@ -23,30 +23,42 @@ from results.report.html import (
 )
 from results.report.schedule_chart import acceptance, chart_content, trajectory_content
 from results.report.sections.spending import shown_designs
+from results.store.schema.rows import ScheduleRow
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
 
 MOST_CHARTS = 40
 LONGEST_TABLE = 200
 HEADERS = ("Design", "Network", "Solver", "Minimised", "Seeds", "Energy", "Latency", "DRAM traffic")
-SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Tiles busy", "CPU time")
+SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Energy of seeds", "Latency of seeds", "Tree found on")
+LAST_HEADERS = ("Tiles busy", "CPU time")
 SEED_HEADERS = ("Search", "Status", "Objective", "Gap", "Energy", "Latency", "CPU time")
 OPERATOR_HEADERS = ("Phase", "Operator", "Tried", "Invalid", "Accepted", "Better", "Accepted of tried")
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Scheduled:
-    """One network on one design: the best schedule and the rows of all seeds, in their order."""
+    """One network on one design: the best schedule and the rows of all seeds, in their order.
+
+    ``costings``: the rows of trees that were found for other chips; one of these may be the best.
+    """
 
     design: int
     network: NetworkRuns
-    best: Row
-    seeds: tuple[Row, ...]
+    best: ScheduleRow
+    seeds: tuple[ScheduleRow, ...]
+    costings: tuple[ScheduleRow, ...] = ()
 
-    def of_runs(self, column: str) -> float:
-        """A column of the best schedule, for all runs of the network that the design's totals count."""
-        return self.network.weight * float(self.best[column])
+    def of_runs(self, amount: float | None) -> float:
+        """An amount of the best schedule, for all runs of the network that the design's totals count."""
+        assert amount is not None, "the best schedule is one that was found"
+        return self.network.weight * amount
+
+    @property
+    def objective(self) -> float:
+        """The best schedule's objective."""
+        objective = self.best["objective"]
+        assert objective is not None, "the best schedule is one that was found"
+        return objective
 
     @cached_property
     def by_solver(self) -> dict[str, float | None]:
@@ -59,12 +71,17 @@ class Scheduled:
 
     @cached_property
     def objectives(self) -> list[float]:
-        """Those of the seeds that found a schedule, the best first."""
+        """Those of the seeds that found a schedule, the least first."""
         return sorted(row["objective"] for row in self.seeds if row["objective"] is not None)
 
     def over_best(self, objective: float | None) -> str:
-        """How many times the best seed's objective it is."""
-        return NOTHING if objective is None else f"{TIMES}{digits(objective / self.best['objective'])}"
+        """How many times the best schedule's objective it is."""
+        times = self.times_best(objective)
+        return NOTHING if times is None else f"{TIMES}{digits(times)}"
+
+    def times_best(self, objective: float | None) -> float | None:
+        """The same as a number."""
+        return None if objective is None else objective / self.objective
 
 
 def schedules_section(run: RunData) -> ReportSection | None:
@@ -73,14 +90,16 @@ def schedules_section(run: RunData) -> ReportSection | None:
         return None
     found = list(_scheduled(run))
     text = (
-        "The best schedule that the seeds found for each network on the front designs. Energy, latency and "
+        "The best schedule that was found for each network on the front designs. Energy, latency and "
         f"traffic are of {_of_runs(run)}. Seeds are compared by what they minimise, as multiples of the best "
-        "one's. A gap of 20 % means: it is proven that no schedule saves more than 20 % of the objective."
+        "schedule's, and their energy and latency are given from the least to the most. Where the tree was "
+        "found on another design, no seed of this design's own found one as good. A gap of 20 % means: it is "
+        "proven that no schedule saves more than 20 % of the objective."
     )
     if not found:
         return ReportSection("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))
     rows = [_cells(run, one) for one in found[:LONGEST_TABLE]]
-    parts = [paragraph(text), table([*HEADERS, *SPREAD_HEADERS], rows, "Best schedules")]
+    parts = [paragraph(text), table([*HEADERS, *SPREAD_HEADERS, *LAST_HEADERS], rows, "Best schedules")]
     if len(found) > LONGEST_TABLE:
         parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(found)} are shown."))
     if any(len(one.by_solver) > 1 for one in found):
@@ -94,9 +113,11 @@ def _scheduled(run: RunData) -> Iterator[Scheduled]:
     for design in designs:
         for network in run.networks(design).values():
             seeds = tuple(run.schedules[s] for s in network.one_run.get("seeds", ()) if s in run.schedules)
+            costings = network.one_run.get("costings", ())
+            costed = tuple(run.schedules[one] for one in costings if one in run.schedules)
             best = run.schedules.get(network.one_run.get("schedule", ""))
             if best is not None:
-                yield Scheduled(design, network, best, seeds)
+                yield Scheduled(design, network, best, seeds, costed)
 
 
 def _of_runs(run: RunData) -> str:
@@ -112,23 +133,38 @@ def _label(run: RunData, design: int) -> str:
 
 
 def _cells(run: RunData, one: Scheduled) -> list[Cell]:
-    best, values, traffic = one.best, one.objectives, one.of_runs("dram_bytes")
-    middle = median(values)
-    spent = sum(row["cpu_seconds"] or 0.0 for row in one.seeds)
+    best, values, traffic = one.best, one.objectives, one.of_runs(one.best["dram_bytes"])
+    middle, worst = (median(values), values[-1]) if values else (None, None)
+    spent = sum(row["cpu_seconds"] or 0.0 for row in (*one.seeds, *one.costings))
+    finder = run.tree_found_on(one.network)
+    found_by = run.schedules.get(best.get("tree_from") or "", best)
     return [
         Cell(_label(run, one.design), sort=float(one.design)),
         Cell(one.network.label),
-        Cell(best["solver"]),
+        Cell(found_by["solver"]),
         Cell(best["objective_name"]),
         Cell(len(one.seeds), sort=len(one.seeds), number=True),
-        *(_metric(one.of_runs(name), name) for name in ("energy_pj", "cycles")),
+        _metric(one.of_runs(best["energy_pj"]), "energy_pj"),
+        _metric(one.of_runs(best["cycles"]), "cycles"),
         Cell(byte_text(traffic), sort=traffic, number=True),
         Cell(percent(best["gap"]), sort=best["gap"], number=True),
-        Cell(one.over_best(middle), sort=middle / values[0], number=True),
-        Cell(one.over_best(values[-1]), sort=values[-1] / values[0], number=True),
+        Cell(one.over_best(middle), sort=one.times_best(middle), number=True),
+        Cell(one.over_best(worst), sort=one.times_best(worst), number=True),
+        _over_seeds(one, "energy_pj"),
+        _over_seeds(one, "cycles"),
+        Cell("its own search" if finder is None else _label(run, finder)),
         Cell(percent(best["utilization"]), sort=best["utilization"], number=True),
         Cell(seconds(spent), sort=spent, number=True),
     ]
+
+
+def _over_seeds(one: Scheduled, name: RunTotal) -> Cell:
+    """From the least to the most that the design's own searches found, for all runs of the network."""
+    values = sorted(one.of_runs(row[name]) for row in one.seeds if row[name] is not None)
+    if not values:
+        return Cell(NOTHING, number=True)
+    scale = scale_for(name, values)
+    return Cell(f"{scale.text(values[0])} to {scale.text(values[-1])}", sort=values[-1], number=True)
 
 
 def _rivals(run: RunData, found: list[Scheduled]) -> Markup:
@@ -206,41 +242,45 @@ def _option(run: RunData, index: int, one: Scheduled) -> Markup:
 
 def _contents(run: RunData, drawn: list[Scheduled]) -> list[dict[str, Any]]:
     """What ``report.js`` shows of each schedule."""
-    charts = run.schedule_charts(row["task_id"] for one in drawn for row in one.seeds)
+    charts = run.schedule_charts(row["task_id"] for one in drawn for row in (*one.seeds, one.best))
     return [_content(one, charts) for one in drawn]
 
 
-def _content(one: Scheduled, charts: Mapping[str, Row]) -> dict[str, Any]:
-    mine, best = charts[one.best["task_id"]], one.best["objective"]
+def _content(one: Scheduled, charts: Mapping[str, ScheduleRow]) -> dict[str, Any]:
+    mine = charts[one.best["task_id"]]
     searches = [charts[row["task_id"]]["search"] for row in one.seeds]
     return {
         "chart": chart_content(mine["spatial_temporal"]),
         "tree": mine["tree"] or "",
-        "seeds": [_seed_cells(one, row) for row in one.seeds],
+        "seeds": [_seed_cells(one, row) for row in (*one.seeds, *one.costings)],
         "trajectories": [
-            {"name": _search(one, row), **trajectory_content(search, best)}
+            {"name": _search(one, row), **trajectory_content(search, one.objective)}
             for row, search in zip(one.seeds, searches, strict=True)
         ],
         "operators": [_operator_cells(counts) for counts in acceptance(searches)],
     }
 
 
-def _search(one: Scheduled, row: Row) -> str:
-    """A row's seed, and its scheduler where there are several."""
+def _search(one: Scheduled, row: ScheduleRow) -> str:
+    """A row's seed, and its scheduler where there are several; of known trees, that they are."""
+    if any(row is costing for costing in one.costings):
+        return "trees of other designs"
     return f"{row['solver']}, seed {row['seed']}" if len(one.by_solver) > 1 else f"seed {row['seed']}"
 
 
-def _seed_cells(one: Scheduled, row: Row) -> list[Any]:
-    texts = {name: scale_for(name, [row[name]]).text(row[name]) for name in ("energy_pj", "cycles")}
+def _seed_cells(one: Scheduled, row: ScheduleRow) -> list[Any]:
+    energy, cycles = row["energy_pj"], row["cycles"]
     name = _search(one, row)
-    mark = {"strong": name} if row is one.best else [name, row["seed"]]
+    order = len(one.seeds) if row["seed"] is None else row["seed"]
+    mark = {"strong": name} if row is one.best else [name, order]
     spent = row["cpu_seconds"]
     return [
         mark,
         row["status"],
         [one.over_best(row["objective"]), row["objective"]],
         [percent(row["gap"]), row["gap"]],
-        *([text, row[name]] for name, text in texts.items()),
+        [scale_for("energy_pj", [energy]).text(energy), energy],
+        [scale_for("cycles", [cycles]).text(cycles), cycles],
         [NOTHING if spent is None else seconds(spent), spent],
     ]
 

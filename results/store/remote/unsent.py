@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from results.errors import CannotWriteError, FolderInUseError
@@ -57,7 +57,7 @@ def unsent_folders(uri: str) -> list[Path]:
 
 @contextmanager
 def claimed_folder(uri: str) -> Iterator[Path]:
-    """The state folder of ``uri``, for this process alone.
+    """The state folder of ``uri``, of this process only.
 
     Raises FolderInUseError while another run of this machine writes to the URI, CannotWriteError where the
     folder cannot be made.
@@ -119,7 +119,7 @@ def _add_newer(left: Path, folder: Path) -> None:
         )
 
 
-def _add_rows(table: Table, left: Path, folder: Path) -> int:
+def _add_rows(table: Table[Any], left: Path, folder: Path) -> int:
     import pyarrow
 
     there = RunFolder(folder).read(table.name, [table.key, "finished_at"])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from results.store.schema.columns import Column, Table
+from results.store.schema.rows import ScheduleRow, TileCostRow
 from results.store.schema.shared_columns import ASKED_HOW, EFFORT, IDENTITY, SCHEMA_VERSION, SOLVER
 
-SCHEDULES = Table(
+SCHEDULES = Table[ScheduleRow](
     "schedules",
     "task_id",
     "One row per schedule: a network of so many samples on a chip, by one solver with one seed.",
@@ -20,8 +21,8 @@ SCHEDULES = Table(
             "tile_mapper",
             "json",
             "",
-            "what maps layers on tiles: {solver, params, ...}; `alone: true` where it maps layers on whole "
-            "chips, too",
+            "what maps layers on tiles: {solver, params, ...}; `whole_chip: true` where it maps layers on "
+            "whole chips, too",
         ),
         SOLVER,
         *ASKED_HOW,
@@ -51,13 +52,43 @@ SCHEDULES = Table(
         Column("state", "json", "", "of such a seed: where its search goes on from"),
         Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
         Column(
+            "tree_from",
+            "string",
+            "",
+            "where `solver` is known_trees: the task_id of the schedule, of another chip, that has the tree",
+        ),
+        Column(
+            "costed_trees",
+            "json",
+            "pJ, cycles",
+            "where `solver` is known_trees: {possible, not_possible: how many trees of other chips this one "
+            "can and cannot run, nondominated: a list of {tree_from, energy_pj, cycles} by rising energy}",
+        ),
+        Column(
             "spatial_temporal",
             "json",
             "samples, tiles, cycles",
             "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: a batch of so "
-            "many samples takes so many cycles on these tiles, in turn from each start; `alone: true` where "
-            "the layer has the chip to itself, its data in DRAM",
+            "many samples takes so many cycles on these tiles, in turn from each start; `whole_chip: true` "
+            "where the layer has the whole chip, its data in DRAM",
         ),
+        Column(
+            "leaves",
+            "json",
+            "samples, tiles, cycles, bytes, pJ",
+            "how each layer runs, a list of {layer, samples, runs, tiles: [first, end], parts: {K, N, P, Q}, "
+            "order, cycles, tile_cycles, dram_read_bytes, dram_write_bytes, energy_by_part_pj}: a "
+            "batch of so many samples is cut into so many parts of each dim, those along the last dim of "
+            "`order` on neighbouring tiles; bytes and energies are of all runs; without `parts` the layer is "
+            "mapped on the whole chip",
+        ),
+        Column(
+            "program",
+            "string",
+            "",
+            "what every tile does, in order: the JSON of a program file, gzipped and in base64",
+        ),
+        Column("no_program", "string", "", "why the schedule has no program"),
         Column(
             "search",
             "json",
@@ -71,7 +102,7 @@ SCHEDULES = Table(
     SCHEMA_VERSION,
 )
 
-TILE_COSTS = Table(
+TILE_COSTS = Table[TileCostRow](
     "tile_costs",
     "task_id",
     "One row per solve of tile parts: parts of layers that one tile computes, mapped on it by one solver.",
@@ -96,7 +127,8 @@ TILE_COSTS = Table(
             "json",
             "pJ, cycles",
             "a list of [[C, K, P, Q, R, S, stride of P, stride of Q, samples, groups], energy_pj, cycles, "
-            "proven optimal]; null where the tile has no mapping for the part",
+            "proven optimal, leakage in pJ per cycle, mapping as text]; null where the tile has no mapping "
+            "for the part. Energies are without leakage and without filling the tile's buffer",
         ),
         *EFFORT,
     ),

@@ -13,7 +13,7 @@ from functools import cached_property
 from json import dumps, loads
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NewType, Protocol, TypeVar, cast
 
 from results.errors import WrongRowError
 
@@ -30,6 +30,10 @@ class RowValue(Protocol):
 
 
 Row = Mapping[str, Any] | RowValue
+"""What a writer may give: any mapping, for ``Table.encode`` checks every column of it."""
+
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
+"""What readers of a table get: one of the typed dictionaries in ``rows.py``."""
 
 StoredRow = NewType("StoredRow", dict[str, Any])
 """A row as it is stored, with every column of its table: JSON as text, times in UTC, null where it has none.
@@ -50,8 +54,8 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of a run folder; of rows with the same ``key`` the last written one counts."""
+class Table(Generic[RowT]):
+    """A table of a run folder with rows of type ``RowT``; of rows with the same ``key`` the last counts."""
 
     name: str
     key: str
@@ -95,13 +99,15 @@ class Table:
         encoded["schema_version"] = self.version
         return StoredRow(encoded)
 
-    def decode(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The plain Python form of a stored row: JSON text read, other values as they are."""
+    def decode(self, row: Mapping[str, Any]) -> RowT:
+        """The Python form of a stored row, or of some of its columns: JSON text read, others as they are."""
         texts = self._json_columns
-        return {
+        decoded = {
             name: loads(value) if name in texts and value is not None else value
             for name, value in row.items()
         }
+        # a test holds the keys of RowT to be the columns of this table
+        return cast(RowT, decoded)
 
     @cached_property
     def _json_columns(self) -> frozenset[str]:

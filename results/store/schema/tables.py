@@ -1,13 +1,15 @@
-"""The result tables: their columns with types, units and meanings; of chips in ``schema_chips``."""
+"""The result tables: their columns with types, units and meanings; those of chips are in ``chips.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from results.errors import WrongRowError
 from results.store.schema.chips import SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Column, Table
+from results.store.schema.rows import DesignRow, LayerRow, ScratchpadRow
 from results.store.schema.shared_columns import (
     ASKED_HOW,
     EFFORT,
@@ -17,7 +19,7 @@ from results.store.schema.shared_columns import (
     VERSION_COLUMN,
 )
 
-LAYERS = Table(
+LAYERS = Table[LayerRow](
     "layers",
     "task_id",
     "One row per mapping solve: one layer shape on one architecture by one solver.",
@@ -70,7 +72,7 @@ LAYERS = Table(
     SCHEMA_VERSION,
 )
 
-DESIGNS = Table(
+DESIGNS = Table[DesignRow](
     "designs",
     "design_id",
     "One row per design point: an architecture or a chip and what the study's networks cost on it.",
@@ -144,7 +146,9 @@ DESIGNS = Table(
             "one run; `layers`, a list of {name, task_id, count, energy_pj, cycles} with energy and cycles "
             "of one occurrence, of which a run has `count`; where its scratchpad is planned, `scratchpad`: "
             "the task_id of that row of `scratchpads`; on a chip `schedule`, the task_id of the best row of "
-            "`schedules`, and `seeds`, those of all of them",
+            "`schedules`; `seeds`, those of the design's own searches; `costings`, those that costed trees "
+            "of other designs on its chip; and, where one of these trees is the best, `tree_from`: the "
+            "task_id of the schedule, of another chip, that has it",
         ),
         Column(
             "energy_by_level_pj",
@@ -161,7 +165,7 @@ DESIGNS = Table(
     SCHEMA_VERSION,
 )
 
-SCRATCHPADS = Table(
+SCRATCHPADS = Table[ScratchpadRow](
     "scratchpads",
     "task_id",
     "One row per scratchpad solve: an operator graph under one budget and setting, by one solver.",
@@ -203,18 +207,18 @@ SCRATCHPADS = Table(
     SCHEMA_VERSION,
 )
 
-TABLES: Mapping[str, Table] = MappingProxyType(
+TABLES: Mapping[str, Table[Any]] = MappingProxyType(
     {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, TILE_COSTS)}
 )
 
-ANSWER_TABLES = (LAYERS, SCRATCHPADS, SCHEDULES, TILE_COSTS)
+ANSWER_TABLES: tuple[Table[Any], ...] = (LAYERS, SCRATCHPADS, SCHEDULES, TILE_COSTS)
 """Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")
 """Statuses of an answer that needs no new solve."""
 
 
-def table_named(name: str) -> Table:
+def table_named(name: str) -> Table[Any]:
     """The table of that name; raises WrongRowError when there is none."""
     if name not in TABLES:
         raise WrongRowError(name, "no such table", f"Known: {', '.join(TABLES)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.budget import LEAST_SECONDS, Deadline
 from solvers.mapping.thistle.exponential_cones import ConeRows, Kinds, minimise
 from solvers.mapping.thistle.signomial import Signomial, monomial
 
@@ -83,25 +84,27 @@ class GeometricProgram:
     equal_to_one: tuple[Signomial, ...] = ()
     positive: frozenset[str] = frozenset()
 
-    def solve(self, condensations: int = 0) -> Optimum | None:
-        """The optimum, or None if nothing is feasible.
+    def solve(self, condensations: int = 0, seconds: float = inf) -> Optimum | None:
+        """The optimum, or None if nothing is feasible or ``seconds`` of wall time did not suffice.
 
         Without negative terms it is the global one. With them, the program is first solved without them. Each
         of ``condensations`` rounds then puts them back near the point of the round before, which can only
-        improve it, towards a local optimum of the program as stated.
+        improve it, towards a local optimum of the program as stated; the rounds end with the seconds, too.
         """
-        best = self._solve_near(None)
+        deadline = Deadline(seconds)
+        best = self._solve_near(None, deadline)
         if best is None or all(limit.is_geometric for limit in self.limits):
             return best
         for _ in range(condensations):
-            again = self._solve_near(best.point)
+            again = self._solve_near(best.point, deadline) if deadline.in_time() else None
             if again is None or again.value > best.value * (1 - 1e-6):
                 break
             best = again
         return best
 
-    def _solve_near(self, point: ReadOnlyDict[str, float] | None) -> Optimum | None:
-        return _Cones(self, [limit.posynomial(point) for limit in self.limits]).solve()
+    def _solve_near(self, point: ReadOnlyDict[str, float] | None, deadline: Deadline) -> Optimum | None:
+        cones = _Cones(self, [limit.posynomial(point) for limit in self.limits])
+        return cones.solve(max(LEAST_SECONDS, deadline.left))
 
 
 class _Cones:
@@ -121,7 +124,7 @@ class _Cones:
         self.single = [p for p in posynomials if len(p.terms) == 1]
         self.several = [p for p in posynomials if len(p.terms) > 1]
 
-    def solve(self) -> Optimum | None:
+    def solve(self, seconds: float) -> Optimum | None:
         rows, goal = ConeRows(), np.zeros(len(self.column) + sum(len(p.terms) for p in self.several))
         ((powers, coefficient),) = self.program.minimise.terms
         for name, exponent in powers:
@@ -131,7 +134,7 @@ class _Cones:
         equations = rows.count
         self._add_inequalities(rows)
         kinds = Kinds(equations, rows.count - equations, self._add_exponentials(rows))
-        answer = minimise(goal, rows, kinds)
+        answer = minimise(goal, rows, kinds, seconds)
         if str(answer.status) not in ("Solved", "AlmostSolved"):
             return None
         point = {name: exp(answer.x[index]) for name, index in self.column.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 from costmodel.limits import limit_reached
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
@@ -61,14 +62,15 @@ class RelaxedOptimum:
 class LayerPrograms:
     """The programs of one layer of ``problem``, as if it were the only one.
 
-    After the first feasible program ``may_go_on()`` is asked before each further one; once it is false no
-    more are solved.
+    After each program ``may_go_on()`` is asked; once it is false no more are solved, if one was feasible.
+    ``seconds_left()`` is the wall time that the next program may take.
     """
 
     problem: CodesignProblem
     weighted: WeightedLayer
     params: Params
     may_go_on: Callable[[], bool] = lambda: True
+    seconds_left: Callable[[], float] = lambda: inf
 
     def optimum(self) -> RelaxedOptimum | None:
         """The best of all programs, or None if none is feasible.
@@ -80,7 +82,7 @@ class LayerPrograms:
         condensed = (
             (costs, again)
             for costs, _ in ranked[: self.params.condensed]
-            if self.may_go_on() and (again := self._program(costs).solve(CONDENSATIONS))
+            if self.may_go_on() and (again := self._optimum(self._program(costs), CONDENSATIONS))
         )
         costs, relaxed = min((ranked[0], *condensed), key=lambda pair: pair[1].objective)
         return RelaxedOptimum.of(relaxed, [costs])
@@ -99,7 +101,7 @@ class LayerPrograms:
         for costs, alone in self._ranked:
             if (additive and alone.objective >= lowest) or not self.may_go_on():
                 break
-            found = self._program(costs, elsewhere).solve(0, hardware)
+            found = self._optimum(self._program(costs, elsewhere), 0, hardware)
             if found is None:
                 continue
             objective = found.layers[0].objective(self.problem.objective) * self.weighted.occurrences
@@ -124,11 +126,14 @@ class LayerPrograms:
 
     def _in_time(self, solved: Iterable[Solved | None]) -> Iterator[Solved]:
         """The feasible ones of ``solved``, until the time is up; at least one if there is any."""
+        found = False
         for pair in solved:
             if pair:
+                found = True
                 yield pair
-                if not self.may_go_on():
-                    return
+            # Asked after infeasible programs, too: it raises OutOfTimeError when no time at all is left.
+            if not self.may_go_on() and found:
+                return
 
     @cached_property
     def _hardware(self) -> HardwareVariables:
@@ -158,8 +163,14 @@ class LayerPrograms:
     def _solved(self, loops: ClassLoops) -> Solved | None:
         """The program with these loops and its optimum on free hardware; None if it is infeasible."""
         costs = LayerCosts(self._hardware, self.weighted.layer, loops)
-        found = self._program(costs).solve()
+        found = self._optimum(self._program(costs))
         return found and (costs, found)
+
+    def _optimum(
+        self, program: CodesignProgram, condensations: int = 0, at: dict[str, float] | None = None
+    ) -> RelaxedDesign | None:
+        """The program's optimum in the time that it may take; see :meth:`CodesignProgram.solve`."""
+        return program.solve(condensations, at, self.seconds_left())
 
     def _program(self, costs: LayerCosts, elsewhere: DesignCost = NOTHING_ELSE) -> CodesignProgram:
         problem = self.problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ class Member:
     """An architecture with whole numbers: sizes (words) and fan-outs (instances) by level name.
 
     ``relaxed_objective`` is what the layers cost on it with the relaxed optimum's loop orders and real trip
-    counts, infinite if these do not fit."""
+    counts, infinite if these do not fit, or the time was up before that was known."""
 
     sizes_words: dict[str, int]
     fanouts: dict[str, int]
@@ -38,17 +38,24 @@ class Members:
     relaxed: RelaxedOptimum
     params: Params
 
-    def ranked(self) -> list[Member]:
+    def ranked(self, seconds_left: Callable[[], float] = lambda: inf) -> list[Member]:
         """All candidates that fit the area, the least relaxed objective first: one for each choice of sizes.
 
         Fan-outs are as large as the area left by the sizes allows. Instances that no mapping uses cost
         nothing here, and are removed at the end (:func:`trimmed`).
+
+        Each candidate has a program over all layers, and there can be thousands. Once ``seconds_left()`` is
+        not above 0 no further candidate is ranked; the first are those whose sizes are the nearest to the
+        relaxed ones. The very first always is a candidate, its objective infinite if no time is left.
         """
-        found = [
-            Member(sizes, fanouts, self._relaxed_objective(sizes, fanouts))
-            for sizes in self._sizes()
-            if (fanouts := self._fanouts(sizes)) is not None
-        ]
+        found: list[Member] = []
+        for sizes in self._sizes():
+            left = seconds_left()
+            if found and left <= 0:
+                break
+            if (fanouts := self._fanouts(sizes)) is not None:
+                objective = self._relaxed_objective(sizes, fanouts, left) if left > 0 else inf
+                found.append(Member(sizes, fanouts, objective))
         return sorted(found, key=lambda member: member.relaxed_objective)
 
     def _sizes(self) -> Iterator[dict[str, int]]:
@@ -100,11 +107,11 @@ class Members:
     def _area(self, sizes: dict[str, int], fanouts: dict[str, int]) -> float:
         return self._hardware.area.at(_point(sizes, fanouts))
 
-    def _relaxed_objective(self, sizes: dict[str, int], fanouts: dict[str, int]) -> float:
+    def _relaxed_objective(self, sizes: dict[str, int], fanouts: dict[str, int], seconds: float) -> float:
         counts = (weighted.occurrences for weighted in self.problem.layers)
         layers = tuple(zip(self.relaxed.costs, counts, strict=True))
         program = CodesignProgram(self._hardware, self.problem.area_um2, self.problem.objective, layers)
-        found = program.solve(0, _point(sizes, fanouts))
+        found = program.solve(0, _point(sizes, fanouts), seconds)
         return inf if found is None else found.objective
 
     @cached_property

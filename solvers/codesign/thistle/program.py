@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from solvers.codesign.thistle.geometric_program import GeometricProgram, Optimum, PosynomialLimit
@@ -59,9 +60,14 @@ class CodesignProgram:
     elsewhere: DesignCost = NOTHING_ELSE
 
     def solve(
-        self, condensations: int = 0, at: ReadOnlyDict[str, float] | None = None
+        self,
+        condensations: int = 0,
+        at: ReadOnlyDict[str, float] | None = None,
+        seconds: float = inf,
     ) -> RelaxedDesign | None:
-        """The optimum, with the hardware's variables at the values ``at`` if given; None if there is none."""
+        """The optimum, with the hardware's variables at the values ``at`` if given.
+
+        None if nothing is feasible, or Clarabel did not get there in ``seconds`` of wall time."""
         limits = tuple(_with_constants(limit, at or {}) for limit in self._limits())
         whole = tuple(
             _of_layer(number, trips)
@@ -69,7 +75,7 @@ class CodesignProgram:
             for trips in costs.whole_dims
         )
         positive = TOTAL_ENERGY.variables | TOTAL_CYCLES.variables
-        found = GeometricProgram(self._goal, limits, whole, positive).solve(condensations)
+        found = GeometricProgram(self._goal, limits, whole, positive).solve(condensations, seconds)
         return found and self._read(found, at or {})
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from solvers.codesign.problem import CodesignProblem
 from solvers.codesign.thistle.layer_costs import LayerCosts
@@ -20,6 +21,7 @@ def relaxed_optimum(
     problem: CodesignProblem,
     params: Params = Params(),  # noqa: B008
     may_go_on: Callable[[], bool] = lambda: True,
+    seconds_left: Callable[[], float] = lambda: inf,
 ) -> RelaxedOptimum | None:
     """The relaxed optimum of all layers on one architecture; None if no architecture fits the area.
 
@@ -27,16 +29,21 @@ def relaxed_optimum(
     II and III). For several layers ``params.rule`` says how they get one architecture. The result's
     ``sizes_words`` and ``fanouts`` (instances) are real numbers of at least 1 by level name; a caller rounds
     them (``members.py``). Once ``may_go_on()`` is false the result is the best of the programs solved so far,
-    at least one for each layer.
+    at least one for each layer. ``seconds_left()`` is the wall time that the next program may take. Where
+    that ends the program over all layers, the architecture is the dominant layer's own, and the objective is
+    infinite.
     """
-    programs = tuple(LayerPrograms(problem, weighted, params, may_go_on) for weighted in problem.layers)
+    programs = tuple(
+        LayerPrograms(problem, weighted, params, may_go_on, seconds_left) for weighted in problem.layers
+    )
     own = [optimum for each in programs if (optimum := each.optimum())]
     if len(own) < len(programs):
         return None
     if len(own) == 1:
         return own[0]
-    joint = Joint(problem, programs, params.rounds, may_go_on)
-    return joint.dominant(own) if params.rule == "dominant" else joint.optimum(own)
+    joint = Joint(problem, programs, params.rounds, may_go_on, seconds_left)
+    found = joint.dominant(own) if params.rule == "dominant" else joint.optimum(own)
+    return found or joint.unsolved(own)
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,25 @@ class Joint:
     programs: tuple[LayerPrograms, ...]
     rounds: int
     may_go_on: Callable[[], bool] = lambda: True
+    seconds_left: Callable[[], float] = lambda: inf
 
     def dominant(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
         """All layers on one layer's own architecture (section V-A).
 
         ``own`` are the optima of the layers by themselves. The layer that costs most on its own architecture,
         over all its occurrences, gives the architecture; each layer then has the best loop orders there."""
-        hardware = max(zip(own, self._occurrences, strict=True), key=self._contribution)[0].hardware
+        hardware = self._dominant_hardware(own)
         return self._solved(self._reordered(hardware), hardware)
+
+    def unsolved(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum:
+        """The dominant layer's own architecture where no program over all layers has an optimum, for want of
+        time or because a layer's tiles do not fit there: a point to round, its objective infinite."""
+        costs = tuple(optimum.costs[0] for optimum in own)
+        runs = tuple(optimum.layer_costs[0] for optimum in own)
+        return RelaxedOptimum(inf, self._dominant_hardware(own), costs, runs)
+
+    def _dominant_hardware(self, own: Sequence[RelaxedOptimum]) -> dict[str, float]:
+        return max(zip(own, self._occurrences, strict=True), key=self._contribution)[0].hardware
 
     def optimum(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
         """The best of two descents, which start from different loop orders.
@@ -100,7 +118,8 @@ class Joint:
         """The program over all layers with these loop orders, on free or on fixed ``hardware``."""
         layers = tuple(zip(costs, self._occurrences, strict=True))
         program = CodesignProgram(costs[0].hardware, self.problem.area_um2, self.problem.objective, layers)
-        found = program.solve(CONDENSATIONS, hardware)
+        rounds = CONDENSATIONS if self.may_go_on() else 0
+        found = program.solve(rounds, hardware, self.seconds_left())
         return found and RelaxedOptimum.of(found, costs)
 
     def _reordered(self, hardware: dict[str, float], runs: Sequence[DesignCost] = ()) -> list[LayerCosts]:

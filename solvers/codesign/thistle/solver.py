@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.mapping import Mapping
-from solvers.budget import Budget, OutOfTimeError, Stopwatch
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError, Stopwatch
 from solvers.catalogue import solver
 from solvers.codesign.bounds import lower_bound, smallest_member
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
@@ -15,11 +16,26 @@ from solvers.codesign.thistle.members import Members, trimmed
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.relaxation import relaxed_optimum
 from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.starts import any_mapping
 from solvers.outcome import Outcome, Status, noting_limits, proven
 
-VERSION = "3"
+VERSION = "4"
 NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
 NO_TIME = "the time was up before all layers were mapped on an architecture"
+RANKING = 0.2
+"""The part of the time left that ranking the architectures near the relaxed optimum may take."""
+
+
+class Judged(NamedTuple):
+    """A whole architecture with a mapping for every layer, and its objective by the cost model.
+
+    ``unsearched``: how many of the mappings are just allowed ones, as no time was left to search for better.
+    """
+
+    objective: float
+    solution: CodesignSolution
+    unsearched: int
 
 
 @noting_limits
@@ -32,22 +48,31 @@ def solve(
 
     The objective is the cost model's (:func:`solvers.codesign.problem.evaluated`), the bound that of
     :mod:`solvers.codesign.bounds`. Half of the wall seconds are for the programs at most, the rest is for
-    mapping; ``budget.iterations`` is the most architectures to map, ``evaluations`` counts them. INFEASIBLE:
-    the smallest member is larger than the area.
+    mapping; ``budget.iterations`` is the most architectures to map, ``evaluations`` counts them. If the time
+    is up before, the answer is the family's base, or where that is too large its smallest member, and layers
+    whose mapping was not searched for have one that is just allowed; the note says so. INFEASIBLE: the
+    smallest member is larger than the area.
     """
     clock = Stopwatch()
     if reason := _too_large(problem):
         return Outcome(Status.INFEASIBLE, None, None, None, clock.cpu_seconds, clock.wall_seconds, reason)
     judge = MemberJudge(problem, budget, params, clock)
-    found = [(objective, solution) for objective, solution in judge.judged()]
+    found = list(judge.judged())
+    note = "" if found else NO_MAPPINGS
+    if not found:
+        found = list(judge.stated())
     bound = lower_bound(problem)
+    if not judge.in_time():
+        note = NO_TIME if note or any(each.unsearched for each in found) else ""
     seconds = clock.cpu_seconds, clock.wall_seconds
     if not found:
-        note = NO_MAPPINGS if clock.wall_seconds < budget.wall_seconds else NO_TIME
         return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note)
-    objective, solution = min(found, key=lambda pair: pair[0])
-    status, bound = proven(objective, bound)
-    return Outcome(status, solution, objective, bound, *seconds, evaluations=len(found))
+    best = min(found, key=lambda each: each.objective)
+    if best.unsearched:
+        allowed = f"{best.unsearched} of {len(problem.layers)} layers have a mapping that is just allowed"
+        note = f"{note}; {allowed}" if note else allowed
+    status, bound = proven(best.objective, bound)
+    return Outcome(status, best.solution, best.objective, bound, *seconds, note, evaluations=len(found))
 
 
 def _too_large(problem: CodesignProblem) -> str:
@@ -67,45 +92,81 @@ class MemberJudge:
     params: Params
     clock: Stopwatch
 
-    def judged(self) -> Iterator[tuple[float, CodesignSolution]]:
-        """Objectives and solutions, best relaxed mappings first, as far as the budget goes."""
+    def judged(self) -> Iterator[Judged]:
+        """The whole architectures near the relaxed optimum, best relaxed mappings first, as far as the budget
+        goes; of the first one every layer has a mapping, if it can have one, however late it is."""
         try:
-            relaxed = relaxed_optimum(self.problem, self.params, self._may_relax)
+            relaxed = relaxed_optimum(self.problem, self.params, self._may_relax, self._program_seconds)
         except OutOfTimeError:
             return
         if relaxed is None:
             return
         most = min(self.params.judged, self.budget.iterations or self.params.judged)
-        for member in Members(self.problem, relaxed, self.params).ranked()[:most]:
-            architecture = self.problem.member(member.sizes_words, member.fanouts)
-            if mappings := self._mapped(architecture):
-                yield self._best_of_both(architecture, mappings)
+        ranking = Deadline(self._left * RANKING)
+        ranked = Members(self.problem, relaxed, self.params).ranked(lambda: ranking.left)
+        for number, member in enumerate(ranked[:most]):
+            yield from self._judged_on(self.problem.member(member.sizes_words, member.fanouts), number == 0)
+
+    def stated(self) -> Iterator[Judged]:
+        """The family's base, or its smallest member if the base is too large: for when there is nothing
+        better."""
+        levels = {level.name: level for level in self.problem.family.base.levels}
+        sizes = {
+            name: size for name in self.problem.free_sizes if (size := levels[name].size_words) is not None
+        }
+        base = self.problem.member(sizes, {name: levels[name].fanout for name in self.problem.free_fanouts})
+        fits = base.area_um2 <= self.problem.area_um2
+        yield from self._judged_on(base if fits else smallest_member(self.problem), True)
+
+    def in_time(self) -> bool:
+        """Whether there is time left."""
+        return self._left > 0
+
+    @property
+    def _left(self) -> float:
+        return self.budget.wall_seconds - self.clock.wall_seconds
 
     def _may_relax(self) -> bool:
-        """Whether half of the time is left. Raises OutOfTimeError when none is: nothing could be mapped."""
-        if self.clock.wall_seconds >= self.budget.wall_seconds:
+        """Whether half of the time is left. Raises OutOfTimeError when none is."""
+        if not self.in_time():
             raise OutOfTimeError("not all layers have a program in time")
-        return self.clock.wall_seconds < self.budget.wall_seconds / 2
+        return self._left > self.budget.wall_seconds / 2
 
-    def _best_of_both(
-        self, architecture: Architecture, mappings: tuple[Mapping, ...]
-    ) -> tuple[float, CodesignSolution]:
-        """The architecture without the instances that the mappings leave idle, at the same cost."""
-        solution = CodesignSolution(trimmed(self.problem, architecture, mappings), mappings)
-        return objective_of(evaluated(self.problem, solution), self.problem.objective), solution
+    def _program_seconds(self) -> float:
+        """Wall seconds that the next program may take: until half of the time is left, or, for what has to be
+        solved after that, half of what is left, so that some always is for mapping."""
+        half = self._left - self.budget.wall_seconds / 2
+        return max(LEAST_SECONDS, half if half > 0 else self._left / 2)
 
-    def _mapped(self, architecture: Architecture) -> tuple[Mapping, ...] | None:
-        """A mapping of every layer, or None if the time is up or one has none."""
+    def _judged_on(self, architecture: Architecture, in_any_case: bool) -> Iterator[Judged]:
+        """The architecture with every layer mapped; nothing if a layer has no mapping, or, unless it is asked
+        ``in_any_case``, if time ends the mapping.
+
+        Instances that the mappings leave idle are removed, which costs nothing."""
         found: list[Mapping] = []
-        mapper = solver(self.params.mapping_solver).load()
+        unsearched = 0
         for weighted in self.problem.layers:
-            left = self.budget.wall_seconds - self.clock.wall_seconds
-            if left <= 0:
-                return None
-            left /= len(self.problem.layers) - len(found)  # none may take the others' share
             problem = MappingProblem(architecture, weighted.layer, self.problem.objective)
-            outcome = mapper.solve(problem, Budget(left, seed=self.budget.seed))
-            if outcome.solution is None:
-                return None
-            found.append(outcome.solution)
-        return tuple(found)
+            mapping = self._searched(problem, len(self.problem.layers) - len(found))
+            if mapping is None and in_any_case:
+                space = MappingSpace(architecture, weighted.layer, problem.rules)
+                mapping = any_mapping(space, self.budget.seed)
+                unsearched += 1
+            if mapping is None:
+                return
+            found.append(mapping)
+        solution = CodesignSolution(trimmed(self.problem, architecture, found), tuple(found))
+        objective = objective_of(evaluated(self.problem, solution), self.problem.objective)
+        yield Judged(objective, solution, unsearched)
+
+    def _searched(self, problem: MappingProblem, layers_left: int) -> Mapping | None:
+        """What the mapping solver finds in an equal part of the time left, so that no layer takes the others'
+        time; None if it finds nothing, or no time is left."""
+        if not self.in_time():
+            return None
+        mapper = solver(self.params.mapping_solver).load()
+        outcome = mapper.solve(
+            problem, Budget(max(LEAST_SECONDS, self._left / layers_left), seed=self.budget.seed)
+        )
+        mapping: Mapping | None = outcome.solution
+        return mapping

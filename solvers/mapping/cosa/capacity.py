@@ -22,7 +22,8 @@ Keep = tuple[frozenset[str], ...]
 """Per level, the names of the tensors it keeps."""
 
 FEW_TENSORS = 2
-"""With sharing "auto" the most tensors whose tiles are bounded by their sum: more take long to prove."""
+"""With the capacity split "auto" the most tensors whose tiles are bounded by their sum: more take long to
+prove."""
 
 TANGENT_PARTS = {1: 1, 2: 4, 3: 4}
 """Number of tensors -> into how many parts their capacity is split for the first tangents; others: 2."""
@@ -69,16 +70,18 @@ def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[Capacity
     """The limits that the programs keep: of whole levels, and of the parts that tensors get of them."""
     found: list[CapacityLimit] = []
     for whole in _whole_levels(space.architecture, space.layer, keep):
-        limits = list(_limits(whole, params.shares.get(whole.name, {})))
-        even = params.sharing == "even" or (params.sharing == "auto" and len(whole.tensors) > FEW_TENSORS)
-        found += [whole, *limits] if limits or not even else _even_shares(whole)
+        limits = list(_limits(whole, params.capacity_fractions.get(whole.name, {})))
+        even = params.capacity_split == "even" or (
+            params.capacity_split == "auto" and len(whole.tensors) > FEW_TENSORS
+        )
+        found += [whole, *limits] if limits or not even else _even_limits(whole)
     return found
 
 
 def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
     """Which limit even tiles of one word exceed, with its numbers; empty if all fit."""
     for whole in _whole_levels(space.architecture, space.layer, keep):
-        for buffer in (whole, *_limits(whole, params.shares.get(whole.name, {}))):
+        for buffer in (whole, *_limits(whole, params.capacity_fractions.get(whole.name, {}))):
             if buffer.words < len(buffer.tensors):
                 names, needed = ", ".join(t.name for t in buffer.tensors), len(buffer.tensors)
                 return (
@@ -95,15 +98,15 @@ def _whole_levels(architecture: Architecture, layer: Layer, keep: Keep) -> Itera
             yield CapacityLimit(index, level.name, int(level.usable_words), tensors)
 
 
-def _limits(whole: CapacityLimit, shares: ReadOnlyDict[Role, float]) -> Iterator[CapacityLimit]:
-    for role, share in shares.items():
+def _limits(whole: CapacityLimit, fractions: ReadOnlyDict[Role, float]) -> Iterator[CapacityLimit]:
+    for role, fraction in fractions.items():
         tensors = tuple(tensor for tensor in whole.tensors if tensor.role == role)
         if tensors:
-            name = f"{whole.name} (share {share:g} of {whole.words} words for {role})"
-            yield replace(whole, name=name, words=int(share * whole.words), tensors=tensors)
+            name = f"{whole.name} ({fraction:g} of {whole.words} words for {role})"
+            yield replace(whole, name=name, words=int(fraction * whole.words), tensors=tensors)
 
 
-def _even_shares(whole: CapacityLimit) -> list[CapacityLimit]:
+def _even_limits(whole: CapacityLimit) -> list[CapacityLimit]:
     words = whole.words // len(whole.tensors)
     return [replace(whole, words=words, tensors=(tensor,)) for tensor in whole.tensors]
 
@@ -125,19 +128,19 @@ def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
     :func:`cut_off` adds the tangent that excludes each.
     """
     tiles = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
-    for share in _splits(len(tiles)):
-        terms = added(*zip(share, tiles, strict=True))
-        variables.program.require(terms, high=_tangent(share, buffer))
+    for fractions in _splits(len(tiles)):
+        terms = added(*zip(fractions, tiles, strict=True))
+        variables.program.require(terms, high=_tangent(fractions, buffer))
 
 
 def cut_off(variables: Variables, buffer: CapacityLimit, values: Sequence[int], tile: dict[str, int]) -> Row:
     """The tangent in the direction of an overfull ``tile``: it excludes that one and no fitting tile."""
     words = [tensor.words(tile) for tensor in buffer.tensors]
-    share = tuple(count / sum(words) for count in words)
+    fractions = tuple(count / sum(words) for count in words)
     logs = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
-    terms = added(*zip(share, logs, strict=True))
+    terms = added(*zip(fractions, logs, strict=True))
     # Rounded logarithms may leave an overfull tile on the line itself; a little below it is excluded.
-    return Row(terms, high=min(_tangent(share, buffer), value(terms, values) - 1e-5))
+    return Row(terms, high=min(_tangent(fractions, buffer), value(terms, values) - 1e-5))
 
 
 def _splits(tensors: int) -> list[tuple[float, ...]]:
@@ -147,6 +150,6 @@ def _splits(tensors: int) -> list[tuple[float, ...]]:
     return [tuple(n / parts for n in split) for split in counts if sum(split) == parts]
 
 
-def _tangent(share: tuple[float, ...], buffer: CapacityLimit) -> float:
+def _tangent(fractions: tuple[float, ...], buffer: CapacityLimit) -> float:
     # Half a word above the limit, so that rounded logarithms of whole words stay on the right side of it.
-    return sum(a * log2(a * (buffer.words + 0.5)) for a in share if a)
+    return sum(a * log2(a * (buffer.words + 0.5)) for a in fractions if a)

@@ -8,7 +8,7 @@ from solvers.mapping.cosa.linear import Terms
 from solvers.mapping.cosa.variables import FactorPosition, Variables
 
 
-def place_every_factor(variables: Variables) -> None:
+def assign_every_factor(variables: Variables) -> None:
     """Each prime factor stands at exactly one position (section III-B): the counts of a group add up."""
     for group in variables.groups:
         terms = variables.count(group, variables.positions)

@@ -15,9 +15,14 @@ from solvers.checks import check, check_choices, check_counts, check_switches, i
 EngineName = Literal["cp-sat", "highs"]
 Surrogate = Literal["weighted-sum", "balanced"]
 Boundaries = Literal["network", "all"]
-Sharing = Literal["auto", "free", "even"]
+CapacitySplit = Literal["auto", "free", "even"]
 
-CHOICES = {"engine": EngineName, "surrogate": Surrogate, "sharing": Sharing, "boundaries": Boundaries}
+CHOICES = {
+    "engine": EngineName,
+    "surrogate": Surrogate,
+    "capacity_split": CapacitySplit,
+    "boundaries": Boundaries,
+}
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,12 @@ class Params:
 
     How tiles divide a level's capacity:
 
-    * ``shares``: level name -> role -> the fraction of the level's words that this role's tiles may take, as
-      in the paper.
-    * ``sharing`` is for levels without ``shares``: "free" bounds the sum of the tiles, "even" gives each
-      tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a third of the time
-      for mappings as good). The polish uses neither: there the tiles only have to fit together.
+    * ``capacity_fractions``: level name -> role -> the fraction of the level's words that this role's tiles
+      may take, as in the paper.
+    * ``capacity_split`` is for levels without ``capacity_fractions``: "free" bounds the sum of the tiles,
+      "even" gives each tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a
+      third of the time for mappings as good). The polish uses neither: there the tiles only have to fit
+      together.
     * ``keep_choices``: as many choices of kept tensors get programs
       (:func:`solvers.mapping.cosa.capacity.keep_choices`).
 
@@ -61,8 +67,8 @@ class Params:
     compute_weight: float = 10.0
     traffic_weight: float = 1.0
     boundaries: Boundaries = "network"
-    shares: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
-    sharing: Sharing = "auto"
+    capacity_fractions: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
+    capacity_split: CapacitySplit = "auto"
     keep_choices: int = 3
     polish: bool = True
     kicks: int = 16
@@ -74,22 +80,35 @@ class Params:
             _check(key, is_number(weight, 0, inf), "a number of at least 0", weight)
         check_counts("cosa", self, {"keep_choices": 1, "kicks": 0})
         check_switches("cosa", self, "polish")
-        _check("shares", isinstance(self.shares, ReadOnlyDict), "fractions per level and role", self.shares)
-        for level, shares in self.shares.items():
-            _check_shares(f"shares.{level}", shares)
+        expected = "fractions per level and role"
+        _check(
+            "capacity_fractions",
+            isinstance(self.capacity_fractions, ReadOnlyDict),
+            expected,
+            self.capacity_fractions,
+        )
+        for level, fractions in self.capacity_fractions.items():
+            _check_fractions(f"capacity_fractions.{level}", fractions)
 
     def check_levels(self, architecture: Architecture) -> None:
-        """Raise InputError if ``shares`` name a level that the architecture does not have."""
+        """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have."""
         names = [level.name for level in architecture.levels]
-        for level in self.shares:
-            _check("shares", level in names, f"levels of {architecture.name} among {names}", level)
+        for level in self.capacity_fractions:
+            _check(
+                "capacity_fractions", level in names, f"levels of {architecture.name} among {names}", level
+            )
 
 
-def _check_shares(key: str, shares: Any) -> None:
-    _check(key, isinstance(shares, ReadOnlyDict), "a fraction per role", shares)
-    for role, share in shares.items():
+def _check_fractions(key: str, fractions: Any) -> None:
+    _check(key, isinstance(fractions, ReadOnlyDict), "a fraction per role", fractions)
+    for role, fraction in fractions.items():
         _check(key, role in ALL_ROLES, f"roles among {ALL_ROLES}", role)
-        _check(f"{key}.{role}", is_number(share, 0, 1) and share > 0, "a fraction above 0, at most 1", share)
+        _check(
+            f"{key}.{role}",
+            is_number(fraction, 0, 1) and fraction > 0,
+            "a fraction above 0, at most 1",
+            fraction,
+        )
 
 
 _check = partial(check, "cosa")

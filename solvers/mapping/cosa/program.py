@@ -13,7 +13,7 @@ from math import ceil, log2
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
-from solvers.mapping.cosa.factors import place_every_factor, respect_factor_rules, respect_fanouts
+from solvers.mapping.cosa.factors import assign_every_factor, respect_factor_rules, respect_fanouts
 from solvers.mapping.cosa.linear import UNIT, Engine, EngineGoal, IntegerProgram
 from solvers.mapping.cosa.objectives import (
     CosaTraffic,
@@ -82,7 +82,7 @@ class CosaProgram:
         return Solved(None, False)
 
     def _constrain(self) -> None:
-        place_every_factor(self._variables)
+        assign_every_factor(self._variables)
         respect_fanouts(self._variables)
         respect_factor_rules(self._variables)
         for buffer in self._buffers:

@@ -40,10 +40,11 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``budget.iterations`` is the most programs to solve; there is one for each reuse pattern and choice of
     kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The status is
     OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a process
-    does once: loading the engine and the compiled evaluator. Raises InputError for ``shares`` of a level
-    that the architecture does not have.
+    does once: loading the engine and the compiled evaluator. Raises InputError for ``capacity_fractions`` of
+    a level that the architecture does not have.
     """
     params.check_levels(problem.architecture)
+    clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
@@ -51,8 +52,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     if not choices:
         return infeasible(reasons[0])
     serial = _serial(problem, choices[0])
+    loading = Stopwatch()
     _load(problem, serial, params)
-    clock = Stopwatch()
+    clock = clock.without(loading)
 
     def in_time() -> bool:
         return clock.wall_seconds < budget.wall_seconds

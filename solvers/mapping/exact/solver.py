@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain, islice
 from math import inf, prod
 from typing import Any
 
@@ -43,7 +42,7 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
-from solvers.mapping.space.starts import drawn, fewest_kept, serial
+from solvers.mapping.space.starts import any_mapping
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
@@ -166,7 +165,7 @@ class Solving:
         drawn at random, or else the one with all loops at the outermost level."""
         problem = self._problem
         space = MappingSpace(problem.architecture, problem.layer, problem.rules.even)
-        for mapping in islice(chain(drawn(space, 0, lambda: False), serial(space, fewest_kept(space))), 1):
+        if mapping := any_mapping(space):
             search.begin_with(mapping)
 
     def _begin(self, deadline: Deadline) -> Outcome[AnyMapping] | None:

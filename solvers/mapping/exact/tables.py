@@ -253,8 +253,8 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         orders=orders,
         order_start=order_start,
         touched=_touched(layer),
-        first=np.array([parts.part_levels.index(place) for place in parts.part_levels], np.int64),
-        last=np.array([bisect_right(parts.part_levels, place) - 1 for place in parts.part_levels], np.int64),
+        first=np.array([parts.part_levels.index(level) for level in parts.part_levels], np.int64),
+        last=np.array([bisect_right(parts.part_levels, level) - 1 for level in parts.part_levels], np.int64),
         prices=np.zeros(len(parts.part_levels)),
         most_subsets=parts.most_subsets,
     )

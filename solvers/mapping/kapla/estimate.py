@@ -110,7 +110,7 @@ class Estimator:
         for index, level in enumerate(range(first, self.outermost)):
             if level < outer:
                 needed = (words[:, index] * (schemes.keep[:, level, None] >> self._bits & 1)).sum(axis=1)
-            else:
+            else:  # what an open level keeps is not decided: the set that takes least has to fit
                 needed = (words[:, index] @ self._masks[level]).min(axis=1)
             fitting &= needed <= self._capacities[level]
         return fitting

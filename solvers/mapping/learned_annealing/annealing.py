@@ -72,8 +72,8 @@ class AnnealingChains:
         return rows[fresh]
 
     def restart(self, best: MappingBatch) -> None:
-        """Put ``elite_share`` of the chains at the ``best`` mappings, several at each if they are few."""
-        count = int(self._params.elite_share * len(self))
+        """Put ``elite_fraction`` of the chains at the ``best`` mappings, several at each if they are few."""
+        count = int(self._params.elite_fraction * len(self))
         if count and len(best):
             self.at = joined(best[np.resize(np.arange(min(len(best), count)), count)], self.at[count:])
 

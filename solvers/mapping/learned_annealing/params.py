@@ -8,7 +8,7 @@ from math import inf
 from solvers.checks import check, check_counts, check_switches, is_number, is_whole
 
 COUNTS = {"batches": 1, "batch": 1, "steps": 1, "trees": 1, "depth": 1, "most_rows": 16}
-FRACTIONS = ("random_share", "elite_share", "refit_growth")
+FRACTIONS = ("random_fraction", "elite_fraction", "refit_growth")
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Params:
     ``batches`` of ``batch`` mappings are measured, one from each chain. ``learn`` false anneals on measured
     costs, a step a batch, without a model. ``steps``: so many a chain walks between batches, its temperature
     falling from ``temperature`` (in units of the logarithm of the cost) to 0. ``avoid_invalid`` keeps chains
-    within the buffers; without it what does not fit is proposed and measured as bad. ``random_share`` of a
-    batch is drawn at random instead (epsilon-greedy). ``elite_share`` of the chains start at the best ones
+    within the buffers; without it what does not fit is proposed and measured as bad. ``random_fraction`` of a
+    batch is drawn at random instead (epsilon-greedy). ``elite_fraction`` of the chains start at the best ones
     measured, the others where they were. ``patience``: stop after so many batches without a better mapping;
     None: never.
 
@@ -33,8 +33,8 @@ class Params:
     steps: int = 100
     temperature: float = 0.2
     avoid_invalid: bool = True
-    random_share: float = 0.05
-    elite_share: float = 0.5
+    random_fraction: float = 0.05
+    elite_fraction: float = 0.5
     patience: int | None = None
     refit_growth: float = 1.0
     most_rows: int = 4096
@@ -46,8 +46,8 @@ class Params:
         check_counts(where, self, COUNTS)
         check_switches(where, self, "learn", "avoid_invalid")
         for key in FRACTIONS:
-            share = getattr(self, key)
-            check(where, key, is_number(share, 0.0, 1.0), "a number from 0 to 1", share)
+            fraction = getattr(self, key)
+            check(where, key, is_number(fraction, 0.0, 1.0), "a number from 0 to 1", fraction)
         warm = is_number(self.temperature, 0.0, inf)
         check(where, "temperature", warm, "a number of at least 0", self.temperature)
         patient = self.patience is None or is_whole(self.patience, 1)
@@ -56,7 +56,7 @@ class Params:
     @property
     def chains(self) -> int:
         """One for every mapping of a batch that is not drawn at random, but at least one."""
-        return max(1, self.batch - round(self.random_share * self.batch))
+        return max(1, self.batch - round(self.random_fraction * self.batch))
 
     @classmethod
     def paper(cls) -> Params:
@@ -66,6 +66,6 @@ class Params:
             steps=500,
             temperature=1.0,
             avoid_invalid=False,
-            elite_share=0.0,
+            elite_fraction=0.0,
             refit_growth=0.0,
         )

@@ -36,11 +36,13 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     if params.learn:
         load_library()
+    clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
+    loading = Stopwatch()
     search_for(problem, space, Params(batch=1, steps=1, learn=False), Budget(iterations=1)).round()
-    clock, bound = Stopwatch(), space_bound(problem)
+    clock, bound = clock.without(loading), space_bound(problem)
     search = search_for(problem, space, params, budget)
     while not search.over and search.measured.objective > bound:
         search.round()

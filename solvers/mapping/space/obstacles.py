@@ -60,9 +60,9 @@ def _no_factor(space: MappingSpace, slot: Slot, index: int) -> str:
     level = space.architecture.levels[slot.level]
     kind = "spatial" if slot.spatial else "temporal"
     if least > most:
-        room = f"its fan-out is {level.fanout_x} x {level.fanout_y}"
+        fanout = f"its fan-out is {level.fanout_x} x {level.fanout_y}"
         allowed = f", {most} at most on the sides allowed" if most < level.fanout else ""
-        return f"{level.name}: {kind} factor {dim} >= {least} asked, {room}{allowed}"
+        return f"{level.name}: {kind} factor {dim} >= {least} asked, {fanout}{allowed}"
     bounds = f"= {least}" if least == most else f"from {least} to {most}"
     return f"{level.name}: no {kind} factor {dim} {bounds} divides {dim}={size}"
 

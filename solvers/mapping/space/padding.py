@@ -34,10 +34,10 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-SEARCH_SHARE = 0.05
+SEARCH_FRACTION = 0.05
 """Fraction of the time left that finding the promising sizes of one dim may take, of maybe millions."""
 
-SHARES = (8, 2)
+SOLVE_DIVISORS = (8, 2)
 """The divisors of the time left in the first and in the second solve of a size while the proof is made: an
 eighth of it, then, if that proved too little, half. More solves than these a size does not get."""
 
@@ -106,7 +106,7 @@ class PaddedSearch(Generic[MappingT]):
 
     def run(self) -> Outcome[MappingT]:
         """Solve sizes until none can be better or the time is up: see :func:`over_padded_sizes`."""
-        self._look_at(self._own, share=2)
+        self._look_at(self._own, divisor=2)
         while self._improved():
             pass
         while self._open.bound < self._limit and self._in_time():
@@ -122,24 +122,24 @@ class PaddedSearch(Generic[MappingT]):
         for number, sizes in enumerate(neighbours):
             if self._bound(sizes) >= self._limit or not self._in_time():
                 break
-            self._look_at(sizes, share=len(neighbours) - number + 1)
+            self._look_at(sizes, divisor=len(neighbours) - number + 1)
         return self._best != before and self._in_time()
 
     @cached_property
     def _promising(self) -> list[list[int]]:
         """For each dim the sizes to try, each list found in a fraction of the time left
-        (``SEARCH_SHARE``)."""
+        (``SEARCH_FRACTION``)."""
         found = []
         for dim, _ in self._problem.layer.dims:
-            search = Deadline((self._budget.wall_seconds - self._clock.wall_seconds) * SEARCH_SHARE)
+            search = Deadline((self._budget.wall_seconds - self._clock.wall_seconds) * SEARCH_FRACTION)
             found.append(promising_sizes(self._problem, dim, search.in_time))
         return found
 
     def _neighbours(self, sizes: Sizes) -> Iterator[Sizes]:
         """All sizes not solved yet that have another promising size in one dim and are else ``sizes``."""
-        for place, choices in enumerate(self._promising):
+        for position, choices in enumerate(self._promising):
             for size in choices:
-                changed = (*sizes[:place], size, *sizes[place + 1 :])
+                changed = (*sizes[:position], size, *sizes[position + 1 :])
                 if changed not in self._solved:
                     yield changed
 
@@ -154,11 +154,11 @@ class PaddedSearch(Generic[MappingT]):
             return
         turn, asked = self._turns[box.low], box.low in self._solved
         may_learn = not asked or box.low in self._cut_short
-        if may_learn and self._proves and turn == len(SHARES):
+        if may_learn and self._proves and turn == len(SOLVE_DIVISORS):
             effect = "what was proven of some sizes by then stands"
-            limit_reached("solves of a padded size", len(SHARES), effect)
-        if may_learn and self._proves and turn < len(SHARES):
-            self._look_at(box.low, SHARES[turn])
+            limit_reached("solves of a padded size", len(SOLVE_DIVISORS), effect)
+        if may_learn and self._proves and turn < len(SOLVE_DIVISORS):
+            self._look_at(box.low, SOLVE_DIVISORS[turn])
             self._turns[box.low] += 1
             self._open.add(box, self._lowest(box.low))
         else:
@@ -169,10 +169,10 @@ class PaddedSearch(Generic[MappingT]):
         """Whether the solver proved more than the cost model's bounds about more than half of the sizes."""
         return 2 * len(self._learned_more) > len(self._solved)
 
-    def _look_at(self, sizes: Sizes, share: int) -> None:
-        """Solve one size; its time is the time left divided by ``share``."""
+    def _look_at(self, sizes: Sizes, divisor: int) -> None:
+        """Solve one size; its time is the time left divided by ``divisor``."""
         left = max(self._budget.wall_seconds - self._clock.wall_seconds, 1e-3)
-        budget = replace(self._budget, wall_seconds=left / share)
+        budget = replace(self._budget, wall_seconds=left / divisor)
         outcome = self._solve(at_sizes(self._problem, sizes), budget)
         self._solved[sizes] = _learned(self._solved.get(sizes), outcome)
         ended = outcome.status in PROVEN

@@ -116,8 +116,8 @@ class LevelRules:
 
     def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         """``loops`` (innermost first), reordered only as far as the rules demand it."""
-        rank = {dim: place - len(self.innermost) for place, dim in enumerate(self.innermost)}
-        rank |= {dim: len(self.outermost) - place for place, dim in enumerate(self.outermost)}
+        rank = {dim: position - len(self.innermost) for position, dim in enumerate(self.innermost)}
+        rank |= {dim: len(self.outermost) - position for position, dim in enumerate(self.outermost)}
         return tuple(sorted(loops, key=lambda loop: rank.get(loop[0], 0)))
 
     def for_layer(self, layer: Layer) -> LevelRules:

@@ -164,14 +164,14 @@ class MappingSpace:
         """
         tensors = self.layer.tensors
         table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(per_dim)), np.int64)
-        for place, level in enumerate(self.architecture.levels):
-            for mask in self.keep_sets[place]:
-                kept = [tensor for number, tensor in enumerate(tensors) if mask >> number & 1]
+        for number, level in enumerate(self.architecture.levels):
+            for mask in self.keep_sets[number]:
+                kept = [tensor for bit, tensor in enumerate(tensors) if mask >> bit & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
                     # Words grow with what is covered: the largest divisor that fits is found by halving.
                     words = partial(_words, kept, dim)
                     fitting = bisect_right(per_dim[index], level.usable_words, key=words)
-                    table[place, mask, index] = per_dim[index][fitting - 1] if fitting else 0
+                    table[number, mask, index] = per_dim[index][fitting - 1] if fitting else 0
         return table
 
     def sample(self, blocks: range, seed: int, rows_per_block: int = 256) -> MappingBatch:
@@ -232,12 +232,12 @@ class MappingSpace:
         """Which rows have the loops of every level in an order that the rules allow, bool [n]."""
         right = np.ones(len(batch), np.bool_)
         for level, (first, middle, last) in enumerate(self._orders_asked):
-            places = np.argsort(batch.permutation[:, level], axis=1)
+            positions = np.argsort(batch.permutation[:, level], axis=1)
             looped = batch.temporal[:, level] > 1
             fixed = combinations((*first, *last), 2)
             for inner, outer in {*fixed, *product(first, middle), *product(middle, last)}:
                 both = looped[:, inner] & looped[:, outer]
-                right &= ~both | (places[:, inner] < places[:, outer])
+                right &= ~both | (positions[:, inner] < positions[:, outer])
         return right
 
     def count_factorisations(self, masks: Sequence[int]) -> int:
@@ -255,8 +255,8 @@ class MappingSpace:
     def ways(self, dim: int, masks: Sequence[int]) -> Array:
         """The ways that :meth:`count_factorisations` counts for one dim (its index): int64 [ways, slots]."""
         largest = self.tables.largest[range(len(masks)), masks, dim].tolist()
-        places = tuple(_SlotOfDim(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
-        return _factorings(self.layer.dims[dim][1], places, tuple(largest))
+        slots = tuple(_SlotOfDim(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
+        return _factorings(self.layer.dims[dim][1], slots, tuple(largest))
 
     def orders(self, level: int, looped: frozenset[int], masks: Sequence[int]) -> list[tuple[int, ...]]:
         """Orders, innermost first, of temporal loops over the dims ``looped`` at ``level``, if levels keep

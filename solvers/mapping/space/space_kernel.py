@@ -181,11 +181,11 @@ def _has_ways(work: SpaceWorkspace) -> bool:
 @inlined
 def _draw_factors(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> None:
     for dim in range(tables.divisors.shape[0]):
-        _place_factors(tables, rows, (row, dim), work, _below(work.state, work.ways[dim, 0, 0]))
+        _write_way(tables, rows, (row, dim), work, _below(work.state, work.ways[dim, 0, 0]))
 
 
 @inlined
-def _place_factors(
+def _write_way(
     tables: SpaceTables, rows: BatchRows, which: tuple[int, int], work: SpaceWorkspace, rank: Int
 ) -> None:
     """Write way number ``rank`` of a dim into a row, all spatial factors on X."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -43,6 +44,16 @@ def serial(space: MappingSpace, keep: Sequence[frozenset[str]]) -> Iterator[Mapp
     problem = MappingProblem(space.architecture, space.layer, rules=space.rules)
     if not violations(problem, mapping):
         yield mapping
+
+
+def any_mapping(space: MappingSpace, seed: int = 0) -> Mapping | None:
+    """An allowed mapping that takes milliseconds: the first of some that are drawn with ``seed``, or else the
+    one with all loops at the outermost level; None if neither is allowed.
+
+    For a solver whose time was up before it found one of its own.
+    """
+    found = chain(drawn(space, seed, lambda: False), serial(space, fewest_kept(space)))
+    return next(found, None)
 
 
 def drawn(space: MappingSpace, seed: int, in_time: Callable[[], bool] = lambda: True) -> Iterator[Mapping]:

@@ -96,9 +96,9 @@ class Branching:
 
     def _is_hoisted(self, tensor: Tensor, level: int, orders: Orders) -> bool:
         """Whether, outside ``level``, loops over dims that the tensor lacks stand inside the first it has."""
-        alone = OrderClasses(self.costs.layer, (tensor,), self.costs.tiling.unseen)
+        of_tensor = OrderClasses(self.costs.layer, (tensor,), self.costs.tiling.unseen)
         for order in orders[level + 1 :]:
-            (walk,) = alone.walks(order or ())
+            (walk,) = of_tensor.walks(order or ())
             if walk.hoisted or walk.ends_here:
                 return bool(walk.hoisted)
         return False

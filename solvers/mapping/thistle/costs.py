@@ -90,8 +90,8 @@ class TilingCosts:
     def box(self) -> LogDomain:
         """Ranges of the variables, sizes of dims as products of trip counts, and fan-outs."""
         tiling = self.tiling
-        place = {dim: number for number, dim in enumerate(tiling.tiled_dims)}
-        group = np.array([place[choice.dim] for choice in tiling.choices], int)
+        number_of = {dim: number for number, dim in enumerate(tiling.tiled_dims)}
+        group = np.array([number_of[choice.dim] for choice in tiling.choices], int)
         sums = np.array([log(self.layer.sizes[dim]) for dim in tiling.tiled_dims])
         return LogDomain(*tiling.logs, group, sums, tuple(self._limits()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,10 +42,11 @@ class ConeRows:
         self.count += len(self.right[-1])
 
 
-def minimise(goal: Array, rows: ConeRows, kinds: Kinds) -> Any:
+def minimise(goal: Array, rows: ConeRows, kinds: Kinds, seconds: float = inf) -> Any:
     """Clarabel's answer to: minimise ``goal @ z`` where the rows s are 0, at least 0, or in their cones.
 
-    It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``.
+    It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``. Clarabel may
+    take ``seconds`` of wall time, above 0; if they end it, the status is "MaxTime" and ``x`` is no optimum.
     """
     import clarabel
     from scipy import sparse
@@ -57,4 +59,5 @@ def minimise(goal: Array, rows: ConeRows, kinds: Kinds) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
+    settings.time_limit = seconds
     return clarabel.DefaultSolver(nothing, goal, matrix, np.concatenate(rows.right), cones, settings).solve()

@@ -67,10 +67,10 @@ class OrderClasses:
 
     def _walk(self, tensor: Tensor, order: Order) -> HoistWalk:
         seen = [dim for dim in order if (tensor.name, dim) not in self.unseen]
-        for place, dim in enumerate(seen):
+        for position, dim in enumerate(seen):
             if dim in tensor.dims:
                 grown = dim if dim in self._overlapping[tensor.name] else ""
-                return HoistWalk(frozenset(seen[:place]), grown, True)
+                return HoistWalk(frozenset(seen[:position]), grown, True)
         return HoistWalk(frozenset(seen), "", False)
 
     def _settled_orders(

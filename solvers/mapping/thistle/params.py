@@ -45,5 +45,5 @@ class Params:
     def __post_init__(self) -> None:
         check_switches("thistle", self, *SWITCHES)
         check_counts("thistle", self, COUNTS)
-        share = self.least_utilization
-        check("thistle", "least_utilization", is_number(share, 0, 1), "a fraction from 0 to 1", share)
+        least = self.least_utilization
+        check("thistle", "least_utilization", is_number(least, 0, 1), "a fraction from 0 to 1", least)

@@ -29,12 +29,12 @@ class Posynomial:
     @classmethod
     def of(cls, expression: Signomial, names: Sequence[str]) -> Posynomial:
         """The positive terms of ``expression`` in the variables ``names``."""
-        place = {name: number for number, name in enumerate(names)}
+        column_of = {name: number for number, name in enumerate(names)}
         terms = expression.positive_part.terms
         exponents = np.zeros((len(terms), len(names)))
         for row, (powers, _) in enumerate(terms):
             for name, exponent in powers:
-                exponents[row, place[name]] = exponent
+                exponents[row, column_of[name]] = exponent
         return cls(exponents, np.array([log(coefficient) for _, coefficient in terms]))
 
     @classmethod

@@ -87,9 +87,9 @@ class Rounding:
 
     def _chains(self, dim: str, x: Array) -> list[Factors]:
         """Trip counts of one dim near the relaxed ones, nearest first."""
-        places = [number for number, choice in enumerate(self.tiling.choices) if choice.dim == dim]
-        choices = [self.tiling.choices[place] for place in places]
-        covers = np.cumsum(x[places])[:-1].tolist()
+        columns = [number for number, choice in enumerate(self.tiling.choices) if choice.dim == dim]
+        choices = [self.tiling.choices[column] for column in columns]
+        covers = np.cumsum(x[columns])[:-1].tolist()
         found = nearest_chains(self.tiling.layer.sizes[dim], choices, covers, self.nearest)
         return [factors for _, factors in sorted(found)]
 

@@ -34,7 +34,7 @@ from solvers.mapping.thistle.orders import mirrored_dims
 from solvers.mapping.thistle.params import Params
 from solvers.mapping.thistle.proof import proven_bound
 from solvers.mapping.thistle.rounding import Rounding
-from solvers.mapping.thistle.tiling import Keep, Tiling, WindowPlaces, window_places, without_mirror_images
+from solvers.mapping.thistle.tiling import Keep, Tiling, WindowBlocks, window_blocks, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import within_tolerance
@@ -57,11 +57,13 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``params.prove``, of what :func:`proven_bound` proves; the status is OPTIMAL only if the objective meets
     it. The seconds leave out what a process does once, loading Clarabel and the compiled evaluator.
     """
+    clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
+    loading = Stopwatch()
     _load(space)
-    run = _ThistleRun(problem, space, budget, params)
+    run = _ThistleRun(problem, space, budget, params, clock.without(loading))
     bound = run.bound()
     best = run.best(bound)
     tried, proven = run.evaluations, run.all_classes_solved
@@ -106,7 +108,7 @@ class _ThistleRun:
     space: MappingSpace
     budget: Budget
     params: Params
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch
     evaluations: int = 0
     all_classes_solved: bool = False
     _found: list[tuple[float, Mapping]] = field(default_factory=list)
@@ -163,8 +165,8 @@ class _ThistleRun:
         scale = objective_of(space_bounds(self.problem), guide)
         search = ClassSearch(self._branchings(guide), scale, lambda: self._may_solve(search))
         prune = self.params.prune and guide == self.problem.objective
-        share = ceil(self.params.classes / len(search.branchings))
-        for branching, node in islice(_different(search, share), self.params.classes):
+        per_branching = ceil(self.params.classes / len(search.branchings))
+        for branching, node in islice(_different(search, per_branching), self.params.classes):
             if prune and node.estimate >= self.incumbent:
                 break
             self._round(branching, node)
@@ -184,8 +186,8 @@ class _ThistleRun:
         costs = (TilingCosts(Volumes(tiling), guide) for tiling in tilings)
         return [Branching(each, self.params.carry_over, exchanged) for each in costs]
 
-    def _windows(self, keep: Keep, exchanged: dict[str, str]) -> list[WindowPlaces]:
-        return without_mirror_images(window_places(self.space, keep, self.params.spread_windows), exchanged)
+    def _windows(self, keep: Keep, exchanged: dict[str, str]) -> list[WindowBlocks]:
+        return without_mirror_images(window_blocks(self.space, keep, self.params.spread_windows), exchanged)
 
     def _round(self, branching: Branching, node: ClassNode) -> None:
         """The best whole-numbered neighbour of a relaxed optimum, if any is an allowed mapping."""

@@ -24,7 +24,7 @@ Keep = tuple[frozenset[str], ...]
 """Per level, innermost first, the names of the tensors that it keeps."""
 
 
-WindowPlaces = tuple[tuple[str, TilingBlock], ...]
+WindowBlocks = tuple[tuple[str, TilingBlock], ...]
 """(dim, block) for each dim of a filter's window: the block that has all of its iterations.
 
 A window dim that is not listed is tiled like any other dim.
@@ -52,12 +52,12 @@ class Tiling:
 
     A trip count is fixed where only one value is possible: 1 in blocks of levels that are too small for more
     of the dim, and 1 everywhere for dims of size 1. The dims of a filter's window are not tiled either
-    (section III): ``windows`` names the block that has all iterations of each, see :func:`window_places`.
+    (section III): ``windows`` names the block that has all iterations of each, see :func:`window_blocks`.
     """
 
     space: MappingSpace
     keep: Keep
-    windows: WindowPlaces
+    windows: WindowBlocks
     unseen: frozenset[tuple[str, str]] = frozenset()
     """See :class:`Expressions`."""
 
@@ -173,7 +173,7 @@ class Tiling:
         }
 
 
-def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowPlaces]:
+def window_blocks(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowBlocks]:
     """The blocks that may have all iterations of a filter's window (section III does not tile it).
 
     That is the innermost level in which the window's tiles fit. With ``spread`` each of its dims may also
@@ -184,18 +184,18 @@ def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowP
     inside = _level_for(space, keep, sizes)
     for dim, size in sizes.items():
         spatial = [TilingBlock(slot.level, True) for slot in space.slots if slot.spatial and spread]
-        places = [place for place in (inside, *spatial) if _may_stand(space, dim, place)]
-        if size > 1 and places:
-            per_dim.append([(dim, place) for place in places])
-    return [tuple(places) for places in product(*per_dim)]
+        blocks = [block for block in (inside, *spatial) if _may_have_all(space, dim, block)]
+        if size > 1 and blocks:
+            per_dim.append([(dim, block) for block in blocks])
+    return [tuple(windows) for windows in product(*per_dim)]
 
 
 def without_mirror_images(
-    places: Sequence[WindowPlaces], exchanged: ReadOnlyDict[str, str]
-) -> list[WindowPlaces]:
-    """``places`` without those that become an earlier one when height and width change places."""
-    kept: dict[frozenset[tuple[str, TilingBlock]], WindowPlaces] = {}
-    for windows in places:
+    found: Sequence[WindowBlocks], exchanged: ReadOnlyDict[str, str]
+) -> list[WindowBlocks]:
+    """Those ``found`` without the ones that become an earlier one when height and width are ``exchanged``."""
+    kept: dict[frozenset[tuple[str, TilingBlock]], WindowBlocks] = {}
+    for windows in found:
         image = frozenset((exchanged.get(dim, dim), block) for dim, block in windows)
         if image not in kept:
             kept[frozenset(windows)] = windows
@@ -215,13 +215,13 @@ def _fits(space: MappingSpace, keep: Keep, level: int, tile: dict[str, int]) -> 
     return sum(tensor.words(tile) for tensor in kept) <= space.architecture.levels[level].usable_words
 
 
-def _may_stand(space: MappingSpace, dim: str, place: TilingBlock) -> bool:
-    """Whether the rules let all iterations of ``dim`` stand in the block ``place``."""
+def _may_have_all(space: MappingSpace, dim: str, block: TilingBlock) -> bool:
+    """Whether the rules let ``block`` have all iterations of ``dim``."""
     index = [name for name, _ in space.layer.dims].index(dim)
     size = space.layer.sizes[dim]
     return all(
         slot.least[index]
-        <= (size if TilingBlock(slot.level, slot.spatial) == place else 1)
+        <= (size if TilingBlock(slot.level, slot.spatial) == block else 1)
         <= slot.most[index]
         for slot in space.slots
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.segment import running_pj
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
@@ -81,9 +82,8 @@ class Costing:
         except NotPossibleError as reason:
             self.reason = str(reason)
             return
-        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = BatchCost(
-            sum(cost.parts_pj), cost.cycles
-        )
+        batch = BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
+        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = batch
 
     @property
     def note(self) -> str:

@@ -8,13 +8,14 @@ whole chip are not estimated; schemes that allow them are always costed (``candi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.starts import slowest_by_stage
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.leaf_floors import LeafFloor, LeafFloors, PlacedLeaf
@@ -157,22 +158,36 @@ class Estimates:
         busy = {number: (read[number] + written[number]) / self.chip.dram.bytes_per_cycle for number in read}
         for parts in subbatches:
             leaves = dict(self._of_leaves(Scheme(segment, parts)))
-            # The cycles of the slowest region over all sub-batches. A layer takes the longer of computing and
-            # DRAM, since one overlaps the other; layers of a region follow one another.
-            slowest = max(
-                sum(max(parts * leaves[number].cycles, busy[number]) for number in region.layers)
-                for region in self.regions.of(segment)
-            )
-            cycles = slowest
-            # A pipeline runs for as many periods of slowest / parts as it has sub-batches, and one for each
-            # stage before the last (fill and drain). Its layers use DRAM at the same time, so it takes no
-            # less than the sum of their cycles there.
+            # The cycles of each region over all sub-batches.
+            regions = [
+                self._region_cycles(region, parts, leaves, busy) for region in self.regions.of(segment)
+            ]
+            cycles = max(regions)
+            # A pipeline runs for a period of the slowest region for each sub-batch but one, which goes
+            # through all stages (fill and drain). Its layers use DRAM at the same time, so it takes no less
+            # than the sum of their cycles there.
             if segment.kind != "turns":
-                cycles = max((1 + max(flow.stages[0]) / parts) * slowest, sum(busy.values()))
+                passing = sum(slowest_by_stage(regions, flow.stages[0]))
+                cycles = max(((parts - 1) * max(regions) + passing) / parts, sum(busy.values()))
             energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
+            energy_pj += self.chip.idle_pj_per_cycle * cycles
             filled = tuple(leaf.filled_bytes for leaf in leaves.values())
             accesses = SegmentAccesses(tuple(read.values()), tuple(written.values()), filled, sent)
             yield parts, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
+
+    def _region_cycles(
+        self, region: Region, parts: int, leaves: Mapping[int, LeafFloor], busy: Mapping[int, float]
+    ) -> float:
+        """The least cycles of a region's layers in turn, over all sub-batches.
+
+        A layer takes the longer of computing and DRAM, since one overlaps the other. Layers that run once
+        have their data fetched while the layer before them computes, so only their sums overlap.
+        """
+        computing = [parts * leaves[number].cycles for number in region.layers]
+        fetching = [busy[number] for number in region.layers]
+        if parts == 1:
+            return max(sum(computing), sum(fetching))
+        return sum(map(max, computing, fetching))
 
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
         """The least of each layer in a scheme, by its number.

@@ -54,7 +54,7 @@ class LayerFloor:
         weights = _weights(layer) if pinned else 0
         operation_pj = tile.mac_pj if layer.has_weights else tile.vector_operation_pj
         rate = tile.macs if layer.has_weights else tile.vector_units
-        moved_pj = outputs * tile.buffer.read_pj_per_byte
+        moved_pj = 0.0 if layer.has_weights else outputs * tile.buffer.read_pj_per_byte
         moved_pj += sum(count for _, count in inputs) * tile.buffer.write_pj_per_byte
         return LayerFloor(
             inputs=inputs,

@@ -48,5 +48,5 @@ class Params:
         check_counts(where, self, {"chains": 0, "rounds": 0, "most_layers": 0})
         check_switches(where, self, "spatial", "grouped", "temporal", "all_passes", "prune")
         for key in ("pareto", "probability"):
-            share = getattr(self, key)
-            check(where, key, is_number(share, 0, 1), "a number from 0 to 1", share)
+            fraction = getattr(self, key)
+            check(where, key, is_number(fraction, 0, 1), "a number from 0 to 1", fraction)

@@ -34,8 +34,8 @@ def undominated(
             continue
         accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
         cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
-        left = [place for place in range(len(schemes)) if not _dominated(place, accesses, cycles, margin)]
-        kept |= {schemes[place]: estimates[schemes[place]] for place in left}
+        left = [index for index in range(len(schemes)) if not _dominated(index, accesses, cycles, margin)]
+        kept |= {schemes[index]: estimates[schemes[index]] for index in left}
     return kept
 
 
@@ -44,10 +44,10 @@ def _layers(scheme: Scheme) -> tuple[int, int]:
     return scheme.segment.end, scheme.segment.first
 
 
-def _dominated(place: int, accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> bool:
-    """Whether another scheme dominates number ``place`` of n: ``accesses`` [n, m] and ``cycles`` [n]."""
+def _dominated(index: int, accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> bool:
+    """Whether another scheme dominates number ``index`` of n: ``accesses`` [n, m] and ``cycles`` [n]."""
     # with a margin of 1, the scheme itself and its equals are among these
-    none_more = (accesses <= accesses[place]).all(axis=1) & (cycles <= margin * cycles[place])
+    none_more = (accesses <= accesses[index]).all(axis=1) & (cycles <= margin * cycles[index])
     # of equal rows, only an earlier one dominates: so exactly the first of them stays
-    better = (accesses < accesses[place]).any(axis=1) | (cycles < cycles[place])
-    return bool((none_more & (better | (np.arange(len(cycles)) < place))).any())
+    better = (accesses < accesses[index]).any(axis=1) | (cycles < cycles[index])
+    return bool((none_more & (better | (np.arange(len(cycles)) < index))).any())

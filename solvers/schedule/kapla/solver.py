@@ -29,7 +29,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "5"
+VERSION = "9"
 DEFAULT = Params()
 
 
@@ -83,13 +83,13 @@ def _checked(problem: ScheduleProblem) -> ChipModel:
     if not isinstance(model, ChipModel):
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
         raise InputError("kapla_schedule", "the chip model", model.name, remedy, key="model")
-    alone = [layer.name for layer in problem.graph.layers if layer.needs_whole_chip]
-    if alone and not offers_whole_chip(model.tile_costs):
-        expected = f"layers that may run alone from DRAM, as {alone[0]} must"
-        remedy = (
-            "Offer it (--alone, or alone: true in a study's schedule block) with a mapping solver for tiles"
-        )
-        raise InputError("kapla_schedule", expected, f"not offered, and {len(alone)} such layers", remedy)
+    only_there = [layer.name for layer in problem.graph.layers if layer.needs_whole_chip]
+    if only_there and not offers_whole_chip(model.tile_costs):
+        expected = f"layers on the whole chip to be offered, as {only_there[0]} runs in no other way"
+        setting = "--whole-chip, or whole_chip: true in a study's schedule block"
+        remedy = f"Offer it ({setting}) with a mapping solver for tiles"
+        found = f"not offered, and {len(only_there)} such layers"
+        raise InputError("kapla_schedule", expected, found, remedy)
     return model
 
 

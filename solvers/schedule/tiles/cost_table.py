@@ -12,24 +12,29 @@ from functools import cached_property, partial
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
+from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileRows, table_floor
 from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.tiles.layer_parts import (
+    Four,
     Pruning,
     Request,
     TileCostDemand,
     TilePart,
+    distinct_boxes,
     requested_parts,
     useful_partitions,
     vector_operations,
 )
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of, tile_solver
-from solvers.schedule.whole_chip_costs import WholeChipCosts
+from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
 
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
 """The cost of each part; None where no mapping on the tile was found, or none exists."""
@@ -51,7 +56,8 @@ class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
 class TabledTileCosts:
     """Tile costs of ``graph`` from a table of tile parts; a :class:`costmodel.schedule.tile_cost.TileCosts`.
 
-    Every tile is charged as the one with the largest part, as in SET's evaluator.
+    Every tile is charged for its own part, and the slowest one is waited for. (SET's evaluator charges all
+    tiles as the one with the largest part.)
 
     ``known``: costs that are there beforehand. ``solve``: solves a part that is not known, in this
     process; the answer is remembered. Without it, an unknown part raises MissingTilePartError, and
@@ -203,7 +209,7 @@ class TabledTileCosts:
         Nests are compared for two samples: with one, the dim of samples would look like any dim of size 1.
         """
         first: dict[Any, int] = {}
-        shapes = (layer.nest(2).shape if layer.has_weights else None for layer in self.graph.layers)
+        shapes = (nest_shape(layer, 2) if layer.has_weights else None for layer in self.graph.layers)
         return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
 
     @cached_property
@@ -244,10 +250,30 @@ class TabledTileCosts:
         parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
         if not layer.has_weights:
             operations = vector_operations(layer, parts, batch)
-            energy_pj = operations * self.tile.vector_operation_pj * tiles
-            return TileRows(parts, energy_pj, -(-operations // self.tile.vector_units))
-        costs = ((part, self._cost(TilePart.of(layer, part, batch))) for part in map(tuple, parts.tolist()))
-        return TileRows.of([(part, cost.energy_pj * tiles, cost.cycles) for part, cost in costs if cost])
+            energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
+            cycles = -(-operations // self.tile.vector_units)
+            return TileRows(parts, energy_pj, cycles, np.zeros(len(parts)))
+        rows, leakage = [], []
+        for part in map(tuple, parts.tolist()):
+            boxes = distinct_boxes(layer.sizes(batch), part)
+            costs = [(self._cost(TilePart.of_outputs(layer, box)), count) for box, count in boxes]
+            known = [(cost, count) for cost, count in costs if cost]
+            if len(known) == len(costs):
+                energy = sum(count * cost.energy_pj for cost, count in known)
+                rows.append((part, energy, max(cost.cycles for cost, _ in known)))
+                leakage.append(sum(count * cost.leakage_pj_per_cycle for cost, count in known))
+        return TileRows.of(rows, leakage)
+
+    def mappings(self, layer: int, batch: int, parts: Parts) -> dict[Four, str]:
+        """The mapping of each distinct part when ``batch`` samples are cut into ``parts``, as text.
+
+        By the part's channels, samples, rows and columns of outputs. None for layers without weights, and
+        for parts whose costs came without their mappings.
+        """
+        it = self.graph.layers[layer]
+        boxes = distinct_boxes(it.sizes(batch), parts) if it.has_weights else []
+        costs = {box: self._cost(TilePart.of_outputs(it, box)) for box, _ in boxes}
+        return {box: cost.mapping for box, cost in costs.items() if cost and cost.mapping}
 
     def _cost(self, share: TilePart) -> TilePartCost | None:
         """A part's cost, solved now if it is unknown; None where it has no mapping."""

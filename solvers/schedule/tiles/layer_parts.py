@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +79,37 @@ class TilePart(NamedTuple):
             stride=(self.stride_h, self.stride_w),
             groups=self.groups,
         )
+
+
+def distinct_boxes(sizes: Four, parts: Parts) -> list[tuple[Four, int]]:
+    """The distinct sizes of the parts that ``sizes`` are cut into, each with how many tiles have it.
+
+    A dim of n in p parts has n mod p parts of one more than the others, so there are at most 16. The largest
+    comes first; tiles without a part are left out.
+    """
+    of_dims = []
+    for size, number in zip(sizes, parts, strict=True):
+        smaller, larger = divmod(size, number)
+        counted = ((smaller + 1, larger), (smaller, number - larger))
+        of_dims.append([(length, count) for length, count in counted if length and count])
+    return [
+        ((k, b, h, w), at_k * at_b * at_h * at_w)
+        for (k, at_k), (b, at_b), (h, at_h), (w, at_w) in product(*of_dims)
+    ]
+
+
+def all_boxes(sizes: Four, partitions: Array) -> Array:
+    """The distinct sizes [m, 4] of the parts of all ``partitions`` [n, 4] of ``sizes``."""
+    smaller = np.array(sizes) // partitions
+    larger = smaller + (np.array(sizes) % partitions > 0)
+    corners = np.stack([smaller, larger])
+    found = [
+        np.stack([corners[pick, :, dim] for dim, pick in enumerate(picks)], axis=1)
+        for picks in product((0, 1), repeat=4)
+    ]
+    boxes = np.unique(np.concatenate(found), axis=0)
+    kept: Array = boxes[(boxes > 0).all(axis=1)]
+    return kept
 
 
 def vector_operations(layer: NetworkLayer, partitions: Array, batch: int) -> Array:
@@ -177,8 +209,9 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     # processing times are those of a whole layer on one tile
     if request.tiles == 1:
         partitions = factorization_array(1)
-    largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
-    return [TilePart.of_outputs(layer, part) for part in map(tuple, largest.tolist())]
+    boxes = all_boxes(layer.sizes(request.batch), partitions)
+    found = (TilePart.of_outputs(layer, part) for part in map(tuple, boxes.tolist()))
+    return list(dict.fromkeys(found))
 
 
 def batches_of(batch: int) -> tuple[int, ...]:
@@ -214,10 +247,10 @@ class TileCostDemand:
         return tuple(sorted(found))
 
     def _parts(self, layer: NetworkLayer) -> Array:
-        """The largest part [n, 4] of every partition, by channels, samples, rows and columns of outputs."""
+        """The parts [n, 4] of every partition, by channels, samples, rows and columns of outputs."""
         return np.concatenate(
             [
-                -(-np.array(layer.sizes(batch)) // partitions)
+                all_boxes(layer.sizes(batch), partitions)
                 for batch in batches_of(self.batch)
                 for tiles in range(1, self.tiles + 1)
                 for partitions in [useful_partitions(layer, batch, tiles, self.tile, self.pruning)]

@@ -1,20 +1,24 @@
 """What a tile part costs on a tile (SET, section 4.2.2), and a layer on the whole chip, by a mapping solver.
 
-A tile solver can give the costs of tile parts, too: it knows one kind of tile and needs no mapping.
+A tile solver maps tile parts, too: it knows one kind of tile and one dataflow. Whatever proposes the mapping,
+``evaluate`` counts it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.whole_chip import whole_architecture
-from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.nest_text import nest_text
 from costmodel.mapping.uneven import AnyMapping
+from costmodel.schedule.image import Image
+from costmodel.schedule.tile_count import counted_on_tile
 from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
 from costmodel.workload.network import Layer
 from solvers.budget import Budget
@@ -26,23 +30,32 @@ from solvers.schedule.tiles.layer_parts import TilePart
 
 @dataclass(frozen=True)
 class TilePartCost:
-    """Energy (pJ) and cycles of one tile for its part.
+    """What a mapping of a tile part costs on one tile: a :class:`.tile_count.TileCount` without the filling.
 
-    ``proven``: the solver has proven that no mapping is better by its objective.
+    ``proven``: the solver has proven that no mapping is better by its objective. ``mapping``: the mapping as
+    text (:mod:`costmodel.mapping.nest_text`), whose factors may pad dims of the part; empty where only the
+    numbers are known.
     """
 
     energy_pj: float
     cycles: int
     proven: bool = False
+    leakage_pj_per_cycle: float = 0.0
+    mapping: str = ""
 
 
 @dataclass(frozen=True)
 class TileProblem:
-    """Compute the tile part ``share`` with the least ``objective``: energy (pJ), cycles, or their product."""
+    """Compute the tile part ``part`` with the least ``objective``: energy (pJ), cycles, or their product."""
 
     architecture: Architecture
-    share: TilePart
+    part: TilePart
     objective: Objective = "edp"
+
+    @cached_property
+    def layer(self) -> Layer:
+        """The part as a loop nest."""
+        return self.part.layer()
 
 
 @dataclass(frozen=True)
@@ -58,31 +71,36 @@ class TileMapper:
     params: Any = None
     budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
 
-    def cost(self, architecture: Architecture, share: TilePart) -> TilePartCost | None:
-        """The cost model's numbers of the mapping found, or the tile solver's; None where there is none."""
+    def cost(self, architecture: Architecture, part: TilePart) -> TilePartCost | None:
+        """The cost model's numbers of the mapping found; None where there is none."""
         entry = tile_solver(self.solver)
         if entry.family == "tile":
-            problem = TileProblem(architecture, share, self.objective)
-            found: Outcome[TilePartCost] = entry.load().solve(problem, self.budget, self._params(entry))
-            return found.solution
-        mapped = self._mapped(entry, architecture, share.layer())
-        if mapped is None:
-            return None
-        executed, mapping, proven = mapped
-        evaluation = evaluate(architecture, executed, mapping)
-        return TilePartCost(evaluation.energy_pj, evaluation.cycles, proven)
+            problem = TileProblem(architecture, part, self.objective)
+            found: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
+            if found.solution is None:
+                return None
+            executed, mapping, proven = with_sizes_of(found.solution, problem.layer), found.solution, False
+        else:
+            mapped = self._mapped(entry, architecture, part.layer())
+            if mapped is None:
+                return None
+            executed, mapping, proven = mapped
+        count = counted_on_tile(architecture, executed, mapping)
+        return TilePartCost(
+            count.energy_pj, count.cycles, proven, count.leakage_pj_per_cycle, nest_text(mapping)
+        )
 
-    def whole_chip_cost(self, chip: Chip, nest: Layer) -> WholeChipCost | None:
+    def whole_chip_cost(self, chip: Chip, nest: Layer, image: Image | None) -> WholeChipCost | None:
         """What a layer costs by the mapping found for the whole chip; None where there is none.
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """
         entry, whole = tile_solver(self.solver), whole_architecture(chip)
         if entry.family == "tile" or whole is None:
-            expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
-            raise InputError(f"chip {chip.name}", expected, self.solver, key="alone")
+            expected = "a mapping solver and tiles with an architecture, for layers on the whole chip"
+            raise InputError(f"chip {chip.name}", expected, self.solver, key="whole_chip")
         mapped = self._mapped(entry, whole, nest)
-        return None if mapped is None else whole_chip_cost(chip, *mapped[:2])
+        return None if mapped is None else whole_chip_cost(chip, *mapped[:2], image)
 
     def _mapped(
         self, entry: Entry, architecture: Architecture, layer: Layer
@@ -101,9 +119,16 @@ class TileMapper:
         return entry.load().Params() if self.params is None else self.params
 
     def costs(
-        self, architecture: Architecture, shares: Iterable[TilePart]
+        self, architecture: Architecture, parts: Iterable[TilePart]
     ) -> dict[TilePart, TilePartCost | None]:
-        return {share: self.cost(architecture, share) for share in shares}
+        return {part: self.cost(architecture, part) for part in parts}
+
+
+def with_sizes_of(mapping: AnyMapping, layer: Layer) -> Layer:
+    """The layer as ``mapping`` executes it: with the sizes that its factors make, where they pad dims."""
+    covered = mapping.tiles[-1]
+    dims = tuple((dim, max(size, covered.get(dim, 1))) for dim, size in layer.dims)
+    return layer if dims == layer.dims else replace(layer, dims=dims)
 
 
 def tile_solver(name: str) -> Entry:

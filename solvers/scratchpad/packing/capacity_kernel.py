@@ -20,13 +20,15 @@ Int = Any
 Bool = Any
 """A truth value of compiled code."""
 
-NOBODY = -1
-FAR = 1 << 62
+NO_BUFFER = -1
+"""Stands for the number of a buffer where there is none."""
+NO_VALUE = 1 << 62
+"""Stands for the least value of no buffers: above every address."""
 
 
 @inlined
 def forced_buffer(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> Int:
-    """A buffer of ``rest`` below whose top, at its address, no other can reach; NOBODY if there is none."""
+    """A buffer of ``rest`` below whose top, at its address, no other can reach; else NO_BUFFER."""
     # First every buffer enters its least address in its sections; then each is compared with the others.
     _clear(instance, work, rest)
     for index in range(rest[0], rest[1]):
@@ -37,7 +39,7 @@ def forced_buffer(instance: Sections, work: PackingState, rest: tuple[Int, Int])
         top = work.address[buffer] + instance.size[buffer]
         if _least_of_others(instance, work, buffer, top) >= top:
             return buffer
-    return NOBODY
+    return NO_BUFFER
 
 
 @inlined
@@ -50,7 +52,7 @@ def _clear(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> Non
     for index in range(rest[0], rest[1]):
         last = max(last, instance.last[work.members[index]])
     for section in range(first, last + 1):
-        work.lowest[section, 0] = work.lowest[section, 1] = FAR
+        work.lowest[section, 0] = work.lowest[section, 1] = NO_VALUE
 
 
 @inlined
@@ -67,11 +69,11 @@ def _enter(instance: Sections, work: PackingState, buffer: Int, value: Int) -> N
 
 @inlined
 def _least_of_others(instance: Sections, work: PackingState, buffer: Int, enough: Int) -> Int:
-    """The least value that another buffer has entered in a section of ``buffer``; FAR if there is none.
+    """The least value that another buffer has entered in a section of ``buffer``; NO_VALUE if there is none.
 
     A value below ``enough`` ends the search for it.
     """
-    least = FAR
+    least = NO_VALUE
     for section in range(instance.first[buffer], instance.last[buffer] + 1):
         which = 1 if work.lowest_of[section] == buffer else 0
         least = min(least, work.lowest[section, which])
@@ -138,7 +140,7 @@ def _carried(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> B
         buffer = work.members[index]
         if work.address[buffer] < work.least[buffer]:
             least = _least_of_others(instance, work, buffer, 0)
-            if least == FAR:
+            if least == NO_VALUE:
                 return False
             work.certain[buffer] = max(work.least[buffer], least)
     return True

@@ -17,24 +17,22 @@ ORDERS: tuple[Callable[[Buffer], tuple[float, ...]], ...] = (
 """Large, large and long, long, or early buffers first."""
 
 
-def lowest_places(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
+def lowest_addresses(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
     """Addresses of the buffers, placed in that order, and how far up they reach."""
     neighbours = _neighbours(ordered)
-    places: list[int] = []
+    found: list[int] = []
     for index, buffer in enumerate(ordered):
         taken = sorted(
-            (places[other], places[other] + ordered[other].size)
-            for other in neighbours[index]
-            if other < index
+            (found[other], found[other] + ordered[other].size) for other in neighbours[index] if other < index
         )
         address = 0
         for bottom, top in taken:
             if bottom - address >= buffer.size:
                 break
             address = max(address, -(-top // buffer.alignment) * buffer.alignment)
-        places.append(address)
-    height = max((address + buffer.size for buffer, address in zip(ordered, places, strict=True)), default=0)
-    return {buffer.name: address for buffer, address in zip(ordered, places, strict=True)}, height
+        found.append(address)
+    height = max((address + buffer.size for buffer, address in zip(ordered, found, strict=True)), default=0)
+    return {buffer.name: address for buffer, address in zip(ordered, found, strict=True)}, height
 
 
 def from_the_ground(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
@@ -83,9 +81,9 @@ def greedy_packing(
     before there is one.
     """
     best: tuple[Addresses, int] | None = None
-    for place in (lowest_places, from_the_ground):
+    for pack in (lowest_addresses, from_the_ground):
         for order in ORDERS:
-            packing = place(sorted(buffers, key=order))
+            packing = pack(sorted(buffers, key=order))
             if best is None or packing[1] < best[1]:
                 best = packing
             if best[1] <= enough or not in_time():

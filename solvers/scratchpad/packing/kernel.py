@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.compiled import entry, inlined
-from solvers.scratchpad.packing.capacity_kernel import FAR, NOBODY, fits, forced_buffer
-from solvers.scratchpad.packing.state import DEEPEST, GROUPS, MEMBERS, RUNS, TRAIL
+from solvers.scratchpad.packing.capacity_kernel import NO_BUFFER, NO_VALUE, fits, forced_buffer
+from solvers.scratchpad.packing.state import (
+    GROUPS_MADE,
+    MEMBERS_LISTED,
+    MOST_PLACED,
+    SEARCHES_BEGUN,
+    TRAIL_LENGTH,
+)
 
 if TYPE_CHECKING:
     from solvers.scratchpad.packing.sections import Sections
@@ -18,7 +24,8 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 FOUND, EXHAUSTED, CUT_SHORT = 1, 0, -1
-HOPELESS_GOAL = -2
+NO_SOLUTION = -2
+"""Stands for the next group to solve where one of them is known to have no solution."""
 
 
 @entry
@@ -30,8 +37,8 @@ def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) ->
     """
     # Depth-first search with one frame per placed buffer. The outer loop opens a frame for the group to solve
     # next (``goal``). The inner loop tries one buffer of that group after the other:
-    # - none is left: the group is hopeless. Go back to the choice behind it (``parent``), undoing the frames
-    #   in between, which belong to other groups, and let that choice try its next buffer;
+    # - none is left: the group has no solution. Go back to the choice that made it (``parent``), undoing the
+    #   frames in between, which belong to other groups, and let that choice try its next buffer;
     # - a buffer is placed and the rest may still fit: split the rest into groups and open the next frame;
     # - it does not fit: take the buffer back, and try the next one.
     frames = work.frames
@@ -40,9 +47,9 @@ def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) ->
         work.address[buffer] = 0
         work.least[buffer] = 0
         work.members[buffer] = buffer
-    work.used[TRAIL], work.used[MEMBERS], work.used[GROUPS] = 0, n, 0
-    work.used[DEEPEST] = 0
-    work.used[RUNS] += 1
+    work.counts[TRAIL_LENGTH], work.counts[MEMBERS_LISTED], work.counts[GROUPS_MADE] = 0, n, 0
+    work.counts[MOST_PLACED] = 0
+    work.counts[SEARCHES_BEGUN] += 1
     if not fits(instance, work, (0, n), (0, len(instance.load) - 1), capacity):
         return EXHAUSTED
     goal = _split(instance, work, (0, n), (-1, -1))
@@ -51,7 +58,7 @@ def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) ->
         _open(work, depth, goal)
         while True:
             buffer = _choose(instance, work, depth, capacity)
-            if buffer == NOBODY:
+            if buffer == NO_BUFFER:
                 parent = frames.parent[depth]
                 if parent < 0:
                     return EXHAUSTED
@@ -67,12 +74,12 @@ def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) ->
             else:
                 nodes -= 1
                 changed = _place(instance, work, depth, buffer)
-                rest = (frames.members[depth], work.used[MEMBERS])
+                rest = (frames.members[depth], work.counts[MEMBERS_LISTED])
                 if fits(instance, work, rest, changed, capacity):
-                    goal = _split(instance, work, rest, (depth, work.groups.after[frames.group[depth]]))
-                    if goal != HOPELESS_GOAL:
+                    goal = _split(instance, work, rest, (depth, work.groups.next_group[frames.group[depth]]))
+                    if goal != NO_SOLUTION:
                         depth += 1
-                        work.used[DEEPEST] = max(work.used[DEEPEST], depth)
+                        work.counts[MOST_PLACED] = max(work.counts[MOST_PLACED], depth)
                         break
                 _take_back(work, depth)
     return FOUND
@@ -84,30 +91,34 @@ def _open(work: PackingState, depth: Int, goal: Int) -> None:
     frames = work.frames
     frames.parent[depth] = work.groups.parent[goal]
     frames.group[depth] = goal
-    frames.placed[depth] = NOBODY
+    frames.placed[depth] = NO_BUFFER
     frames.forced[depth] = 0
-    frames.choice_trail[depth] = work.used[TRAIL]
+    frames.choice_trail[depth] = work.counts[TRAIL_LENGTH]
 
 
 @inlined
 def _choose(instance: Sections, work: PackingState, depth: Int, capacity: Int) -> Int:
-    """The buffer to place next, after barring the one tried last; NOBODY if none is left."""
+    """The buffer to place next, after barring the one tried last; NO_BUFFER if none is left.
+
+    So the frame of a choice goes through the group's buffers: each is placed, and when that has failed it is
+    barred for as long as the frame stays open. What is barred already makes later ones fail sooner.
+    """
     frames, group = work.frames, work.frames.group[depth]
     first, end = work.groups.first[group], work.groups.end[group]
     if frames.forced[depth]:
-        return NOBODY
-    if frames.placed[depth] != NOBODY:
+        return NO_BUFFER
+    if frames.placed[depth] != NO_BUFFER:
         changed = _bar(instance, work, (first, end), frames.placed[depth])
         if not fits(instance, work, (first, end), changed, capacity):
-            return NOBODY
+            return NO_BUFFER
     forced = forced_buffer(instance, work, (first, end))
-    if forced != NOBODY:
+    if forced != NO_BUFFER:
         frames.forced[depth] = 1
-        return NOBODY if work.least[forced] > work.address[forced] else forced
-    best = NOBODY
+        return NO_BUFFER if work.least[forced] > work.address[forced] else forced
+    best = NO_BUFFER
     for index in range(first, end):
         buffer = work.members[index]
-        if work.least[buffer] == work.address[buffer] and (best == NOBODY or _sooner(work, buffer, best)):
+        if work.least[buffer] == work.address[buffer] and (best == NO_BUFFER or _sooner(work, buffer, best)):
             best = buffer
     return best
 
@@ -122,8 +133,11 @@ def _sooner(work: PackingState, one: Int, other: Int) -> bool:
 
 @inlined
 def _bar(instance: Sections, work: PackingState, rest: tuple[Int, Int], buffer: Int) -> tuple[Int, Int]:
-    """``buffer`` does not stand at its address: another one has to carry it. Returns its sections."""
-    least = FAR
+    """Raise the least address of ``buffer``, which does not stand at its address: another one carries it.
+
+    Returns its first and last section.
+    """
+    least = NO_VALUE
     for index in range(rest[0], rest[1]):
         other = work.members[index]
         if other != buffer and _together(instance, buffer, other):
@@ -142,19 +156,19 @@ def _together(instance: Sections, one: Int, other: Int) -> bool:
 @inlined
 def _note(work: PackingState, buffer: Int) -> None:
     """Write the buffer's addresses, which are about to change, on the trail."""
-    at = work.used[TRAIL]
+    at = work.counts[TRAIL_LENGTH]
     work.trail[at, 0] = buffer
     work.trail[at, 1] = work.address[buffer]
     work.trail[at, 2] = work.least[buffer]
-    work.used[TRAIL] += 1
+    work.counts[TRAIL_LENGTH] += 1
 
 
 @inlined
 def _restore(work: PackingState, trail: Int) -> None:
     """Undo changes until the trail has ``trail`` entries."""
-    while work.used[TRAIL] > trail:
-        work.used[TRAIL] -= 1
-        at = work.used[TRAIL]
+    while work.counts[TRAIL_LENGTH] > trail:
+        work.counts[TRAIL_LENGTH] -= 1
+        at = work.counts[TRAIL_LENGTH]
         work.address[work.trail[at, 0]] = work.trail[at, 1]
         work.least[work.trail[at, 0]] = work.trail[at, 2]
 
@@ -167,17 +181,17 @@ def _place(instance: Sections, work: PackingState, depth: Int, buffer: Int) -> t
     """
     frames, group = work.frames, work.frames.group[depth]
     frames.placed[depth] = buffer
-    frames.trail[depth] = work.used[TRAIL]
-    frames.members[depth] = work.used[MEMBERS]
-    frames.groups[depth] = work.used[GROUPS]
+    frames.trail[depth] = work.counts[TRAIL_LENGTH]
+    frames.members[depth] = work.counts[MEMBERS_LISTED]
+    frames.groups[depth] = work.counts[GROUPS_MADE]
     top = work.address[buffer] + instance.size[buffer]
     first, last = instance.first[buffer], instance.last[buffer]
     for index in range(work.groups.first[group], work.groups.end[group]):
         other = work.members[index]
         if other == buffer:
             continue
-        work.members[work.used[MEMBERS]] = other
-        work.used[MEMBERS] += 1
+        work.members[work.counts[MEMBERS_LISTED]] = other
+        work.counts[MEMBERS_LISTED] += 1
         if work.address[other] < top and _together(instance, buffer, other):
             _note(work, other)
             work.address[other] = top
@@ -190,41 +204,43 @@ def _place(instance: Sections, work: PackingState, depth: Int, buffer: Int) -> t
 def _take_back(work: PackingState, depth: Int) -> None:
     """Undo the placement of this choice."""
     _restore(work, work.frames.trail[depth])
-    work.used[MEMBERS] = work.frames.members[depth]
-    work.used[GROUPS] = work.frames.groups[depth]
+    work.counts[MEMBERS_LISTED] = work.frames.members[depth]
+    work.counts[GROUPS_MADE] = work.frames.groups[depth]
 
 
 @inlined
 def _split(instance: Sections, work: PackingState, rest: tuple[Int, Int], origin: tuple[Int, Int]) -> Int:
     """Make groups of ``rest`` that have no section in common; returns the first one to solve.
 
-    ``origin`` is (the choice that made them, the group to solve after them). HOPELESS_GOAL means that one of
+    ``origin`` is (the choice that made them, the group to solve after them). NO_SOLUTION means that one of
     the groups is known to have no solution.
     """
     # Members are in the order of their starts: a group ends where the next one starts after all ends so far.
-    groups, after = work.groups, origin[1]
+    groups, next_group = work.groups, origin[1]
     index = rest[0]
     while index < rest[1]:
         start, reach = index, instance.last[work.members[index]]
         while index < rest[1] and instance.first[work.members[index]] <= reach:
             reach = max(reach, instance.last[work.members[index]])
             index += 1
-        group = work.used[GROUPS]
-        work.used[GROUPS] += 1
+        group = work.counts[GROUPS_MADE]
+        work.counts[GROUPS_MADE] += 1
         groups.first[group], groups.end[group] = start, index
-        groups.parent[group], groups.after[group] = origin[0], after
+        groups.parent[group], groups.next_group[group] = origin[0], next_group
         _identify(work, group)
-        if _is_hopeless(work, group):
-            return HOPELESS_GOAL
-        after = group
-    return after
+        if _is_nogood(work, group):
+            return NO_SOLUTION
+        next_group = group
+    return next_group
 
 
 @inlined
 def _identify(work: PackingState, group: Int) -> None:
-    """Set the keys of a group: hashes of its members with their addresses.
+    """Set the keys of a group: two hashes of its members with their addresses and least addresses.
 
-    Each is a sum over members, so the order of members does not matter.
+    Each is a sum over members, so the order of members does not matter. Two groups that agree in both keys
+    are taken for equal: with one hash of 64 bits a search of billions of groups could meet two that only look
+    so.
     """
     groups = work.groups
     key, other = np.uint64(0), np.uint64(0)
@@ -247,20 +263,24 @@ def _mixed(text: Any) -> Any:
 
 
 @inlined
-def _is_hopeless(work: PackingState, group: Int) -> bool:
+def _is_nogood(work: PackingState, group: Int) -> bool:
     """Whether this search has found that the group has no solution."""
-    entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
+    entry_ = work.groups.key[group] & (len(work.nogoods) - 1)
     return bool(
-        work.hopeless[entry_, 2] == work.used[RUNS]
-        and work.hopeless[entry_, 0] == work.groups.key[group]
-        and work.hopeless[entry_, 1] == work.groups.other_key[group]
+        work.nogoods[entry_, 2] == work.counts[SEARCHES_BEGUN]
+        and work.nogoods[entry_, 0] == work.groups.key[group]
+        and work.nogoods[entry_, 1] == work.groups.other_key[group]
     )
 
 
 @inlined
 def _remember(work: PackingState, group: Int) -> None:
-    """Note that ``group`` has no solution; this may overwrite the note on another group."""
-    entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
-    work.hopeless[entry_, 0] = work.groups.key[group]
-    work.hopeless[entry_, 1] = work.groups.other_key[group]
-    work.hopeless[entry_, 2] = work.used[RUNS]
+    """Note that ``group`` has no solution.
+
+    The table has an entry for each remainder of a key, so this may overwrite the note on another group: that
+    one is then searched again, which costs time and no correctness.
+    """
+    entry_ = work.groups.key[group] & (len(work.nogoods) - 1)
+    work.nogoods[entry_, 0] = work.groups.key[group]
+    work.nogoods[entry_, 1] = work.groups.other_key[group]
+    work.nogoods[entry_, 2] = work.counts[SEARCHES_BEGUN]

@@ -30,11 +30,11 @@ to one that stands at its ``address``, which is not barred and lower than the lo
 buffer could be moved there from wherever it stands, which would lower the sum of addresses. So it stands
 there, and if it is barred the branch holds no packing of normal form.
 
-**Groups.** Buffers not placed yet fall into groups that share no moment with each other. Choices in one group
-change neither addresses nor bars in another, so each group is a problem of its own. When a group has no
-solution, the search goes back to the choice that made the group, past all choices in other groups. A group
-with the same members at the same addresses and least addresses has no solution again; two hashes of 64 bits
-remember it.
+**Groups.** Buffers not placed yet fall into groups, no two of which are alive at the same moment. Choices in
+one group change neither addresses nor bars in another, so each group is a problem of its own. When a group
+has no solution, the search goes back to the choice that made the group, past all choices in other groups. A
+group with the same members at the same addresses and least addresses has no solution again; two hashes of 64
+bits remember it.
 
 **Capacity.** At any moment the buffers alive and not placed yet stand one above the other, none below its
 least address (a barred one not below the least top of the others). Stacked in the order of these addresses,
@@ -60,7 +60,7 @@ PROBE_NODES = 1_000
 """Placements from which the pace of the compiled search is learned, before a long one is begun."""
 SHORT_NODES = 1_000
 """Placements that a short search has at least; with many buffers it has two a buffer."""
-SHORT_SHARE = 6
+SHORT_PER_LONG = 6
 """Placements of short searches for one of a long search."""
 
 
@@ -83,7 +83,7 @@ def search_packing(
     ``budget.iterations`` is the most searches to start.
     """
     from solvers.scratchpad.packing import kernel
-    from solvers.scratchpad.packing.state import DEEPEST
+    from solvers.scratchpad.packing.state import MOST_PLACED
 
     compiled = _PacedKernel(sections(buffers), capacity, budget.wall_seconds, clock)
     work = compiled.work
@@ -98,7 +98,7 @@ def search_packing(
         if result == kernel.EXHAUSTED:
             return Found(None, True, count + 1)
         if not plain:
-            ranks.learn(work.rank, int(work.used[DEEPEST]), work.failures)
+            ranks.learn(work.rank, int(work.counts[MOST_PLACED]), work.failures)
     raise AssertionError("searches are without end")
 
 
@@ -153,5 +153,5 @@ def _searches(buffers: int, restarts: bool) -> Iterator[tuple[int, bool]]:
         yield long_nodes, True
         long_nodes *= 2
         if restarts:
-            for _ in range(SHORT_SHARE * long_nodes // short_nodes):
+            for _ in range(SHORT_PER_LONG * long_nodes // short_nodes):
                 yield short_nodes, False

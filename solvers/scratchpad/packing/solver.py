@@ -31,20 +31,22 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
     load = int(sections(buffers).load.max()) if buffers else 0
     if load > problem.capacity:
         note = f"buffers of {load} are alive at once, the capacity is {problem.capacity}"
-        return _without(clock, Status.INFEASIBLE, note, float(load))
+        return _without_addresses(clock, Status.INFEASIBLE, note, float(load))
     if params.greedy or not buffers:
         addresses, height = greedy_packing(buffers, problem.capacity, deadline.in_time)
         if height <= problem.capacity:
-            return _placed(problem, addresses, load, clock)
+            return _with_addresses(problem, addresses, load, clock)
     if not deadline.in_time():
         note = f"no packing in {problem.capacity} found in {budget.wall_seconds:g} s"
-        return _without(clock, Status.UNKNOWN, note, float(load))
+        return _without_addresses(clock, Status.UNKNOWN, note, float(load))
     unit = _unit(buffers)
     rounded = _rounded(buffers, unit)
     found = search_packing(rounded, problem.capacity // unit, budget, params, clock)
     if found.addresses is not None:
         pairs = zip(buffers, found.addresses, strict=True)
-        return _placed(problem, {buffer.name: address * unit for buffer, address in pairs}, load, clock)
+        return _with_addresses(
+            problem, {buffer.name: address * unit for buffer, address in pairs}, load, clock
+        )
     if found.proven and not _exact(buffers, unit) and len({b.alignment for b in buffers}) == 1:
         # Rounding up can only push the highest buffers over the top. With the capacity rounded up as well,
         # the rounded problem is a relaxation, so that its proof holds.
@@ -53,9 +55,9 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
         found = found._replace(proven=False)
     if found.proven:
         note = f"a complete search finds no packing in {problem.capacity} ({load} are alive at once)"
-        return _without(clock, Status.INFEASIBLE, note, float(load))
+        return _without_addresses(clock, Status.INFEASIBLE, note, float(load))
     note = f"no packing in {problem.capacity} found in {found.searches} searches"
-    return _without(clock, Status.UNKNOWN, note, float(load))
+    return _without_addresses(clock, Status.UNKNOWN, note, float(load))
 
 
 def _unit(buffers: tuple[Buffer, ...]) -> int:
@@ -74,7 +76,9 @@ def _exact(buffers: tuple[Buffer, ...], unit: int) -> bool:
     return all(buffer.size % unit == 0 == unit % buffer.alignment for buffer in buffers)
 
 
-def _placed(problem: PackingProblem, addresses: Addresses, load: int, clock: Stopwatch) -> Outcome[Addresses]:
+def _with_addresses(
+    problem: PackingProblem, addresses: Addresses, load: int, clock: Stopwatch
+) -> Outcome[Addresses]:
     everything = {buffer.name: addresses.get(buffer.name, 0) for buffer in problem.buffers}
     if reasons := violations(problem, everything):
         raise AssertionError(f"packing: {reasons[0]}")
@@ -83,5 +87,5 @@ def _placed(problem: PackingProblem, addresses: Addresses, load: int, clock: Sto
     return Outcome(status, everything, float(height), float(load), clock.cpu_seconds, clock.wall_seconds)
 
 
-def _without(clock: Stopwatch, status: Status, note: str, bound: float) -> Outcome[Addresses]:
+def _without_addresses(clock: Stopwatch, status: Status, note: str, bound: float) -> Outcome[Addresses]:
     return Outcome(status, None, None, bound, clock.cpu_seconds, clock.wall_seconds, note)

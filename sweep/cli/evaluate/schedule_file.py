@@ -30,7 +30,7 @@ KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
 class ScheduleCase:
     """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs.
 
-    ``alone``: whether its segments of one layer may be that layer alone from DRAM.
+    ``whole_chip``: whether a segment of one layer may be that layer mapped on the whole chip, from DRAM.
     """
 
     where: str
@@ -40,7 +40,7 @@ class ScheduleCase:
     mapper: TileMapper
     pruning: Pruning
     tree: Node
-    alone: bool = False
+    whole_chip: bool = False
 
     def line(self) -> dict[str, Any]:
         """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
@@ -49,7 +49,7 @@ class ScheduleCase:
         """
         names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
         demand = TileCostDemand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
-        costs = solved_costs(demand, self.mapper, self.chip if self.alone else None)
+        costs = solved_costs(demand, self.mapper, self.chip if self.whole_chip else None)
         try:
             judge = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, self.objective.exponents)
             cost = judge.evaluate(self.tree)
@@ -78,16 +78,16 @@ def read_schedule(path: Path) -> ScheduleCase:
     dims = content.get("dims", {})
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
-    if not isinstance(alone := content.get("alone", False), bool):
-        raise InputError(where, "true or false", alone, key="alone")
+    if not isinstance(whole_chip := content.get("whole_chip", False), bool):
+        raise InputError(where, "true or false", whole_chip, key="whole_chip")
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
     return ScheduleCase(
         where,
         chip,
-        graph if alone else fitted(graph, chip),
+        graph if whole_chip else fitted(graph, chip),
         Objective.named(content["objective_name"]),
         TileMapper(content["tile_solver"], content["tile_objective"]),
         Pruning(most=content.get("most_partitions")),
         parse_tree(content["tree"], f"{where}: tree"),
-        alone,
+        whole_chip,
     )

@@ -28,7 +28,7 @@ class TimeloopFile:
     version: Any = "0.4"
 
     def check(self) -> None:
-        """InputError for a version that there is not, and for a place where no file can be."""
+        """InputError for a version that there is not, and for a path where no file can be."""
         check_version(self.version)
         check_file_to_write("--timeloop", self.path)
 

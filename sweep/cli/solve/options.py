@@ -196,11 +196,11 @@ def solve_schedule(
             min=1, help="Ways to cut a layer among tiles that are looked at, most promising first; all, or 8."
         ),
     ] = None,
-    alone: Annotated[
+    whole_chip: Annotated[
         bool | None,
         typer.Option(
-            "--alone/--no-alone",
-            help="Layers may run alone from DRAM, mapped on the whole chip; default: of kapla_schedule only.",
+            "--whole-chip/--no-whole-chip",
+            help="A layer may have the whole chip, its data in DRAM; default: with kapla_schedule only.",
         ),
     ] = None,
     workers: Annotated[
@@ -216,6 +216,14 @@ def solve_schedule(
         Path | None,
         typer.Option(parser=stated_path, metavar="FILE", help="Draw the schedule into this HTML file."),
     ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            metavar="FILE",
+            help="Write what every tile does, in order, into this JSON file (.json.gz: gzipped).",
+        ),
+    ] = None,
     as_json: JsonOut = False,
 ) -> None:
     """Find who computes which layer of a network when, on a chip of tiles."""
@@ -227,8 +235,9 @@ def solve_schedule(
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
-    schedule |= limits | {"alone": alone, "params": stated_params(solver, "schedule", params)}
+    schedule |= limits | {"whole_chip": whole_chip, "params": stated_params(solver, "schedule", params)}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
-    place = RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers)
-    request = ScheduleRequest(chip, network, schedule, mapping, place, output, chart, dims_of(dim))
+    runtime = RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers)
+    dims = dims_of(dim)
+    request = ScheduleRequest(chip, network, schedule, mapping, runtime, output, chart, dims, program)
     solve_and_print(request, as_json)

@@ -21,7 +21,8 @@ SHOWN = ("status", "objective", "bound", "gap", "energy_pj", "cycles", "dram_byt
 def solve_schedule(request: ScheduleRequest, as_json: bool) -> None:
     """Solve and print; a network without a schedule ends with status 1 and the reason."""
     check_file_to_write("--chart", request.chart)
-    with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not request.place.in_process):
+    check_file_to_write("--program", request.program)
+    with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not request.runtime.in_process):
         answer = request.solved(bar).to_json()
     if as_json:
         print(json.dumps(answer))

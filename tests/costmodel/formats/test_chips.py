@@ -9,8 +9,10 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import FOLDER, chip_names, load_chip
+from costmodel.formats.technologies import FOLDER as TECHNOLOGIES
 from costmodel.formats.tiles import TILES, load_tile, tile_names
 from costmodel.formats.yaml.safe_yaml import load_yaml
+from costmodel.hardware.chip import Chip
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 
 
@@ -61,8 +63,9 @@ def test_the_tiles_architecture_has_the_chips_buffer_outermost() -> None:
     for name in (name for name in chip_names() if name.startswith("set-")):
         tile = load_chip(name, {"tile.buffer.size": "256 KiB"}).tile
         assert tile.buffer.size_bytes == 256 * 1024
-        # a quarter of the size, half of the energy
-        assert tile.buffer.read_pj_per_byte == pytest.approx(1.0537 / 2)
+        # a quarter of the size, by the exponents of set-12nm
+        assert tile.buffer.read_pj_per_byte == pytest.approx(1.0537 / 4**0.2234)
+        assert tile.buffer.write_pj_per_byte == pytest.approx(1.8722 / 4**0.3652)
         assert tile.architecture is not None
         assert tile.architecture.levels[-1].read_energy_pj == tile.buffer.read_pj_per_byte
         assert tile.architecture.levels[-1].write_energy_pj == tile.buffer.write_pj_per_byte
@@ -98,6 +101,120 @@ def test_mistakes_are_named(overrides: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match="set-edge") as error:
         load_chip("set-edge", overrides)
     assert said in str(error.value)
+
+
+def test_a_chips_area_has_tiles_routers_and_interfaces() -> None:
+    """set-edge by hand: 16 tiles with their levels, 1 MiB, 64 vector units, a router; 16 GB/s of DRAM."""
+    chip = load_chip("set-edge")
+    inside = load_tile("nvdla").area_um2
+    tile = inside + 2**20 * 1.8705456 + 64 * 1123.4916 + 24 * 40703.072256
+    assert inside > 1024 * 140.43645
+    assert chip.area_um2 == pytest.approx(16 * tile + 16 * 128638.125)
+    wider = {"noc.link_bandwidth": "240 B/cycle", "dram.bandwidth": "160 B/cycle"}
+    more = load_chip("set-edge", wider).area_um2 - chip.area_um2
+    assert more == pytest.approx(16 * 216 * 40703.072256 + 144 * 128638.125)
+    for key, value in (("tile.buffer.size", "2 MiB"), ("tile.vector_units", 128), ("mesh", "4x5")):
+        assert load_chip("set-edge", {key: value}).area_um2 > chip.area_um2
+
+
+def chip_file(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_what_a_file_leaves_out_follows_from_its_technology(tmp_path: Path) -> None:
+    """The library's set-edge without its energies is the same chip, but for the rounding of two constants."""
+    kept = [
+        line
+        for line in (FOLDER / "set-edge.yaml").read_text().splitlines()
+        if not any(f"{key}:" in line for key in ("hop_energy", "read_energy", "write_energy", "at_size"))
+        and "vector_energy:" not in line
+    ]
+    found, stated = load_chip(chip_file(tmp_path, "\n".join(kept))), load_chip("set-edge")
+    buffer = found.tile.buffer
+    assert buffer.read_pj_per_byte == pytest.approx(stated.tile.buffer.read_pj_per_byte, rel=1e-5)
+    assert buffer.write_pj_per_byte == pytest.approx(stated.tile.buffer.write_pj_per_byte, rel=1e-5)
+    assert (found.noc, found.dram) == (stated.noc, stated.dram)
+    assert found.tile.vector_operation_pj == stated.tile.vector_operation_pj
+    assert found.area_um2 == stated.area_um2
+
+
+def test_what_a_file_states_wins(tmp_path: Path) -> None:
+    text = (FOLDER / "set-edge.yaml").read_text()
+    text = text.replace(
+        "  hop_energy:", "  router_area: {value: 1 mm2, at_bandwidth: 12 B/cycle}\n  hop_energy:"
+    )
+    text = text.replace("  bandwidth: 16", "  interface_area: 3 mm2\n  idle: 32 mW\n  bandwidth: 16")
+    text = text.replace("    size: 1 MiB", "    area: {value: 1 mm2, at_size: 512 KiB}\n    size: 1 MiB")
+    chip = load_chip(chip_file(tmp_path, text + "  vector_area: 500 um2\n  leakage: 2 pJ/cycle\n"))
+    assert (chip.noc.router_area_um2, chip.dram.interface_area_um2) == (2e6, 3e6)
+    assert (chip.tile.vector_area_um2, chip.tile.leakage_pj_per_cycle) == (500, 2)
+    assert chip.tile.architecture is not None
+    assert chip.tile.architecture.levels[-1].area_um2 == 2e6
+    assert chip.dram.idle_pj_per_cycle == pytest.approx(32)
+    assert chip.idle_pj_per_cycle == pytest.approx(16 * 2 + 32)
+    assert Chip.from_json(chip.to_json()) == chip
+
+
+def test_leakage_of_a_technology_reaches_tiles_levels_and_dram(tmp_path: Path) -> None:
+    leaking = "{key}: {{value: {value}, source: this test}}\n"
+    technology = (TECHNOLOGIES / "set-12nm.yaml").read_text()
+    for key, value in (("sram_leakage", "1 nW"), ("mac_leakage", "2 uW"), ("dram_idle", "3 mW")):
+        technology += leaking.format(key=key, value=value)
+    (tmp_path / "leaky.yaml").write_text(technology)
+    tile = (TILES / "nvdla.yaml").read_text().replace("technology: set-12nm", "technology: leaky.yaml")
+    (tmp_path / "tile.yaml").write_text(tile)
+    text = (FOLDER / "set-edge.yaml").read_text().replace("technology: set-12nm", "technology: leaky.yaml")
+    chip = load_chip(chip_file(tmp_path, text.replace("architecture: nvdla", "architecture: tile.yaml")))
+    # at 1 GHz a uW is 0.001 pJ a cycle
+    assert chip.tile.leakage_pj_per_cycle == pytest.approx(1024 * 0.002)
+    assert chip.dram.idle_pj_per_cycle == pytest.approx(16 * 3)
+    assert chip.tile.architecture is not None
+    levels = {level.name: level.leakage_pj_per_cycle for level in chip.tile.architecture.levels}
+    assert levels["Buffer"] == pytest.approx(2**20 * 1e-6)
+    assert levels["OutputBuffer"] == pytest.approx(28 * 1024 * 1e-6)
+    assert levels["WeightRegisters"] == 0
+
+
+def test_a_chip_has_one_technology(tmp_path: Path) -> None:
+    text = (FOLDER / "set-edge.yaml").read_text()
+    two = chip_file(tmp_path, text.replace("technology: set-12nm", "technology: tpuv4i-7nm"))
+    with pytest.raises(
+        InputError, match=r"technology: expected one technology, found tpuv4i-7nm, and set-12nm"
+    ):
+        load_chip(two)
+    # a tile that names none has the chip's
+    tile = (TILES / "nvdla.yaml").read_text().replace("technology: set-12nm\n", "")
+    (tmp_path / "tile.yaml").write_text(tile)
+    own = text.replace("technology: set-12nm", "technology: tpuv4i-7nm")
+    chip = load_chip(chip_file(tmp_path, own.replace("architecture: nvdla", "architecture: tile.yaml")))
+    assert chip.tile.architecture is not None
+    assert chip.tile.architecture.compute.area_um2 == pytest.approx(98.305515)
+    # and a chip that names none has its tile's
+    bare = chip_file(tmp_path, text.replace("technology: set-12nm", "#"))
+    assert load_chip(bare) == load_chip("set-edge")
+
+
+def test_an_energy_that_nobody_has_is_refused(tmp_path: Path) -> None:
+    text = (FOLDER / "set-edge.yaml").read_text().replace("technology: set-12nm", "technology: thistle-45nm")
+    text = "\n".join(line for line in text.splitlines() if "hop_energy" not in line)
+    tile = (TILES / "nvdla.yaml").read_text().replace("technology: set-12nm\n", "")
+    (tmp_path / "tile.yaml").write_text(tile)
+    text = text.replace("architecture: nvdla", "architecture: tile.yaml")
+    with pytest.raises(InputError, match=r"mine.yaml: noc.hop_energy: .*thistle-45nm"):
+        load_chip(chip_file(tmp_path, text))
+    kapla = (FOLDER / "kapla-16x16-paper.yaml").read_text().replace("  hop_energy: 9.76 pJ\n", "")
+    with pytest.raises(InputError, match=r"noc.hop_energy: expected an energy"):
+        load_chip(chip_file(tmp_path, kapla))
+
+
+def test_kaplas_nodes_take_the_papers_idle_cost() -> None:
+    """1272 pJ a cycle for 256 nodes; half as many nodes take half of it."""
+    assert load_chip("kapla-16x16-paper").idle_pj_per_cycle == 1272
+    assert load_chip("kapla-16x16-released").idle_pj_per_cycle == 1272.8688055044508
+    assert load_chip("kapla-16x16-paper", {"mesh": "8x16"}).idle_pj_per_cycle == 636
+    assert load_chip("set-edge").idle_pj_per_cycle == 0
 
 
 def test_files(tmp_path: Path) -> None:

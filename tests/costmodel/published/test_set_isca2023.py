@@ -25,15 +25,15 @@ from costmodel.published.set_isca2023.evaluator import (
     spatial_temporal,
 )
 from costmodel.published.set_isca2023.hardware import PLATFORMS, Platform
-from costmodel.published.set_isca2023.leaf import ReleasedLeafCost, ReleasedLeafSearch
-from costmodel.published.set_isca2023.partitions import admitted
+from costmodel.published.set_isca2023.leaf.partitions import admitted
+from costmodel.published.set_isca2023.leaf.search import ReleasedLeafCost, ReleasedLeafSearch
+from costmodel.published.set_isca2023.nvdla_tile.hardware import NvdlaTile
+from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import Placement
-from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
-from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -85,9 +85,9 @@ def compare_node(cost: ReleasedNodeCost, counted: dict[str, Any]) -> None:
     assert len(parts) == len(ENERGY_PARTS)
     assert cost.parts_pj == pytest.approx(parts, rel=1e-9)
     if cost.leaf is not None:
-        place = cost.leaf.place
-        assert dict(zip("KBHW", place.parts, strict=True)) == counted["part"]
-        assert "".join("KBHW"[axis] for axis in place.order) == counted["order"]
+        placement = cost.leaf.placement
+        assert dict(zip("KBHW", placement.parts, strict=True)) == counted["part"]
+        assert "".join("KBHW"[axis] for axis in placement.order) == counted["order"]
         assert cost.leaf.tile.cycles == counted["core_time"]
     for child, expected in zip(cost.children, counted.get("children", []), strict=True):
         compare_node(child, expected)
@@ -192,10 +192,10 @@ def plain_conv(
     graph: LayerGraph, number: int, cost: ReleasedLeafCost, producer: Placement | None, batch: int
 ) -> PlainCount:
     """A conv layer without padding or stride whose input is the previous layer's output."""
-    layer, place, count = graph.layers[number], cost.place, PlainCount(EDGE)
-    parts, steps = place.parts, place.steps
+    layer, placement, count = graph.layers[number], cost.placement, PlainCount(EDGE)
+    parts, steps = placement.parts, placement.steps
     tile_of = {
-        index: place.tile + sum(i * step for i, step in zip(index, steps, strict=True))
+        index: placement.tile + sum(i * step for i, step in zip(index, steps, strict=True))
         for index in product(*map(range, parts))
     }
     for k in range(parts[0]):
@@ -232,10 +232,10 @@ def test_a_leaf_against_plain_counting(tiles: int, direct: bool) -> None:
     search = ReleasedLeafSearch(TileTables(graph, EDGE, 4, 2))
     before = search.search(0, (4, 2, 6), {}, False)
     assert before is not None
-    producers = {0: before.place} if direct else {}
+    producers = {0: before.placement} if direct else {}
     cost = search.search(1, (4, 16 - tiles, tiles), producers, True)
     assert cost is not None
-    plain = plain_conv(graph, 1, cost, before.place if direct else None, 4)
+    plain = plain_conv(graph, 1, cost, before.placement if direct else None, 4)
     assert cost.dram_bytes == plain.dram_bytes
     assert cost.hop_bytes == plain.loads.total()
     assert sorted(cost.links[cost.links > 0]) == sorted(size for size in plain.loads.values() if size)
@@ -252,19 +252,21 @@ def test_the_search_finds_the_first_of_the_cheapest_partitions(
     graph = load_graph("resnet")
     before = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number - 1, (2, 0, 4), {}, False)
     assert before is not None
-    place, producers = (2, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
-    found = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
+    on, producers = (2, 16 - tiles, tiles), {number - 1: before.placement} if direct else {}
+    found = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, on, producers, bool(to_dram))
     least, best = np.inf, None
     for parts in admitted(graph.layers[number], 2, tiles, EDGE):
         monkeypatch.setattr(tables_module, "admitted", lambda *_, parts=parts: (parts,))
-        cost = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(
-            number, place, producers, bool(to_dram)
-        )
+        cost = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, on, producers, bool(to_dram))
         if cost is not None and cost.energy_pj**2 * cost.cycles < least:
             least, best = cost.energy_pj**2 * cost.cycles, cost
     assert found is not None
     assert best is not None
-    assert (found.place, found.energy_pj, found.hop_bytes) == (best.place, best.energy_pj, best.hop_bytes)
+    assert (found.placement, found.energy_pj, found.hop_bytes) == (
+        best.placement,
+        best.energy_pj,
+        best.hop_bytes,
+    )
 
 
 def two_convolutions() -> LayerGraph:

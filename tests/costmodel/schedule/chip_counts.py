@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
+from typing import NamedTuple
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
@@ -148,6 +149,7 @@ class Counts:
                 self.leaves[graph.index[cost.node.layer]] = cost
         self.links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
+        self.pinned: Counter[int] = Counter()
         self.written: Counter[int] = Counter()
 
     def count(self, number: int, on_chip: set[int], to_dram: bool) -> None:
@@ -158,6 +160,7 @@ class Counts:
         runs = range(self.batch // batch)
         if layer.has_weights and not layer.weight_producers:
             self._from_dram(number, {tile: weights(layer, one) for tile, one in out.items()}, 1)
+        self.pinned[number] = self.read[number]
         for of_weights, channels in streams(self.graph, number):
             needed = {tile: (weights if of_weights else inputs)(layer, one) for tile, one in out.items()}
             for producer in dict.fromkeys(source for source, _ in channels.values()):
@@ -246,6 +249,7 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     arriving = sum(len(_stream_inputs(counts.graph, number, one)) for one in out.values()) * runs
     pinned = 0 if layer.weight_producers else sum(len(weights(layer, one)) for one in out.values())
     leaving = sum(len(k) * len(b) * len(h) * len(w) for k, b, h, w in out.values()) * runs
+    leaving *= not layer.has_weights  # a mapping counts its own outputs
     total = runs * float(rows.energy_pj[row])
     total += (arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte
     total += float(sum(counts.links[number].values())) * chip.noc.hop_pj_per_byte
@@ -265,28 +269,76 @@ def _stream_inputs(
     ]
 
 
-def cycles(counts: Counts, cost: NodeCost, stages: dict[int, int], groups: int = 1) -> int:
-    """One batch of a node, from what its children take; ``stages`` by id of the S cuts' costs."""
+class Time(NamedTuple):
+    """A node's batch: its cycles; bytes that DRAM has to bring first, and what links need for first data; the
+    cycles once that is there; and all bytes that DRAM moves.
+    """
+
+    cycles: int
+    ahead: int
+    links: int
+    running: int
+    dram: int
+
+
+def cycles(
+    counts: Counts, cost: NodeCost, stages: dict[int, list[int]], once: bool = True, top: bool = True
+) -> dict[int, Time]:
+    """The times of a node and all below it by the id of their costs; ``stages``: of S cuts' children.
+
+    ``once``: the node runs once in the segment, ``top``: it is the segment.
+    """
     numbers = [counts.graph.index[leaf.layer] for leaf in leaves(cost.node)]
     links: dict[Link, Fraction] = defaultdict(Fraction)
     for number in numbers:
         for link, size in counts.links[number].items():
             links[link] += size
-    dram = sum(counts.read[number] + counts.written[number] for number in numbers)
-    runs = counts.batch // cost.node.batch
-    chip = counts.chip
-    waiting = max(
-        ceil(Fraction(dram, runs * chip.dram.bytes_per_cycle)),
-        ceil(max(links.values(), default=Fraction(0)) / (runs * chip.noc.link_bytes_per_cycle)),
-    )
+    chip, runs = counts.chip, counts.batch // cost.node.batch
+    moved = sum(counts.read[number] + counts.written[number] for number in numbers)
+    on_links = ceil(max(links.values(), default=Fraction(0)) / (runs * chip.noc.link_bytes_per_cycle))
+
+    def at_dram(size: int, times: int = 1) -> int:
+        return ceil(Fraction(size, times * chip.dram.bytes_per_cycle))
+
     if cost.leaf is not None:
-        return max(cost.leaf.tile_cycles, waiting)
+        (number,) = numbers
+        ahead = counts.pinned[number] + (counts.read[number] - counts.pinned[number]) // runs
+        rest = max(cost.leaf.tile_cycles, at_dram(moved - ahead, runs), on_links if runs > 1 else 0)
+        total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
+        return {id(cost): Time(total, ahead, on_links, rest, ceil(Fraction(moved, runs)))}
     assert isinstance(cost.node, Cut)
-    if cost.node.kind == "T":
-        return cost.node.subbatches * sum(child.cycles for child in cost.children)
-    slowest = max(child.cycles for child in cost.children)
-    running = Fraction(cost.node.subbatches * groups + stages[id(cost)], groups) * slowest
-    return max(ceil(running), waiting)
+    parts = cost.node.subbatches
+    once_below = once and parts == 1
+    found: dict[int, Time] = {}
+    for child in cost.children:
+        found |= cycles(counts, child, stages, once_below, False)
+    children = [found[id(child)] for child in cost.children]
+    first, waits = children[0], max(at_dram(children[0].ahead), children[0].links)
+    if cost.node.kind == "T" and once_below:
+        nothing = Time(0, 0, 0, 0, 0)
+        running = sum(
+            max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
+            for one, after in zip(children, [*children[1:], nothing], strict=True)
+        )
+        total, ahead, before = waits + running, first.ahead, first.links
+    elif cost.node.kind == "T":
+        total, ahead, before = parts * sum(one.cycles for one in children), first.ahead, first.links
+        running = total - first.cycles + first.running
+    else:
+        of_stage = [
+            [one for one, at in zip(children, stages[id(cost)], strict=True) if at == stage]
+            for stage in sorted(set(stages[id(cost)]))
+        ]
+        ahead, before = sum(one.ahead for one in children), max(one.links for one in children)
+        total = (parts - 1) * max(one.cycles for one in children)
+        total += sum(max(one.cycles for one in stage) for stage in of_stage)
+        total = max(total, at_dram(moved, runs), on_links)
+        running = (parts - 1) * max(one.running for one in children)
+        running += sum(max(one.running for one in stage) for stage in of_stage)
+        running = max(running, at_dram(moved - runs * ahead, runs), on_links)
+    if top:
+        total = max(total, max(at_dram(ahead), before) + running)
+    return found | {id(cost): Time(total, ahead, before, running, ceil(Fraction(moved, runs)))}
 
 
 def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetched: set[str]) -> int:

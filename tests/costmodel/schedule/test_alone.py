@@ -19,6 +19,7 @@ from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.schedule.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.image import Image
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileRows
@@ -85,12 +86,15 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
         assert (found.dram_read_bytes, found.dram_write_bytes) == (words.read, words.written)
         assert found.hop_bytes == pytest.approx(float(fewest), rel=1e-12)
         best = [one for one in placed if sum(one.links.values()) == fewest]
-        assert found.cycles in {_cycles(on, one, evaluate(whole, nest, mapping).cycles) for one in best}
+        counted = evaluate(whole, nest, mapping)
+        # DRAM's own cycles are counted anew: evaluate rounds them in floating point, up to one cycle above
+        inner_cycles = max(counted.compute_cycles, *(level.cycles for level in counted.levels[:-1]))
+        assert found.cycles in {_cycles(on, one, inner_cycles) for one in best}
         tiles, transfers, noc, dram = found.parts_pj
-        assert transfers == pytest.approx(2.0 * words.filled + 1.0 * words.emptied)
+        assert transfers == pytest.approx(2.0 * words.filled)
         assert noc == pytest.approx(5.0 * float(fewest))
         assert dram == pytest.approx(60.0 * words.read + 70.0 * words.written)
-        inner = evaluate(whole, nest, mapping).energy_pj - dram - 2.0 * words.filled
+        inner = counted.energy_pj - dram - 2.0 * words.filled
         assert tiles == pytest.approx(inner)
 
 
@@ -156,6 +160,24 @@ def test_halos_are_sent_to_each_tile() -> None:
     assert found.hop_bytes == 3 + (6 + 2) / 2
 
 
+def test_padding_is_not_fetched_for_any_tile() -> None:
+    """The same with an image of two rows between a row of padding above and one below: each tile gets two."""
+    nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
+    mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
+    data, found = (whole_chip_cost(on, nest, mapping, image) for image in (None, Image(1, 2, 0, 1)))
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 2, 2)
+    assert found.hop_bytes == data.hop_bytes - 2 / 2
+    assert data.parts_pj[1] - found.parts_pj[1] == 2 * 2.0
+    assert data.parts_pj[0] == found.parts_pj[0]
+
+
+def test_only_windows_beyond_the_edges_are_padded() -> None:
+    inside = layer("inside", r=3, s=3, input_h=6, input_w=6)
+    assert Image.of(inside) is None
+    assert Image.of(layer("around", r=3, s=3, pad_h=1, pad_w=1)) == Image(1, 4, 1, 4)
+    assert Image.of(layer("below", r=3, input_h=5)) == Image(0, 5, 0, 4)
+
+
 @pytest.mark.parametrize("costs", ["paper", "released"])
 def test_nodes_as_one_stack_of_levels(costs: str) -> None:
     """What the multi-node template says, without its idle energy and the bus for outputs that leave a PE."""
@@ -173,7 +195,6 @@ def test_nodes_as_one_stack_of_levels(costs: str) -> None:
     found, expected = evaluate(ours, nest, mapping), evaluate(theirs, nest, mapping)
     outputs = expected.levels[1].tensors["Z"]
     left_out = outputs.updates * outputs.instances * device.costs.bus_pj
-    left_out += device.costs.idle_pj_per_cycle * expected.cycles
     assert found.energy_pj + left_out == pytest.approx(expected.energy_pj, rel=1e-12)
     for one, other in zip(ours.levels[:-1], theirs.levels[:-1], strict=True):
         assert (one.size_words, one.fanout_x, one.fanout_y) == (

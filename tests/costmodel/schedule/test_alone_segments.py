@@ -94,10 +94,10 @@ def test_layers_that_only_run_alone_are_segments_of_their_own() -> None:
     assert {one.part for one in graph.layers if one.needs_whole_chip} == {"error", "update"}
     assert only == {segment.node.layer for segment in found.segments if segment.whole_chip}  # type: ignore[union-attr]
     with pytest.raises(
-        NotPossibleError, match="runs alone on the chip only, and has no mapping of 4 samples"
+        NotPossibleError, match="runs only mapped on the whole chip, and has no mapping of 4 samples"
     ):
         evaluated(single, None, graph=graph)
     pair = Cut("S", BATCH, 1, tuple(Leaf(name, BATCH) for name in names[-2:]))
     rest = tuple(Leaf(name, BATCH) for name in names[:-2])
-    with pytest.raises(NotPossibleError, match="runs alone on the chip only, as a segment of its own"):
+    with pytest.raises(NotPossibleError, match="runs only mapped on the whole chip, as a segment of its own"):
         evaluated(Cut("T", BATCH, 1, (*rest, pair)), offered, graph=graph)

@@ -15,8 +15,7 @@ from results.report.sections.memory import blocks, map_content, memory_section
 from results.report.sections.run import headline
 from results.store.folder import RunWriter
 
-Row = dict[str, Any]
-Make = Callable[..., Row]
+Make = Callable[..., Any]
 
 
 def test_every_residency_is_one_block_with_its_spill_and_retrieval(make_scratchpad: Make) -> None:
@@ -65,7 +64,7 @@ def test_rows_without_a_plan_are_listed_and_not_drawn(run_path: Path, make_scrat
     assert "Memory map" not in str(memory_section_of(run_path.with_name("none"), [rows[1]]))
 
 
-def memory_section_of(path: Path, rows: list[Row]) -> str | None:
+def memory_section_of(path: Path, rows: list[Any]) -> str | None:
     with RunWriter(path) as run:
         run.write_lock_file({"study": {"name": "s"}})
         for row in rows:

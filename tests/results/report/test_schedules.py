@@ -17,11 +17,12 @@ from results.report.sections.failures import failures_section
 from results.report.sections.run import headline
 from results.report.sections.schedules import schedules_section
 from results.store.folder import RunWriter
+from results.store.schema.rows import ChartLeaf
 from results.units import TIMES
 
 Row = dict[str, Any]
 Make = Callable[..., Row]
-END = {"layer": "end", "samples": 4, "tiles": [0, 1], "cycles": 50, "starts": [1750]}
+END: ChartLeaf = {"layer": "end", "samples": 4, "tiles": [0, 1], "cycles": 50, "starts": [1750]}
 """The first tile's last columns, up to cycle 1,800."""
 
 
@@ -49,8 +50,8 @@ def test_rectangles_compute_every_sample_of_every_layer_once(make_schedule: Make
 
 
 def test_layers_that_had_the_chip_to_themselves_are_told_apart() -> None:
-    leaf = {"layer": "fc", "samples": 4, "tiles": [0, 4], "cycles": 50, "starts": [0]}
-    assert [r.layer for r in rectangles([leaf, leaf | {"alone": True}])] == [
+    leaf: ChartLeaf = {"layer": "fc", "samples": 4, "tiles": [0, 4], "cycles": 50, "starts": [0]}
+    assert [r.layer for r in rectangles([leaf, leaf | {"whole_chip": True}])] == [
         "fc",
         "fc (whole chip, from DRAM)",
     ]
@@ -116,6 +117,82 @@ def test_the_section_compares_the_seeds_of_each_design(
     assert "do not itemise" not in page
     assert "No solve has finished" not in page
     assert "part of the chip" in page
+
+
+@pytest.fixture
+def exchanged(run_path: Path, make_schedule: Make, make_chip_design: Make) -> RunData:
+    """Two designs: the first, of seeds 0 and 1, found the tree of the second, whose seeds are 2 and 3.
+
+    On the second chip the tree takes 0.5 uJ and 700 cycles, less than either of its own seeds.
+    """
+    mine, theirs = [make_schedule(0), make_schedule(1)], [make_schedule(2), make_schedule(3, cycles=2000)]
+    found = {"solver": "known_trees", "seed": None, "search": [], "tree_from": mine[0]["task_id"]}
+    costs = {"energy_pj": 0.5e6, "cycles": 700, "objective": 0.35e9, "edp_pj_cycles": 0.35e9}
+    costing = make_schedule(9, **found, **costs, tree=mine[0]["tree"])
+    first, second = make_chip_design(0, tuple(mine)), make_chip_design(1, (costing,))
+    first |= {"cycles": 1800}
+    second["networks"]["net x4"] |= {
+        "weight": 2.0,
+        "seeds": [row["task_id"] for row in theirs],
+        "costings": [costing["task_id"]],
+        "tree_from": mine[0]["task_id"],
+    }
+    second |= {"energy_pj": 1e6, "cycles": 1400, "dram_bytes": 1 << 20}
+    return write(run_path, [first, second], [*mine, *theirs, costing])
+
+
+def designs_by_columns(run: RunData) -> dict[str, int]:
+    """The designs' positions by the value of their axis."""
+    return {run.axis_text(design, "columns"): design for design in run.judged}
+
+
+def test_the_spread_over_seeds_is_that_of_a_designs_own_searches(exchanged: RunData) -> None:
+    at = designs_by_columns(exchanged)
+    assert exchanged.over_seeds(at["2"], "energy_pj") == (1e6, 2e6)
+    # both runs of the network that its weight asks for
+    assert exchanged.over_seeds(at["3"], "energy_pj") == (6e6, 8e6)
+    assert exchanged.over_seeds(at["3"], "cycles") == (3600, 4000)
+    latency = exchanged.value(at["3"], "latency_seconds")
+    assert latency is not None
+    assert exchanged.over_seeds(at["3"], "latency_seconds") == pytest.approx(
+        (latency * 3600 / 1400, latency * 4000 / 1400)
+    )
+    assert exchanged.over_seeds(at["3"], "dram_bytes") is None
+    lines = exchanged.hover(at["3"]).split("<br>")
+    assert "Energy over its seeds: 6.000 µJ to 8.000 µJ" in lines
+    assert f"Tree of net x4 found on: {exchanged.tag(at['2'])}" in lines
+    assert "found on" not in exchanged.hover(at["2"])
+
+
+def test_the_report_says_which_trees_came_from_another_design(exchanged: RunData) -> None:
+    at = designs_by_columns(exchanged)
+    section = schedules_section(exchanged)
+    assert section is not None
+    content = str(section.content)
+    rows = [row for row in content.split("<tr>") if "net x4" in row and "</td>" in row]
+    (own,) = [row for row in rows if "its own search" in row]
+    (moved,) = [row for row in rows if row is not own]
+    # the solver is the one that searched
+    assert f"<td>{exchanged.tag(at['2'])}</td>" in moved
+    assert "<td>set</td>" in moved
+    assert "known_trees" not in moved
+    assert "trees of other designs" in content
+    page = build_page(exchanged)
+    assert "tree was found on another design: 1 (on" in page
+    assert "least to most of the seeds" in page
+
+
+def test_a_design_none_of_whose_seeds_found_a_schedule_has_no_spread(
+    run_path: Path, make_schedule: Make, make_chip_design: Make
+) -> None:
+    nothing = {"objective": None, "energy_pj": None, "cycles": None, "search": None}
+    failed = make_schedule(0, status="failed", error="no time", **nothing)
+    costing = make_schedule(9, solver="known_trees", seed=None, search=[], tree_from="f" * 32)
+    design = make_chip_design(0, (costing,))
+    design["networks"]["net x4"] |= {"seeds": [failed["task_id"]], "costings": [costing["task_id"]]}
+    run = write(run_path, [design], [failed, costing])
+    assert run.over_seeds(0, "energy_pj") is None
+    assert "trees of other designs" in build_page(run)
 
 
 def test_schedules_and_tile_costs_are_among_the_solves(

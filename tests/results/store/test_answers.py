@@ -33,7 +33,7 @@ def test_answers_of_all_runs_are_found(tmp_path: Path, make_layer: Make) -> None
     assert set(answers) == set(wanted[:4])
     for number in (3, 24, 25, 49):
         row = make_layer(number)
-        found = answers[row["task_id"]]
+        found = dict(answers[row["task_id"]])
         assert set(found) == set(answer_columns())
         assert {name: found[name] for name in answer_columns() if name in row} == {
             name: row[name] for name in answer_columns() if name in row

@@ -264,6 +264,16 @@ def _damage(path: Path, how: str) -> None:
         parquet.write_table(table.set_column(table.column_names.index("cycles"), "cycles", wrong), path)
 
 
+def _with_a_damaged_part(writer: RunWriter, make_layer: Make, number: int, how: str) -> Path:
+    """Write 30 layers, close the run, and damage the part with this number, from 0; its path."""
+    with writer as run:
+        for layer in range(30):
+            run.append("layers", make_layer(layer))
+    victim = parts.list_parts(run.path / "layers")[number]
+    _damage(victim, how)
+    return victim
+
+
 HARM = ("truncated", "empty", "one byte changed", "foreign", "wrong type")
 
 
@@ -271,11 +281,7 @@ HARM = ("truncated", "empty", "one byte changed", "foreign", "wrong type")
 def test_a_damaged_part_is_named_with_a_remedy(
     run_path: Path, make_layer: Make, small_parts: Buffering, how: str
 ) -> None:
-    with RunWriter(run_path, small_parts) as run:
-        for number in range(30):
-            run.append("layers", make_layer(number))
-    victim = parts.list_parts(run_path / "layers")[1]
-    _damage(victim, how)
+    victim = _with_a_damaged_part(RunWriter(run_path, small_parts), make_layer, 1, how)
     with pytest.raises(DamagedFileError, match=r"00000002\.parquet.*Resume the run") as caught:
         RunFolder(run_path).read("layers")
     assert caught.value.where == str(victim)
@@ -285,11 +291,7 @@ def test_a_damaged_part_is_named_with_a_remedy(
 def test_resuming_sets_a_damaged_part_aside_and_keeps_the_rest(
     run_path: Path, make_layer: Make, small_parts: Buffering, how: str
 ) -> None:
-    with RunWriter(run_path, small_parts) as run:
-        for number in range(30):
-            run.append("layers", make_layer(number))
-    victim = parts.list_parts(run_path / "layers")[2]
-    _damage(victim, how)
+    victim = _with_a_damaged_part(RunWriter(run_path, small_parts), make_layer, 2, how)
     with pytest.warns(UserWarning, match=r"set aside as 00000003\.parquet\.damaged"):
         run = RunWriter(run_path, small_parts)
     run.append("layers", make_layer(99))

@@ -44,7 +44,9 @@ def looked_up(root: Path, column: str, values: Iterable[str]) -> list[Row]:
                 rows += read_part(LAYERS, part, LAYERS.names()).to_pylist()
             except DamagedFileError:
                 continue
-    return [LAYERS.decode(row) for row in rows if row[column] in set(values) and row["status"] in ANSWERED]
+    return [
+        dict(LAYERS.decode(row)) for row in rows if row[column] in set(values) and row["status"] in ANSWERED
+    ]
 
 
 def best(rows: list[Row]) -> dict[str, Row]:

@@ -27,8 +27,10 @@ levels:
 def test_laws_are_the_technologys(eyeriss: ArchitectureFamily) -> None:
     registers, sram = eyeriss.law("RegFile"), eyeriss.law("SRAM")
     assert (registers.energy_exponent, sram.energy_exponent) == (1.0, 0.5)  # Eq 4
-    assert registers.um2_per_word == pytest.approx(THISTLE_45NM.register_area_um2.value, rel=1e-12)
-    assert sram.um2_per_word == pytest.approx(THISTLE_45NM.sram_area_um2.value, rel=1e-12)
+    assert registers.um2_per_word == pytest.approx(
+        THISTLE_45NM.storage_area_um2("register", 1, 16), rel=1e-12
+    )
+    assert sram.um2_per_word == pytest.approx(THISTLE_45NM.storage_area_um2("sram", 1, 16), rel=1e-12)
     assert registers.fixed_um2 == sram.fixed_um2 == 0
 
 

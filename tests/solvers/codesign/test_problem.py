@@ -39,8 +39,8 @@ def solution(problem: CodesignProblem, sizes: dict[str, int], pes: int) -> Codes
 def test_area_is_equation_5(product_problem: CodesignProblem, registers: int, sram: int, pes: int) -> None:
     area = product_problem.member({"RegFile": registers, "SRAM": sram}, {"SRAM": pes}).area_um2
     table = load_technology("thistle-45nm")
-    per_pe = table.register_area_um2.value * registers + table.mac_area_um2.value
-    assert area == pytest.approx(per_pe * pes + table.sram_area_um2.value * sram, rel=1e-12)
+    per_pe = table.storage_area_um2("register", 1, 16) * registers + table.multiply_area_um2(16)
+    assert area == pytest.approx(per_pe * pes + table.storage_area_um2("sram", 1, 16) * sram, rel=1e-12)
 
 
 def test_everything_the_paper_leaves_free(network_problem: CodesignProblem) -> None:

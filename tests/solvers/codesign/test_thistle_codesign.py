@@ -174,11 +174,25 @@ def test_infeasible_areas_say_so(product_problem: CodesignProblem) -> None:
     assert f"{least:.1f} um2" in outcome.note
 
 
-def test_time_that_is_up_is_no_proof(product_problem: CodesignProblem) -> None:
+def test_without_time_the_answer_is_the_base_with_mappings_that_are_just_allowed(
+    product_problem: CodesignProblem,
+) -> None:
     outcome = thistle.solve(product_problem, Budget(wall_seconds=1e-9))
-    assert outcome.status is Status.UNKNOWN
+    assert outcome.status is Status.FEASIBLE
     assert "time was up" in outcome.note
+    assert "1 of 1 layers have a mapping that is just allowed" in outcome.note
     assert outcome.bound == lower_bound(product_problem)
+    assert outcome.solution is not None
+    assert violations(product_problem, outcome.solution) == []
+    base = product_problem.family.base
+    assert base.area_um2 > product_problem.area_um2
+    assert outcome.solution.architecture == smallest_member(product_problem)
+    wide = replace(product_problem, area_um2=2 * base.area_um2)
+    stated = thistle.solve(wide, Budget(wall_seconds=1e-9)).solution
+    assert stated is not None
+    assert [level.size_words for level in stated.architecture.levels] == [
+        level.size_words for level in base.levels
+    ]
 
 
 def test_no_more_programs_are_solved_when_the_time_is_up(
@@ -194,8 +208,8 @@ def test_no_more_programs_are_solved_when_the_time_is_up(
 
     monkeypatch.setattr(CodesignProgram, "solve", counted)
     outcome = thistle.solve(network_problem, Budget(wall_seconds=1e-9))
-    assert outcome.status is Status.UNKNOWN
     assert "time was up" in outcome.note
+    assert "3 of 3 layers" in outcome.note
     assert len(solved) == 1
 
 

@@ -53,9 +53,9 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "learned_annealing": (
         {"avoid_invalid": False},
-        {"temperature": 1.0, "elite_share": 0.1},
+        {"temperature": 1.0, "elite_fraction": 0.1},
         {"patience": 1},
-        {"random_share": 0.5},
+        {"random_fraction": 0.5},
     ),
     "random_search": ({"victory": 20},),
     "thistle": (

@@ -125,23 +125,25 @@ def test_no_time_at_all_still_gives_a_mapping() -> None:
 
 
 def test_shares_bound_the_tiles_of_the_programs() -> None:
-    shares: dict[str, dict[Role, float]] = {"GlobalBuffer": {"inputs": 0.25, "outputs": 0.01}}
-    outcome = solve(problem_on("simba"), Budget(), Params(polish=False, shares=shares))
+    capacity_fractions: dict[str, dict[Role, float]] = {"GlobalBuffer": {"inputs": 0.25, "outputs": 0.01}}
+    outcome = solve(
+        problem_on("simba"), Budget(), Params(polish=False, capacity_fractions=capacity_fractions)
+    )
     assert outcome.solution is not None
     level = evaluate(load_architecture("simba"), CONVOLUTION, outcome.solution).levels[4]
     assert level.tensors["Inputs"].tile_words <= 16384
     assert level.tensors["Outputs"].tile_words <= 655
 
 
-@pytest.mark.parametrize("sharing", ["free", "even"])
-def test_sharing(sharing: Any) -> None:
+@pytest.mark.parametrize("capacity_split", ["free", "even"])
+def test_how_capacity_is_split(capacity_split: Any) -> None:
     problem = problem_on("D_tpu_like")
-    outcome = solve(problem, Budget(), Params(polish=False, sharing=sharing))
+    outcome = solve(problem, Budget(), Params(polish=False, capacity_split=capacity_split))
     assert outcome.program_proven
     assert outcome.solution is not None
     tiles = evaluate(problem.architecture, CONVOLUTION, outcome.solution).levels[1].tensors.values()
     assert sum(tensor.tile_words for tensor in tiles) <= 262144
-    if sharing == "even":
+    if capacity_split == "even":
         assert max(tensor.tile_words for tensor in tiles) <= 262144 // 3
 
 
@@ -166,7 +168,7 @@ def test_small_registers_keep_what_fits() -> None:
         (SpaceRules("all"), Params(), ["Registers", "Weights, Inputs, Outputs need 3 words", "1 are usable"]),
         (
             SpaceRules(),
-            Params(shares={"AccumulationBuffer": {"outputs": 0.01}}),
+            Params(capacity_fractions={"AccumulationBuffer": {"outputs": 0.01}}),
             ["AccumulationBuffer", "0.01 of 64", "Outputs"],
         ),
     ],
@@ -220,7 +222,7 @@ def test_an_architecture_without_fanout() -> None:
     [
         ({"engine": "gurobi"}, "engine"),
         ({"surrogate": "difference"}, "surrogate"),
-        ({"sharing": "fair"}, "sharing"),
+        ({"capacity_split": "fair"}, "capacity_split"),
         ({"boundaries": "some"}, "boundaries"),
         ({"compute_weight": -1}, "compute_weight"),
         ({"traffic_weight": float("nan")}, "traffic_weight"),
@@ -228,9 +230,9 @@ def test_an_architecture_without_fanout() -> None:
         ({"keep_choices": 0}, "keep_choices"),
         ({"kicks": 1.5}, "kicks"),
         ({"polish": 1}, "polish"),
-        ({"shares": {"GlobalBuffer": 0.5}}, "shares.GlobalBuffer"),
-        ({"shares": {"GlobalBuffer": {"inputs": 1.5}}}, "shares.GlobalBuffer.inputs"),
-        ({"shares": {"GlobalBuffer": {"cache": 0.5}}}, "shares.GlobalBuffer"),
+        ({"capacity_fractions": {"GlobalBuffer": 0.5}}, "capacity_fractions.GlobalBuffer"),
+        ({"capacity_fractions": {"GlobalBuffer": {"inputs": 1.5}}}, "capacity_fractions.GlobalBuffer.inputs"),
+        ({"capacity_fractions": {"GlobalBuffer": {"cache": 0.5}}}, "capacity_fractions.GlobalBuffer"),
     ],
 )
 def test_wrong_params(wrong: dict[str, Any], key: str) -> None:
@@ -241,4 +243,6 @@ def test_wrong_params(wrong: dict[str, Any], key: str) -> None:
 
 def test_shares_of_an_unknown_level() -> None:
     with pytest.raises(InputError, match="GlobalBuffer"):
-        solve(problem_on("C_two_level"), Budget(), Params(shares={"GlobalBuffer": {"inputs": 0.5}}))
+        solve(
+            problem_on("C_two_level"), Budget(), Params(capacity_fractions={"GlobalBuffer": {"inputs": 0.5}})
+        )

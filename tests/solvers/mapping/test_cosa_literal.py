@@ -30,7 +30,7 @@ from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.space.space import MappingSpace
 
 SCALE = 1_000_000
-PARAMS = Params(compute_weight=3.0, utilisation_weight=0.0, traffic_weight=1.0, sharing="even")
+PARAMS = Params(compute_weight=3.0, utilisation_weight=0.0, traffic_weight=1.0, capacity_split="even")
 
 Place = tuple[int, str]
 """A level and "temporal", "x", "y", or "rank 0", "rank 1", ..."""

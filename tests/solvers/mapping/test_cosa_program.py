@@ -65,7 +65,7 @@ def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpS
     architecture = small(words)
     valid = [m for m in every_mapping(architecture, STRIDED) if not violations(architecture, STRIDED, m)]
     best = min(steps_and_words(STRIDED, mapping) for mapping in valid)
-    params = Params(compute_weight=1.0, utilisation_weight=1.0, traffic_weight=0.0, sharing="free")
+    params = Params(compute_weight=1.0, utilisation_weight=1.0, traffic_weight=0.0, capacity_split="free")
     keep = next(keep_choices(MappingSpace(architecture, STRIDED), params))
     program = CosaProgram(MappingSpace(architecture, STRIDED), keep, params)
     solved = program.solve(program.patterns[0], engine(program.integer, 0), 60)

@@ -254,7 +254,7 @@ def test_the_paper_s_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"learn": 1}, {"steps": 0}, {"random_share": 1.5}, {"temperature": float("inf")}]
+    "given", [{"learn": 1}, {"steps": 0}, {"random_fraction": 1.5}, {"temperature": float("inf")}]
 )
 def test_wrong_parameters(given: dict[str, Any]) -> None:
     (key,) = given

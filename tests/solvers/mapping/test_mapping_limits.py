@@ -170,7 +170,7 @@ CASES = [
         below=SpaceRules("all"),
     ),
     Case(
-        "solvers.mapping.space.padding.SHARES",
+        "solvers.mapping.space.padding.SOLVE_DIVISORS",
         (),
         "solves of a padded size",
         "exact",

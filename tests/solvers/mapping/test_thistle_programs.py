@@ -22,7 +22,7 @@ from solvers.mapping.thistle.expressions import TilingBlock
 from solvers.mapping.thistle.orders import mirrored_dims
 from solvers.mapping.thistle.program import ClassProgram
 from solvers.mapping.thistle.rounding import Rounding, nearest_chains
-from solvers.mapping.thistle.tiling import Choice, Tiling, window_places, without_mirror_images
+from solvers.mapping.thistle.tiling import Choice, Tiling, window_blocks, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
 
 CONVOLUTION = convolution("conv", K=64, C=64, P=56, Q=28, R=3, S=3)
@@ -32,7 +32,7 @@ every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
 def branching(layer: Layer, objective: Objective, name: str = "eyeriss", places: int = 0) -> Branching:
     space = MappingSpace(load_architecture(name), layer)
     keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in space.architecture.levels)
-    tiling = Tiling(space, keep, window_places(space, keep, spread=True)[places])
+    tiling = Tiling(space, keep, window_blocks(space, keep, spread=True)[places])
     return Branching(TilingCosts(Volumes(tiling), objective), carry_over=True, mirrored={})
 
 

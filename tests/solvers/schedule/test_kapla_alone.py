@@ -12,6 +12,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.mapping.sharing import largest_product
+from costmodel.schedule.image import Image
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileCosts
@@ -29,7 +30,7 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, 
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TileCostDemand, TilePart, requested_parts
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
 from solvers.schedule.tiles.partition_ranking import busy_macs
-from solvers.schedule.whole_chip_costs import NestShape, WholeChipCosts
+from solvers.schedule.whole_chip_costs import NestShape, WholeChipCosts, nest_shape
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
 MAPPER = TileMapper("random_search", budget=Budget(iterations=60))
@@ -97,7 +98,7 @@ def test_a_training_step_needs_layers_alone_and_gets_them_by_themselves() -> Non
     graph = training_graph(LayerGraph("net", (product("first", 16, 16, None), strided)))
     bound = {layer.name for layer in graph.layers if layer.needs_whole_chip}
     assert bound == {"first.update", "strided.update", "strided.error"}
-    with pytest.raises(InputError, match=r"strided\.error must, found not offered, and 3"):
+    with pytest.raises(InputError, match=r"as strided\.error runs in no other way, found not offered, and 3"):
         solved(in_process(graph, alone=False))
     problem = in_process(graph)
     outcome = solved(problem)
@@ -123,8 +124,9 @@ class Answers:
         self.asked += requests
         for request in requests:
             if request.on_whole_chip:
-                nest = self.graph.layers[request.layer].nest(request.batch)
-                self.alone[nest.shape] = MAPPER.whole_chip_cost(CHIP, nest)
+                layer = self.graph.layers[request.layer]
+                cost = MAPPER.whole_chip_cost(CHIP, layer.nest(request.batch), Image.of(layer))
+                self.alone[nest_shape(layer, request.batch)] = cost
             shares = requested_parts(self.graph, request, CHIP.tile, FEW)
             self.shares |= MAPPER.costs(architecture_of(CHIP.tile), shares)
 
@@ -147,7 +149,7 @@ def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
 
 
 def test_floors_and_needs_solve_nothing() -> None:
-    def solve(_: Any) -> None:
+    def solve(*_: Any) -> None:
         raise AssertionError("solved")
 
     costs = TabledTileCosts(SMALL, CHIP.tile, {}, solve, FEW, WholeChipCosts(CHIP, {}, solve))

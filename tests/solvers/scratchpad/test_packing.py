@@ -16,7 +16,7 @@ from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Status
 from solvers.scratchpad.packing import Buffer, PackingProblem, Params, kernel, solve, violations
-from solvers.scratchpad.packing.greedy import from_the_ground, greedy_packing, lowest_places
+from solvers.scratchpad.packing.greedy import from_the_ground, greedy_packing, lowest_addresses
 from solvers.scratchpad.packing.ranks import PATIENCE, Ranks
 from solvers.scratchpad.packing.search import PROBE_NODES, search_packing
 from solvers.scratchpad.packing.sections import sections, sorted_buffers
@@ -134,7 +134,11 @@ def test_greedy_places_without_overlap() -> None:
     random = Random(10)
     for _ in range(100):
         buffers = random_buffers(random, (1, 4))
-        for addresses, height in (greedy_packing(buffers), from_the_ground(buffers), lowest_places(buffers)):
+        for addresses, height in (
+            greedy_packing(buffers),
+            from_the_ground(buffers),
+            lowest_addresses(buffers),
+        ):
             assert violations(PackingProblem(buffers, height), addresses) == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.chips import FOLDER, load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.programs import read_program
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import leaves
@@ -21,6 +22,7 @@ from results.store.folder import RunFolder
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.study.schedule_choice import ScheduleChoice
+from tests.costmodel.schedule.program.program_counts import dram_bytes
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -76,8 +78,8 @@ def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
 def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
     solve: Command, command_line: Command, tmp_path: Path, objective: str
 ) -> None:
-    """The shares of the only tree of one layer on one tile, against the tile solver asked itself."""
-    large = {"K": 48, "H": 7, "W": 7, "R": 3, "S": 3, "ifmap_real": [3, 9, 9], "external_C": 3}
+    """The only part of the only tree of one layer on one tile, against the tile solver asked itself."""
+    large = {"K": 20, "H": 14, "W": 14, "R": 3, "S": 3, "ifmap_real": [48, 16, 16], "external_C": 48}
     (tmp_path / "chain.json").write_text(json.dumps({"layers": [CHAIN["layers"][0] | large]}))  # type: ignore[operator]
     text = (FOLDER / "set-edge.yaml").read_text(encoding="utf-8")
     (tmp_path / "one.yaml").write_text(text.replace("mesh: [4, 4]", "mesh: [1, 1]"))
@@ -111,6 +113,36 @@ def test_a_limit_that_was_reached_is_said_in_json_text_and_report(solve: Command
     assert said in row["note"]
     assert said in build_page(RunData.read(tmp_path / "runs" / "mine"))
     assert "note" not in solve("--seeds", "1", "--most-partitions", "1000")[1]
+
+
+def test_the_program_of_the_best_schedule_can_be_kept(solve: Command, tmp_path: Path) -> None:
+    """With how each layer runs: the program moves the bytes that the answer says."""
+    status, out, _ = solve("--batch", "4", "--seeds", "2", "--program", "best.json.gz", "--json")
+    assert status == 0
+    answer, program = json.loads(out), read_program(tmp_path / "best.json.gz")
+    assert (program.network, program.batch, program.chip) == ("chain.json", 4, load_chip("set-edge"))
+    read, written = dram_bytes(program)
+    assert read + written == answer["dram_bytes"]
+    by_layer = {leaf["layer"]: leaf for leaf in answer["leaves"]}
+    assert list(by_layer) == ["a", "b"]
+    assert sum(leaf["dram_read_bytes"] for leaf in answer["leaves"]) == read
+    assert sum(leaf["dram_write_bytes"] for leaf in answer["leaves"]) == written
+    for work in program.works:
+        leaf = by_layer[work.layer]
+        assert work.cycles == leaf["tile_cycles"]
+        sizes = {"K": 16, "N": leaf["samples"], "P": 4, "Q": 4}
+        lengths = [end - first for first, end in work.box[:4]]
+        for dim, length in zip("NKPQ", lengths, strict=True):
+            assert length <= -(-sizes[dim] // leaf["parts"][dim])
+        part = dict(zip("NKPQ", lengths, strict=True))
+        (own,) = (one["mapping"] for one in leaf["mappings"] if one["part"] == part)
+        assert work.mapping == own != ""
+
+
+def test_a_program_is_not_written_where_no_file_can_be(solve: Command, tmp_path: Path) -> None:
+    status, _, errors = solve("--program", "nowhere/best.json")
+    assert status == 2
+    assert "--program: expected a file that can be written" in " ".join(errors.split())
 
 
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
@@ -148,8 +180,8 @@ def test_a_network_without_a_schedule_ends_with_status_1(solve: Command, tmp_pat
             "tile_objective: expected one of energy, cycles, edp, found None",
         ),
         ({"tile_solver": "cosma"}, 2, "tile solver: expected one of nvdla"),
-        ({"alone": "yes"}, 2, "alone: expected true or false"),
-        ({"alone": True}, 2, "a mapping solver"),
+        ({"whole_chip": "yes"}, 2, "whole_chip: expected true or false"),
+        ({"whole_chip": True}, 2, "a mapping solver"),
         ({"chip": "small.yaml"}, 1, "fits the buffers"),
     ],
 )
@@ -180,8 +212,8 @@ def test_schedules_that_cannot_be_counted_say_why(
         (("--params", '{"speed": 1}'), "parameters of set"),
         (("--tile-objective", "ed2"), "mapping.objective: expected 'energy', 'cycles' or 'edp', found 'ed2'"),
         (("--tile-solver", "cosma"), "expected one of nvdla, auto, cosa"),
-        (("--alone",), "schedule.alone: expected a mapping solver, for layers alone on the whole chip"),
-        (("--network", "kapla-mlp-s.training"), "schedule.alone: expected layers alone to be offered: "),
+        (("--whole-chip",), "schedule.whole_chip: expected a mapping solver, for layers on the whole chip"),
+        (("--network", "kapla-mlp-s.training"), "schedule.whole_chip: expected whole_chip: true, for "),
         (
             ("--solver", "kapla_schedule", "--params", "{}", "--seeds", "2"),
             "1, for kapla_schedule draws nothing",

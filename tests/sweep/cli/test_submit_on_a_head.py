@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.clusters.processes import PATIENCE, free_port, until
 from tests.sweep.faulty_store import Relay
+from tests.sweep.read_process import ReadProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[3]
@@ -345,43 +345,25 @@ class Laptop:
     cwd: Path
 
     def start(self, *words: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "archsweep", *words, "--address", f"http://{self.relay.address}"],
-            cwd=self.cwd,
-            env={**self.head.environment, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.said: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        self.said.extend(self._process.stdout)
+        words = (*words, "--address", f"http://{self.relay.address}")
+        self._command = ReadProcess(words, self.cwd, self.head.environment)
 
     @property
     def text(self) -> str:
-        return "".join(self.said)
+        return "".join(self._command.said)
 
     def until_it_says(self, words: str) -> None:
-        until(lambda: words in self.text, f"the words {words!r}", self._process)
+        until(lambda: words in self.text, f"the words {words!r}", self._command.process)
 
     def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._command.process.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        self._process.kill()
+        self._command.process.kill()
         self.relay.close()
 
     def status(self) -> int:
-        try:
-            status = self._process.wait(PATIENCE)
-        finally:
-            self._process.kill()
-        self._reader.join()
-        return status
+        return self._command.status()
 
 
 @pytest.fixture

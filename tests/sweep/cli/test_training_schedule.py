@@ -39,8 +39,8 @@ def test_all_parts_of_a_step_have_a_schedule_that_is_counted_again(
     answer = json.loads(out)
     order = ["a", "b", "c", "c.error", "b.error", "c.update", "b.update", "a.update"]
     assert [leaf.layer for leaf in leaves(parse_tree(answer["tree"]))] == order
-    alone = {one["layer"] for one in answer["spatial_temporal"] if one.get("alone")}
-    assert alone >= {"c.error", "a.update", "b.update", "c.update"}
+    whole_chip = {one["layer"] for one in answer["spatial_temporal"] if one.get("whole_chip")}
+    assert whole_chip >= {"c.error", "a.update", "b.update", "c.update"}
     weights, saved = 8 * 16 + 16 * 16 + 16 * 8, 2 * 16 * 16
     # weights forward and, but for a's, backward; their gradients; what a computes goes out and comes back
     assert answer["dram_bytes"] >= 3 * weights - 8 * 16 + 2 * saved
@@ -50,7 +50,7 @@ def test_all_parts_of_a_step_have_a_schedule_that_is_counted_again(
     assert json.loads(again)["latency_cycles"] == answer["cycles"]
 
 
-def test_what_runs_alone_only_is_named(solve: Command) -> None:
-    status, _, errors = solve("--no-alone")
+def test_what_needs_the_whole_chip_is_named(solve: Command) -> None:
+    status, _, errors = solve("--no-whole-chip")
     assert status == 2
     assert "c.error of net.json.training runs in no other way" in errors.replace("\n", " ")

@@ -10,13 +10,20 @@ from pathlib import Path
 import pytest
 
 from sweep.study.study import load_study
-from tests.sweep.ended import Command
+from tests.sweep.ended import Command, Ended
 
 LONG = "x" * 5000
 MAPPING = ["solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/fc8"]
 QUICK = ["--solver", "random_search", "--iterations", "3"]
 SCHEDULE = ["solve", "schedule", "--chip", "set-edge", "--network", "alexnet", "--tile-solver", "nvdla"]
 QUICK_SCHEDULE = ["--seeds", "1", "--params", '{"beta": 1}']
+
+
+def refused_plan(command_line: Command, path: Path) -> Ended:
+    """How ``archsweep plan`` of a study ended that is wrong."""
+    ended = command_line("plan", str(path))
+    assert ended.status == 2
+    return ended
 
 
 @pytest.mark.parametrize("ending", ["", ".yaml", ".json", ".onnx"])
@@ -55,8 +62,7 @@ def test_a_study_that_names_what_no_file_is_called(
 ) -> None:
     keys = {"name": "t", "networks": "[alexnet]", "architecture": "eyeriss"} | {key: value}
     path = write_study("\n".join(f"{k}: {v}" for k, v in keys.items()))
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: {key}" in ended.err
 
 
@@ -64,8 +70,7 @@ def test_a_folder_in_place_of_a_network_is_said_with_the_study(
     command_line: Command, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write_study(f"name: t\nnetworks: [{tmp_path}]\narchitecture: eyeriss\n")
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: networks[0]: expected a file ending in one of .onnx" in ended.err
 
 
@@ -131,8 +136,7 @@ def test_a_scratchpad_with_more_bytes_than_fit_names_the_study(
 ) -> None:
     text = "name: t\nnetworks: [alexnet]\narchitecture: eyeriss\n"
     path = write_study(text + f"scratchpad: {{level: SRAM, {key}: {10**30}}}\n")
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: scratchpad: expected fewer than" in ended.err
 
 
@@ -149,8 +153,7 @@ def test_what_follows_from_a_value_of_an_axis_names_the_axis(
 ) -> None:
     text = "name: t\nnetworks: [alexnet]\narchitecture: eyeriss\n"
     path = write_study(text + f"axes: {{SRAM.size: {{choices: [64 KiB]}}, {axis}: {{choices: [{value}]}}}}\n")
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: axes.{axis}: expected" in ended.err
     assert f" for {what}, found" in ended.err
     if axis == "RegFile.size":
@@ -173,9 +176,19 @@ def test_what_follows_from_a_value_of_a_chips_axis_names_the_axis(
 ) -> None:
     text = "name: t\nchip: set-edge\nnetworks: [alexnet]\nmapping: {solver: nvdla}\nschedule: {solver: set}\n"
     path = write_study(text + f"axes: {{{axis}: {{choices: [{value}]}}}}\n")
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: axes.{axis}: expected" in ended.err
+
+
+def test_an_axis_whose_part_has_no_area_is_refused_where_area_counts(
+    command_line: Command, write_study: Callable[..., Path]
+) -> None:
+    text = "name: t\nchip: kapla-16x16-paper\nnetworks: [alexnet]\nmapping: {solver: kapla}\n"
+    text += "schedule: {solver: set}\naxes: {dram.bandwidth: {choices: [25 B/cycle, 50 B/cycle]}}\n"
+    path = write_study(text + "objectives: [energy_pj, area_um2]\n")
+    ended = refused_plan(command_line, path)
+    assert f"{path}: axes.dram.bandwidth: expected an area that it changes" in ended.err
+    assert "Give dram.interface_area in the chip file" in ended.err
 
 
 def test_a_file_that_is_wrong_itself_is_not_blamed_on_an_axis(
@@ -188,8 +201,7 @@ def test_a_file_that_is_wrong_itself_is_not_blamed_on_an_axis(
     path = write_study(
         "name: t\nnetworks: [alexnet]\narchitecture: wrong.yaml\naxes: {frequency: {choices: [1 GHz]}}\n"
     )
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert "wrong.yaml: " in ended.err
     assert "axes" not in ended.err
 
@@ -198,8 +210,7 @@ def test_a_weight_that_no_sum_would_feel_is_refused(
     command_line: Command, write_study: Callable[..., Path]
 ) -> None:
     path = write_study("name: t\nnetworks: [{network: alexnet, weight: 1e-320}]\narchitecture: eyeriss\n")
-    ended = command_line("plan", str(path))
-    assert ended.status == 2
+    ended = refused_plan(command_line, path)
     assert f"{path}: networks[0].weight: expected at least 1e-12" in ended.err
     assert load_study(str(write_study(path.read_text(encoding="utf-8").replace("1e-320", "1e-9"))))
 

@@ -28,25 +28,16 @@ from clusters.ray.actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 from results.errors import CannotWriteError
 from results.store.folder import Buffering, RunFolder, RunWriter
+from results.store.schema.rows import AnswerRow
 from sweep.run.run import RunObserver, StudyRun
 from sweep.search.search import designs, search_of
 from sweep.study.identity import content_hash
 from sweep.study.study import Study, load_study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from tests.clusters.processes import MARK, PATIENCE, left_of, until
+from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
 
-SOLVES = 240
 WORKERS = 2
-STUDY = """
-name: faults
-networks: [problem.yaml]
-architecture: eyeriss
-axes:
-  SRAM.size: {from: 2, to: 61, step: 1, unit: KiB}
-  SRAM.fanout: {choices: [[2, 2], [4, 2], [2, 4], [4, 4]]}
-mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 20}
-"""
-PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 PARTS = Buffering(rows=10, seconds=1.0)
 """Small parts, so that a fault finds some on disk; drivers that are killed write those of every run."""
 
@@ -124,10 +115,10 @@ class Outcome:
 class Act(RunObserver):
     """Does something once when so many tasks are answered."""
 
-    def __init__(self, actions: dict[int, Callable[[dict[str, Any]], Any]]) -> None:
+    def __init__(self, actions: dict[int, Callable[[AnswerRow], Any]]) -> None:
         self.answers, self.actions = 0, actions
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         self.answers += 1
         if action := self.actions.get(self.answers):
             action(row)
@@ -135,7 +126,7 @@ class Act(RunObserver):
 
 def study_in(folder: Path) -> Study:
     (folder / "problem.yaml").write_text(PROBLEM)
-    (folder / "faults.yaml").write_text(STUDY)
+    (folder / "faults.yaml").write_text(many_solves("faults"))
     return load_study(str(folder / "faults.yaml"))
 
 
@@ -222,8 +213,8 @@ class Scene:
 
 
 def killed_workers(scene: Scene) -> Outcome:
-    def kill(row: dict[str, Any]) -> None:
-        os.kill(int(row["worker"].rpartition(":")[2]), signal.SIGKILL)
+    def kill(row: AnswerRow) -> None:
+        os.kill(int(str(row["worker"]).rpartition(":")[2]), signal.SIGKILL)
 
     scene.run({}, Act({60: kill, 120: kill, 180: kill}))
     return scene.outcome("3 workers, kill -9")
@@ -269,7 +260,7 @@ def damaged_files(scene: Scene) -> Outcome:
     return scene.outcome("a truncated part, torn journal and lock file")
 
 
-def _stop(row: dict[str, Any]) -> None:
+def _stop(row: AnswerRow) -> None:
     raise KeyboardInterrupt
 
 
@@ -298,7 +289,7 @@ def nodes_come_and_go(scene: Scene) -> Outcome:
     nodes: list[Any] = []
     scene.nap = 0.1
 
-    def add(_: dict[str, Any]) -> None:
+    def add(_: AnswerRow) -> None:
         scene.expect_another_worker()
         nodes.append(cluster.add_node(num_cpus=2))
 

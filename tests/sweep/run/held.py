@@ -1,38 +1,48 @@
-"""``archsweep`` that is ended in the middle: at its N-th answer it says so, and waits for a signal.
+"""``archsweep`` that is held in the middle: at its N-th answer it says so, and waits.
 
     python held.py N run study.yaml --in-process
+    python held.py N,M,hurried run study.yaml --in-process
 
-So a test that ends a run needs no solves that take long, and does not guess how far a run is.
+It waits for a signal, or for a line on standard input, which lets it go on. ``hurried`` is what
+`tests.sweep.hurried` does. So a test that does something in the middle of a run needs no solves that take
+long, and does not guess how far a run is.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from typing import Any
 
+from results.store.schema.rows import AnswerRow
 from sweep.cli import run as command_line_run
 from sweep.cli.main import main
+from tests.sweep.hurried import hurry
 
 HELD = "held\n"
 """What it says on standard output."""
 
 
 class Held(command_line_run.ProgressBar):
-    """Shows progress as ever, up to the N-th answer, which is stored by then."""
+    """Shows progress as ever, and waits after each answer of ``at``, which is stored by then."""
 
-    left = 0
+    at: frozenset[int] = frozenset()
+    answers = 0
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         super().answered(row)
-        Held.left -= 1
-        if Held.left == 0:
+        Held.answers += 1
+        if Held.answers in self.at:
             sys.stdout.write(HELD)
             sys.stdout.flush()
-            signal.pause()
+            if not sys.stdin.readline():
+                signal.pause()
 
 
 if __name__ == "__main__":
-    Held.left = int(sys.argv.pop(1))
+    words = sys.argv.pop(1).split(",")
+    if "hurried" in words:
+        words.remove("hurried")
+        hurry()
+    Held.at = frozenset(map(int, words))
     command_line_run.ProgressBar = Held  # type: ignore[misc]
     main()

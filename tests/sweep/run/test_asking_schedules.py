@@ -22,6 +22,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder, RunWriter
+from results.store.schema.rows import AnswerRow
 from solvers.catalogue import solver
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
@@ -97,8 +98,8 @@ class Asking(RunObserver):
     def asked(self, solves: int) -> None:
         self.announced += solves
 
-    def answered(self, row: Row) -> None:
-        self.solved.append(row)
+    def answered(self, row: AnswerRow) -> None:
+        self.solved.append(dict(row))
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_a_second_study_and_a_killed_one_solve_only_what_is_not_there(
     study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
 ) -> None:
     class Interrupted(Asking):
-        def answered(self, row: Row) -> None:
+        def answered(self, row: AnswerRow) -> None:
             super().answered(row)
             if len(self.solved) == 4:
                 raise KeyboardInterrupt
@@ -170,7 +171,7 @@ def test_costs_that_fail_fail_the_schedule_and_are_tried_again(
     study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
 ) -> None:
     def broken(content: Any) -> Any:
-        if content["kind"] == "tile_costs" and len(content["shares"]) > 1:
+        if content["kind"] == "tile_costs" and len(content["tile_parts"]) > 1:
             raise RuntimeError("no tiles today")
         return asking.work(content)
 
@@ -197,21 +198,21 @@ def test_a_scheduler_that_asks_for_what_it_has_is_stopped(
     assert errors == {"layer_sequential asked again for costs that it had"}
 
 
-def test_layers_alone_are_mapped_on_the_whole_chip_and_counted_again(study: Study, tmp_path: Path) -> None:
+def test_layers_are_mapped_on_the_whole_chip_and_counted_again(study: Study, tmp_path: Path) -> None:
     assert study.schedule is not None
-    schedule = study.schedule.model_copy(update={"alone": True, "most_partitions": 1})
-    mapping = MappingChoice(solver="random_search", iterations=50)
+    schedule = study.schedule.model_copy(update={"whole_chip": True, "most_partitions": 1})
+    mapping = MappingChoice(solver="random_search", iterations=2000)
     changed = study.model_copy(update={"schedule": schedule, "mapping": mapping})
     folder = run_study(changed, tmp_path / "runs" / "study", HERE)
     graph, mapped = load_layer_graph(tmp_path / "chain.json"), folder.read_rows("layers")
     # a layer and batch each, solved once for both chips: their links do not matter to mappings
     assert len(mapped) == len(graph.layers) * len(batches_of(BATCH))
-    ran_alone = 0
+    had_the_chip = 0
     for row in folder.read_rows("schedules"):
         assert 0 < row["energy_bound_pj"] <= row["energy_pj"]
         assert 0 < row["cycles_bound"] <= row["cycles"]
-        ran_alone += sum(leaf.get("alone", False) for leaf in row["spatial_temporal"])
-    assert ran_alone
+        had_the_chip += sum(leaf.get("whole_chip", False) for leaf in row["spatial_temporal"])
+    assert had_the_chip
     assert "whole chip, from DRAM" in build_page(RunData.read(folder.path))
     known = plan(changed, tmp_path / "runs")
     assert (known.open, known.cost_solves, known.asking) == (0, 0, 0)
@@ -276,9 +277,9 @@ def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> N
     assert len(solved) == len(set(solved))
     assert set(solved) < table
     assert 2 * len(solved) <= len(table)
-    # and no layer alone twice on a chip
-    alone = folder.read_rows("layers")
-    assert len({(row["architecture_id"], str(row["layer_shape"])) for row in alone}) == len(alone) > 0
+    # and no layer twice on a whole chip
+    on_chips = folder.read_rows("layers")
+    assert len({(row["architecture_id"], str(row["layer_shape"])) for row in on_chips}) == len(on_chips) > 0
     for design in folder.read_rows("designs"):
         assert 0 < design["energy_bound_pj"] <= design["energy_pj"]
         assert 0 < design["cycles_bound"] <= design["cycles"]

@@ -10,9 +10,10 @@ import pytest
 from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, WALL_LIMIT
 from tests.sweep.run import fault_scenarios as faults
+from tests.sweep.run.many_solves import SOLVES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
-SETTLED = faults.SOLVES
+SETTLED = SOLVES
 IN_FLIGHT = 60
 """What two workers hold of 20 ms solves: orphaned, they go on with it for a moment."""
 LOST = 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.sweep.run import fault_scenarios as faults
+from tests.sweep.run.many_solves import SOLVES
 
 ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
@@ -21,7 +22,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> faults.Scene:
 
 def test_nodes_that_join_get_work_and_those_that_go_lose_none(scene: faults.Scene) -> None:
     outcome = faults.nodes_come_and_go(scene)
-    assert (outcome.rows, outcome.failed, outcome.resumed) == (faults.SOLVES, (), 0)
+    assert (outcome.rows, outcome.failed, outcome.resumed) == (SOLVES, (), 0)
     assert outcome.repeated <= 4, "what two workers of each of two nodes were at"
     assert outcome.equal
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -20,10 +15,11 @@ from pyarrow.fs import S3FileSystem
 from results.store.folder import RunFolder
 from results.store.remote.run_folder import RemoteFolder
 from results.store.remote.unsent import unsent_folders
-from tests.clusters.processes import PATIENCE, until
+from tests.clusters.processes import until
 from tests.sweep.faulty_store import Relay
+from tests.sweep.read_process import ReadProcess
 
-ROOT = Path(__file__).parents[3]
+HELD = Path(__file__).with_name("held.py")
 pytestmark = pytest.mark.slow
 WriteStudy = Callable[..., Path]
 
@@ -50,49 +46,41 @@ def relay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
         server.stop()
 
 
-@dataclass
 class Command:
-    """``archsweep run`` of the study in ``folder``, started; what it prints is read as it comes."""
+    """``archsweep run`` of the study in ``folder``, started; what it prints is read as it comes.
 
-    folder: Path
-    uri: str
-    said: list[str] = field(default_factory=list)
+    It stops after the answers ``held_at`` until it is told to go on, and waits for a store a third as long.
+    """
 
-    def __post_init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "archsweep", "run", "tiny.yaml", "--in-process", "-o", self.uri],
-            cwd=self.folder,
-            # interpreted, each of the eight solves takes seconds
-            env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        self.said.extend(self._process.stdout)
+    def __init__(self, folder: Path, uri: str, held_at: tuple[int, ...] = ()) -> None:
+        held = ",".join([*map(str, held_at), "hurried"])
+        words = ["run", "tiny.yaml", "--in-process", "-o", uri]
+        self._run = ReadProcess(words, folder, os.environ, program=(str(HELD), held))
+        self._holds = 0
 
     @property
     def text(self) -> str:
-        return " ".join("".join(self.said).split())
+        return " ".join("".join(self._run.said).split())
 
     def until(self, holds: Callable[[], object]) -> None:
-        until(holds, "a run and its store", self._process)
+        until(holds, "a run and its store", self._run.process)
+
+    def until_held(self) -> None:
+        """Until it stops for the next time."""
+        self._holds += 1
+        self.until(lambda: self._run.said.count("held\n") >= self._holds)
+
+    def go_on(self) -> None:
+        assert self._run.process.stdin is not None
+        self._run.process.stdin.write("\n")
+        self._run.process.stdin.flush()
 
     def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        self._run.process.send_signal(signal.SIGTERM)
 
     def status(self) -> int:
         """Its exit status. A run that a dead store holds up for ever is killed, which fails the test."""
-        try:
-            status = self._process.wait(PATIENCE)
-        finally:
-            self._process.kill()
-        self._reader.join()
-        return status
+        return self._run.status()
 
 
 def uri_at(relay: Relay, tmp_path: Path) -> str:
@@ -110,22 +98,29 @@ def tasks_at(uri: str, place: Path) -> set[str]:
 
 
 @pytest.fixture
-def slow_study(write_study: WriteStudy) -> None:
-    """Eight solves of seconds each."""
-    text = write_study().read_text().replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
-    write_study(text.replace("iterations: 400, wall_seconds: 20", "iterations: 3000, wall_seconds: 600"))
+def eight_solves(write_study: WriteStudy) -> None:
+    write_study(write_study().read_text().replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]"))
 
 
-@pytest.mark.usefixtures("slow_study")
+def held_run(relay: Relay, uri: str, folder: Path, mode: str) -> Command:
+    """A run whose store breaks after its first answer of eight, and that is held after the fourth."""
+    run = Command(folder, uri, held_at=(1, 4))
+    run.until_held()
+    there = RemoteFolder(uri)
+    run.until(lambda: "study.lock.yaml" in there.names())
+    relay.mode = mode
+    run.go_on()
+    run.until_held()
+    return run
+
+
+@pytest.mark.usefixtures("eight_solves")
 @pytest.mark.parametrize("mode", ["refuse", "hang", "cut"])
 def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     relay: Relay, tmp_path: Path, mode: str
 ) -> None:
     uri = uri_at(relay, tmp_path)
-    first = Command(tmp_path, uri)
-    there = RemoteFolder(uri)
-    first.until(lambda: "study.lock.yaml" in there.names())
-    relay.mode = mode
+    first = held_run(relay, uri, tmp_path, mode)
     first.until(lambda: "takes no results" in first.text)
     first.stop()
     assert first.status() == 1
@@ -134,6 +129,7 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     (kept,) = unsent_folders(uri)
     assert f"the results are kept in {kept}" in first.text
     solved = task_ids(kept)
+    assert len(solved) == 4
     relay.mode = "pass"
     assert tasks_at(uri, tmp_path / "before") <= solved
     second = Command(tmp_path, uri)
@@ -143,16 +139,14 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     assert unsent_folders(uri) == []
 
 
-@pytest.mark.usefixtures("slow_study")
+@pytest.mark.usefixtures("eight_solves")
 @pytest.mark.parametrize("mode", ["refuse", "hang"])
 def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path: Path, mode: str) -> None:
     uri = uri_at(relay, tmp_path)
-    run = Command(tmp_path, uri)
-    there = RemoteFolder(uri)
-    run.until(lambda: "study.lock.yaml" in there.names())
-    relay.mode = mode
+    run = held_run(relay, uri, tmp_path, mode)
+    run.until(lambda: "takes no results since" in run.text)
+    run.go_on()
     assert run.status() == 1
-    assert "takes no results since" in run.text
     assert "report: " not in run.text
     (kept,) = unsent_folders(uri)
     assert f"the results are kept in {kept}" in run.text
@@ -164,34 +158,28 @@ def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path:
     assert len(tasks_at(uri, tmp_path / "after")) == 8
 
 
-@pytest.mark.usefixtures("slow_study")
+@pytest.mark.usefixtures("eight_solves")
 @pytest.mark.parametrize("mode", ["refuse", "hang", "slow"])
 def test_a_store_that_is_broken_for_a_while_has_everything_in_the_end(
     relay: Relay, tmp_path: Path, mode: str
 ) -> None:
     uri = uri_at(relay, tmp_path)
-    run = Command(tmp_path, uri)
-    there = RemoteFolder(uri)
-    run.until(lambda: "study.lock.yaml" in there.names())
-    relay.mode = mode
+    run = held_run(relay, uri, tmp_path, mode)
     if mode != "slow":
         run.until(lambda: "takes no results" in run.text)
     relay.mode = "pass"
+    run.go_on()
     assert run.status() == 0, run.text
     assert ("takes results again" in run.text) == (mode != "slow")
     assert len(tasks_at(uri, tmp_path / "after")) == 8
     assert unsent_folders(uri) == []
 
 
-@pytest.mark.usefixtures("slow_study")
+@pytest.mark.usefixtures("eight_solves")
 def test_a_stopped_run_says_stored_only_of_what_the_store_has(relay: Relay, tmp_path: Path) -> None:
     """The store is slow: what is there when the run ends must be what the run says."""
     uri = uri_at(relay, tmp_path)
-    run = Command(tmp_path, uri)
-    there = RemoteFolder(uri)
-    run.until(lambda: "study.lock.yaml" in there.names())
-    relay.mode = "slow"
-    time.sleep(3)
+    run = held_run(relay, uri, tmp_path, "slow")
     run.stop()
     assert run.status() == 1
     relay.mode = "pass"

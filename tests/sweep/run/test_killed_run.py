@@ -16,19 +16,9 @@ from results.store.folder import RunFolder
 from results.store.journal import journalled_rows
 from results.store.schema.tables import LAYERS
 from tests.sweep.ended import Command
+from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
 
 ROOT = Path(__file__).parents[3]
-PROBLEM = (ROOT / "tests" / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
-SOLVES = 240
-STUDY = """
-name: NAME
-networks: [problem.yaml]
-architecture: eyeriss
-axes:
-  SRAM.size: {from: 2, to: 61, step: 1, unit: KiB}
-  SRAM.fanout: {choices: [[2, 2], [4, 2], [2, 4], [4, 4]]}
-mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 20}
-"""
 
 
 def killed_with_answers(folder: Path, least: int) -> int:
@@ -53,7 +43,7 @@ def test_plan_and_run_count_the_answers_of_a_killed_run(tmp_path: Path, command_
     """Its own, and those that another study asks for, too."""
     (tmp_path / "problem.yaml").write_text(PROBLEM)
     for name in ("one", "other"):
-        (tmp_path / f"{name}.yaml").write_text(STUDY.replace("NAME", name))
+        (tmp_path / f"{name}.yaml").write_text(many_solves(name))
     left = killed_with_answers(tmp_path, 10)
     assert 10 <= left < SOLVES
     said = f"{SOLVES} distinct solves, {left} in the store, {SOLVES - left} to solve"

@@ -7,6 +7,7 @@ import pytest
 
 from costmodel.errors import InputError
 from results.store.folder import RunFolder
+from results.store.schema.rows import AnswerRow
 from sweep.cli.messages import WorkFailedError
 from sweep.cli.run import RunOptions, run_and_report, show_plan
 from sweep.run.output import name_of, read_from, written_to
@@ -65,7 +66,7 @@ def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
 ) -> None:
     record, seen = StudyRun._record, list[str]()
 
-    def stopping(self: StudyRun, task: Task, row: dict[str, object]) -> None:
+    def stopping(self: StudyRun, task: Task, row: AnswerRow) -> None:
         record(self, task, row)
         seen.append(task.id)
         if len(seen) == 2:

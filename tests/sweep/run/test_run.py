@@ -15,7 +15,7 @@ from results.front.pareto import design_frame
 from results.store import known_answers as answers_of_runs
 from results.store.folder import RunFolder, RunWriter
 from results.store.parts import read_part
-from sweep.design.design_row import DesignRow
+from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.run.run import RunObserver, StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
@@ -32,7 +32,7 @@ class Counter(RunObserver):
     def __init__(self) -> None:
         self.cached = self.solved = self.failed = self.designs = 0
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         failed = row["status"] == "failed"
         self.cached += row["cached"]
         self.failed += failed
@@ -120,7 +120,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Study, tmp_path: Path
     class Interrupting(RunObserver):
         seen = 0
 
-        def answered(self, row: dict[str, Any]) -> None:
+        def answered(self, row: AnswerRow) -> None:
             self.seen += 1
             if self.seen == 2:
                 raise KeyboardInterrupt

@@ -26,6 +26,7 @@ from results.front.pareto import front_table
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder, RunWriter
+from results.store.schema.rows import AnswerRow
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
@@ -47,7 +48,7 @@ from sweep.study.lock import lock_content
 from sweep.study.study import MappingChoice, Study, load_study
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.tile import TileTask
+from sweep.tasks.tile_costs import TileCostTask
 from tests.solvers.schedule.annealed_together import anneal_together
 
 HERE = RuntimeChoice(in_process=True)
@@ -90,7 +91,7 @@ class Counter(RunObserver):
         self.solved: list[str] = []
         self.cached: list[str] = []
 
-    def answered(self, row: Row) -> None:
+    def answered(self, row: AnswerRow) -> None:
         (self.cached if row["cached"] else self.solved).append(row["task_id"])
 
 
@@ -149,7 +150,7 @@ def test_designs_count_what_the_best_of_their_trees_cost(solved: Path) -> None:
         assert design["latency_seconds"] == pytest.approx(design["cycles"] / 1e9)
         chip = load_chip("set-edge", design["axes"])
         assert chip.tile.architecture is not None
-        assert design["area_um2"] == pytest.approx(chip.tiles * chip.tile.architecture.area_um2)
+        assert design["area_um2"] == pytest.approx(chip.area_um2)
 
 
 def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Study, tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_designs_without_any_schedule_say_why_and_are_tried_again(
 
 def test_an_interrupted_run_goes_on_from_what_it_has(study: Study, with_tiles: Path) -> None:
     class Interrupting(RunObserver):
-        def answered(self, row: Row) -> None:
+        def answered(self, row: AnswerRow) -> None:
             if "batch" in row:
                 raise KeyboardInterrupt
 
@@ -345,9 +346,9 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
 ) -> None:
     mapped = study.model_copy(update={"mapping": MappingChoice(solver=solver)})
     task = next(t for t in workload_of(mapped).tasks(next(designs(mapped))) if isinstance(t, ScheduleTask))
-    row: Any = answer_task(TileTask(task.on.source, task.demand.tile_parts()).content)
+    row: Any = answer_task(TileCostTask(task.on.source, task.demand.tile_parts()).content)
     ideal = list(ideal_costs(task.demand).values())
-    for cost, (_, energy_pj, cycles, _) in zip(ideal, row["costs"], strict=True):
+    for cost, (_, energy_pj, cycles, *_) in zip(ideal, row["costs"], strict=True):
         assert cost.energy_pj < energy_pj
         assert cost.cycles <= cycles
 

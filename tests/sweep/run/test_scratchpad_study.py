@@ -24,6 +24,7 @@ from results.front.pareto import front_table
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder, RunWriter
+from results.store.schema.rows import AnswerRow
 from sweep.cli.main import main
 from sweep.design.scratchpad_plans import off_chip_pj_per_byte
 from sweep.forecast.plan import plan
@@ -123,7 +124,7 @@ class Counter(RunObserver):
         self.solved: list[str] = []
         self.cached: list[str] = []
 
-    def answered(self, row: Row) -> None:
+    def answered(self, row: AnswerRow) -> None:
         (self.cached if row["cached"] else self.solved).append(row["task_id"])
 
 
@@ -196,7 +197,7 @@ def test_a_second_run_and_another_study_solve_nothing(study: Study, tmp_path: Pa
 
 def test_an_interrupted_run_keeps_its_plans(study: Study, tmp_path: Path) -> None:
     class Interrupting(RunObserver):
-        def answered(self, row: Row) -> None:
+        def answered(self, row: AnswerRow) -> None:
             if "budget_bytes" in row:
                 raise KeyboardInterrupt
 

@@ -15,13 +15,14 @@ from costmodel.formats.chips import load_chip
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
+from results.store.schema.rows import TileCostRow
 from solvers.mapping.kapla import filling
 from solvers.schedule.tiles.cost_table import MissingTilePartError, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.design.tile_table import TileTable
 from sweep.tasks.kinds import answer_task
-from sweep.tasks.tile import TileSource
+from sweep.tasks.tile_costs import TileCostSource
 
 MAPPER = TileMapper("cosa")
 SIZES: dict[str, Any] = {
@@ -52,8 +53,8 @@ def demand(graph: LayerGraph | None = None, batch: int = 2, tiles: int = 2) -> T
 
 
 def run(
-    table: TileTable, wanted: list[tuple[TileSource, TileCostDemand]], folder: Path
-) -> list[dict[str, Any]]:
+    table: TileTable, wanted: list[tuple[TileCostSource, TileCostDemand]], folder: Path
+) -> list[TileCostRow]:
     runtime = InProcessRuntime(answer_task, RuntimeSettings())
     with RunWriter(folder) as writer, runtime:
         return list(fill(table, wanted, runtime, TileFiling(writer, folder.name)))
@@ -94,7 +95,7 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     new = again.open_parts(source, more.tile_parts())
     assert 0 < len(new) < len(more.tile_parts())
     rows = run(again, [(source, more)], tmp_path / "two")
-    assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
+    assert [tuple(cost[0]) for row in rows for cost in row["costs"] or ()] == [tuple(share) for share in new]
     # another solver or budget is another table
     other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id
@@ -107,11 +108,11 @@ def test_what_two_demands_share_is_in_one_task() -> None:
     table = TileTable()
     first, second = table.tasks(source, small.tile_parts()), table.tasks(source, large.tile_parts())
     assert {task.id for task in first} < {task.id for task in second}
-    shares = [share for task in second for share in task.shares]
-    assert sorted(shares) == sorted(set(shares) | set(small.tile_parts())) == sorted(large.tile_parts())
+    parts = [part for task in second for part in task.parts]
+    assert sorted(parts) == sorted(set(parts) | set(small.tile_parts())) == sorted(large.tile_parts())
 
 
-def test_a_failed_task_leaves_its_shares_open() -> None:
+def test_a_failed_task_leaves_its_parts_open() -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
@@ -146,14 +147,16 @@ def test_identity_is_the_content() -> None:
     assert tile_source(TileCostDemand(chain(), changed, 2, 2), MAPPER).id != source.id
 
 
-def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
+def test_parts_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
     sizes: dict[str, Any] = {**SIZES, "r": 6, "s": 6, "input_h": 6, "input_w": 6}
     channels: dict[str, Any] = {"c": 4096, "k": 8, "h": 1, "w": 1, "external_c": 4096}
     graph = LayerGraph("wide", (NetworkLayer("wide", "conv", **channels, **sizes),))
     asked, mapper = demand(graph, 1, 1), TileMapper("nvdla")
     source = tile_source(asked, mapper)
     (row,) = run(TileTable(StoredAnswers(tmp_path)), [(source, asked)], tmp_path / "one")
-    assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.tile_parts())
+    assert [cost[1:] for cost in row["costs"] or ()] == [[None, None, False, 0.0, ""]] * len(
+        asked.tile_parts()
+    )
     again = TileTable(StoredAnswers(tmp_path))
     assert again.open_parts(source, asked.tile_parts()) == []
     assert len(tile_costs(again, source, asked).rows(0, 1, 1).parts) == 0

@@ -221,7 +221,7 @@ def test_the_exported_front_has_networks_that_add_up(of_layers: Path) -> None:
 def test_half_a_cycle_does_not_lift_a_bound_above_what_was_found(tmp_path: Path, cycles: int) -> None:
     """Layers proven optimal whose cycles, at a weight of 0.5, the column rounds down every other time."""
     design = next(iter(designs(load_study(str(write_study(tmp_path, 0, LAYERS))))))
-    row = complete(design, (1.0, whole_cycles(0.5 * cycles)), (1.0, 0.5 * cycles))
+    row: Any = complete(design, (1.0, whole_cycles(0.5 * cycles)), (1.0, 0.5 * cycles))
     assert row["cycles_bound"] <= row["cycles"]
     assert row["cycles_gap"] >= 0
 

@@ -15,7 +15,7 @@ from optuna.search_space import IntersectionSearchSpace
 from costmodel.errors import InputError
 from results.front.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
 from results.store.folder import RunFolder, RunWriter
-from sweep.design.design_row import DesignRow
+from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.forecast.plan import plan
 from sweep.run.run import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
@@ -176,7 +176,7 @@ def test_failed_solves_and_unmappable_layers_are_told_apart(family: Study) -> No
 
 def test_a_plateau_ends_the_search(family: Study) -> None:
     found = search(changed(family, trials=96, plateau={"trials": 10, "tolerance": 0.01}))
-    rows = map(told, drive(found))
+    rows: Any = map(told, drive(found))
     values = [[float(row[name]) for name in family.objectives] for row in rows]
     assert len(values) < 96
     assert recent_gain(values, 10) <= 0.01
@@ -228,7 +228,7 @@ class Watch(RunObserver):
     def __init__(self) -> None:
         self.solved: list[str] = []
 
-    def answered(self, row: dict[str, Any]) -> None:
+    def answered(self, row: AnswerRow) -> None:
         if not row["cached"]:
             self.solved.append(row["task_id"])
 

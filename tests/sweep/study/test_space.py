@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from sweep.study.axis import Axis
+from costmodel.formats.chips import FOLDER, load_chip
+from sweep.study.axis import Axis, NumberRange
 from sweep.study.design_space import Constraint, DesignSpace
 
 SIZES = Axis("SRAM.size", ("32 KiB", "64 KiB", "128 KiB"))
@@ -55,6 +57,49 @@ def test_constraints(text: str, holds: bool) -> None:
     design = space.design((0,))
     assert design.feasible is holds
     assert holds or "is 64" in design.broken[0]
+
+
+CHIP_AXES = (Axis("mesh", ([8, 8], [16, 16])), Axis("dram.bandwidth", ("25 B/cycle", "50 B/cycle")))
+
+
+def kapla(*axes: Axis, constraints: tuple[Constraint, ...] = ()) -> DesignSpace:
+    """A family of chips whose file has no areas and no technology."""
+    return DesignSpace("kapla-16x16-paper", axes, constraints, load=load_chip, where="mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("axis", "remedy"),
+    [
+        (CHIP_AXES[1], "dram.interface_area in the chip file.*technology with dram_interface_area"),
+        (Axis("noc.link_bandwidth", NumberRange(range(8, 64, 8), "B/cycle")), "noc.router_area"),
+        (Axis("tile.buffer.size", ("16 KiB", "32 KiB")), "tile.buffer.area"),
+        (Axis("tile.vector_units", (64, 128)), "tile.vector_area"),
+    ],
+    ids=lambda value: value.key if isinstance(value, Axis) else "",
+)
+def test_a_larger_part_is_not_free_of_area(axis: Axis, remedy: str) -> None:
+    said = rf"mine.yaml: axes.{axis.key}: expected an area .*found no price in kapla-16x16-paper.*{remedy}"
+    with pytest.raises(InputError, match=said):
+        kapla(CHIP_AXES[0], axis).check_prices(("energy_pj", "area_um2"))
+    limited = kapla(axis, constraints=(Constraint.parse("area_um2 <= 1e9"),))
+    with pytest.raises(InputError, match=said):
+        limited.check_prices(("energy_pj",))
+    # nobody asks for the area; SET's platform has areas for all of these
+    kapla(axis).check_prices(("energy_pj", "cycles"))
+    replace(kapla(axis), base="set-edge").check_prices(("area_um2",))
+
+
+def test_an_area_that_stays_as_stated_is_no_price(tmp_path: Path) -> None:
+    text = (FOLDER / "kapla-16x16-paper.yaml").read_text()
+    stated = tmp_path / "stated.yaml"
+    for area, priced in (("5 mm2", False), ("{value: 5 mm2, at_bandwidth: 25 B/cycle}", True)):
+        stated.write_text(text.replace("dram:\n", f"dram:\n  interface_area: {area}\n"))
+        space = replace(kapla(*CHIP_AXES), base=str(stated))
+        if priced:
+            space.check_prices(("area_um2",))
+            continue
+        with pytest.raises(InputError, match=r"axes\.dram\.bandwidth"):
+            space.check_prices(("area_um2",))
 
 
 def test_area_and_bits_are_sums_over_instances() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ mapping: {solver: SOLVER, objective: edp, uneven: true, uneven_levels: [RegFile]
 def test_a_row_names_the_space_and_its_mapping_can_be_read() -> None:
     architecture = load_architecture("eyeriss")
     settings = SolveSettings("exact", "edp", "{}", Budget(60), SpaceRules(uneven=True))
-    row = run_mapping_task(json.loads(json.dumps(MappingTask(architecture, SCORES, settings).content)))
+    row: Any = run_mapping_task(json.loads(json.dumps(MappingTask(architecture, SCORES, settings).content)))
     assert (row["status"], row["gap"]) == ("optimal", 0)
     assert row["space"]["name"].endswith("uneven: tensors end their tiles at different loops")
     assert row["space"]["uneven"] is True

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from results.store.schema.tables import ANSWER_TABLES, TABLES, table_named
-from sweep.design.design_row import DesignRow
+from results.store.schema.tables import ANSWER_TABLES, TABLES
 from sweep.run.epoch_ledger import EpochLedger
-from sweep.tasks.columns import MappingColumns, ScheduleColumns, ScratchpadColumns, TileCostColumns
 from sweep.tasks.summaries import NEEDED, MappingSummary, ScheduleSummary, ScratchpadSummary
 
 NO_TENSORS: Any = SimpleNamespace(planned=SimpleNamespace(graph=SimpleNamespace(tensors=())))
@@ -63,19 +61,3 @@ def test_the_columns_are_those_of_all_answer_tables() -> None:
     for table in ANSWER_TABLES:
         assert set(NEEDED[table.name]) <= set(table.names())
         assert {"study", "from_study", "cached", "status", "error"} <= set(NEEDED[table.name])
-
-
-@pytest.mark.parametrize(
-    ("columns", "table"),
-    [
-        (MappingColumns, "layers"),
-        (ScheduleColumns, "schedules"),
-        (ScratchpadColumns, "scratchpads"),
-        (TileCostColumns, "tile_costs"),
-        (DesignRow, "designs"),
-    ],
-)
-def test_what_workers_send_are_columns_of_the_table(columns: type[Any], table: str) -> None:
-    sent, known = set(columns.__annotations__), set(table_named(table).names())
-    assert len(sent) > 4
-    assert sent <= known

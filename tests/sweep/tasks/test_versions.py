@@ -10,13 +10,13 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import WorkersUnavailableError
 from results.store.folder import RunFolder, RunWriter
+from results.store.schema.rows import MappingColumns
 from solvers.catalogue import solver
 from sweep import VERSION
 from sweep.run.run import StudyRun
 from sweep.search.search import search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import Study, load_study
-from sweep.tasks.columns import MappingColumns
 from sweep.tasks.mapping import run_mapping_task
 
 Start = Callable[[Callable[[Any], Any]], InProcessRuntime]

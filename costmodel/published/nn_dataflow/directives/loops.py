@@ -185,20 +185,20 @@ def _only_dim(amounts: Amounts, dims: ReadOnlyDict[str, str], where: str) -> str
     return dims[own[0]]
 
 
-def _sides(stacks: tuple[Loop, ...], room_x: int, room_y: int) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
+def _sides(stacks: tuple[Loop, ...], columns: int, rows: int) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
     """The stacks on X and on Y, so that both fit their sides of the fan-out.
 
     The first stacks go to X if they can. If nothing fits, all go to X; that the mapping exceeds the fan-out
     is for its checks to find.
     """
-    return next(_fitting(stacks, room_x, room_y), (stacks, ()))
+    return next(_fitting(stacks, columns, rows), (stacks, ()))
 
 
 def _fitting(
-    stacks: tuple[Loop, ...], room_x: int, room_y: int
+    stacks: tuple[Loop, ...], columns: int, rows: int
 ) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]]:
     for on_x in product((True, False), repeat=len(stacks)):
         x = tuple(stack for stack, here in zip(stacks, on_x, strict=True) if here)
         y = tuple(stack for stack, here in zip(stacks, on_x, strict=True) if not here)
-        if prod(bound for _, bound in x) <= room_x and prod(bound for _, bound in y) <= room_y:
+        if prod(bound for _, bound in x) <= columns and prod(bound for _, bound in y) <= rows:
             yield x, y

@@ -59,7 +59,7 @@ def parse_layers(
     levels: list[LevelScheme] = []
     name = ""
     for number, content in _lines(text):
-        place = f"{where}: line {number}"
+        line_where = f"{where}: line {number}"
         try:
             if (heading := HEADING.fullmatch(content)) and heading[1] in level_names:
                 if not name:
@@ -73,7 +73,7 @@ def parse_layers(
             else:
                 raise InputError("", "a layer's name and a level before directives", content)
         except InputError as error:
-            raise error.at(": ".join(part for part in (place, error.where) if part)) from None
+            raise error.at(": ".join(part for part in (line_where, error.where) if part)) from None
     layers += _finished(name, levels, level_names)
     if not layers:
         raise InputError(where, "a layer", "no line that opens one")

@@ -84,10 +84,10 @@ def architecture(chip: MultiNode) -> Architecture:
 def node(chip: MultiNode) -> Architecture:
     """One node that has the whole DRAM, and an equal fraction of the chip's idle energy."""
     idle = chip.costs.idle_pj_per_cycle / chip.nodes
-    alone = replace(
+    one_node = replace(
         chip, name=f"{chip.name}-node", columns=1, rows=1, costs=replace(chip.costs, idle_pj_per_cycle=idle)
     )
-    return architecture(alone)
+    return architecture(one_node)
 
 
 def chip_of_nodes(chip: MultiNode) -> Chip:
@@ -99,11 +99,12 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
     - DRAM's bandwidth is rounded down to whole words, and its ports are at both ends of every row instead of
       at the four corners.
     - The template has no link bandwidth; links carry as many words a cycle as a node's buses take.
-    - Idle energy is not counted, nor is the bus energy of outputs that leave a PE.
+    - The chip's idle energy is divided equally among its nodes, so a larger mesh takes more of it.
+    - The bus energy of outputs that leave a PE is not counted.
     - Layers without weights run on the PEs, one operand a cycle each.
     """
-    costs, alone = chip.costs, node(chip)
-    registers, buffer, _ = alone.levels
+    costs, one_node = chip.costs, node(chip)
+    registers, buffer, _ = one_node.levels
     tile = Tile(
         buffer=TileBuffer(chip.buffer_words, costs.buffer_pj, costs.buffer_pj),
         macs=chip.pes,
@@ -111,8 +112,8 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
         vector_units=chip.pes,
         vector_operation_pj=costs.mac_pj,
         architecture=replace(
-            alone,
-            name=f"{alone.name}-tile",
+            one_node,
+            name=f"{one_node.name}-tile",
             levels=tuple(
                 replace(level, word_bits=8)
                 for level in (
@@ -120,8 +121,9 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
                     replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
                 )
             ),
-            compute=replace(alone.compute, word_bits=8),
+            compute=replace(one_node.compute, word_bits=8),
         ),
+        leakage_pj_per_cycle=costs.idle_pj_per_cycle / chip.nodes,
     )
     return Chip(
         name=f"{chip.name}-{costs.name}",

@@ -158,11 +158,27 @@ def _fill_lattice(space: Space, assignment: Assignment, lattice: Lattice, any_or
 
 @inlined
 def _fill_level(space: Space, assignment: Assignment, lattice: Lattice, level: int, any_order: bool) -> bool:
-    """Fill the tables of one level; False if some are left for the next call.
+    """Fill the tables of one level, ``closed`` and then ``opened``; False if some are left for the next call.
 
-    Where every part keeps a known tensor this is one ``_close`` and one ``_open``. With ``any_order`` and an
-    uneven level inside, there is instead a table for each set of tensors that have ended their tile by then,
-    for the parts of a level differ in nothing else. With three tensors W, I, O::
+    Usually every part keeps a known tensor, and the level has one table of each. With ``any_order`` the parts
+    of an uneven level may end their tiles in any order, and such a level has a table for every set.
+    """
+    if any_order and space.first[level - 1] < space.last[level - 1]:
+        return _fill_for_every_set(space, assignment, lattice, level)
+    lattice.subset[level] = 0
+    if not _close(space, assignment, lattice, level, False):
+        return False
+    return _open(space, assignment, lattice, level)
+
+
+@inlined
+def _fill_for_every_set(space: Space, assignment: Assignment, lattice: Lattice, level: int) -> bool:
+    """Fill one table for each set of tensors whose tiles may have ended in the parts inside ``level``.
+
+    A part keeps one tensor, whose tile is said to end there. What is inside a part is known as soon as the
+    set of tensors is known that have ended there; in which order they did changes nothing outside. So there
+    is a table for each set, and a path through the sets, from the inside out, for each order. With tensors W,
+    I, O::
 
         part 1        part 2        part 3
 
@@ -170,38 +186,48 @@ def _fill_level(space: Space, assignment: Assignment, lattice: Lattice, level: i
         {} -------+-> {I} --+---> {W, O} --+-> {W, I, O}
                   +-> {O} --+---> {I, O} --+
 
-    A table's entry is the least over the last tensor to end, that is over the tables one tensor smaller
-    (``inside`` without ``ends``). So 7 tables, in 12 passes, stand for the 6 orders of such a level.
+    The entry of a table is the least over the tensor that ended last, thus over the tables one tensor
+    smaller: 7 tables, filled in 12 passes, stand for the 6 orders. Where a level has more parts than tensors,
+    its outermost parts are empty: their only set is that of all tensors.
     """
-    first = space.first[level - 1]
+    first, last = space.first[level - 1], space.last[level - 1]
     every = 0
-    for part in range(first, space.last[level - 1] + 1):
+    for part in range(first, last + 1):
         every |= assignment.keep[part]
-    several = any_order and first < space.last[level - 1]
-    count = min(_count(every), level - first)
+    ended = min(_count(every), level - first)
     for inside in range(every + 1):
-        if (inside & ~every or _count(inside) != count) if several else inside != every:
+        if inside & ~every or _count(inside) != ended:
             continue
-        # Tables of the level outside the last part need no number: all tensors have ended by then.
-        lattice.subset[level] = _rank(inside, every) if several and level <= space.last[level - 1] else 0
-        begun = False
-        for tensor in range(assignment.ratio.shape[1]):
-            if several and count == level - first:
-                if inside >> tensor & 1 == 0:
-                    continue
-                _arrange(space, assignment, lattice, level, (every, inside, 1 << tensor))
-            elif tensor:
-                continue
-            elif several:
-                _arrange(space, assignment, lattice, level, (every, inside, 0))
-            for block in range(0, lattice.size[0], BLOCK):
-                if _is_due(lattice, BLOCK * len(space.runs)):
-                    _close(space, assignment, lattice, (level, block), begun)
-                if _is_behind(lattice):
-                    return False
-            begun = True
+        # outside of the last part all tensors have ended: there is a single table
+        lattice.subset[level] = _rank(inside, every) if level <= last else 0
+        if not _close_for_set(space, assignment, lattice, level, (every, inside)):
+            return False
         if not _open(space, assignment, lattice, level):
             return False
+    return True
+
+
+@inlined
+def _close_for_set(
+    space: Space, assignment: Assignment, lattice: Lattice, level: int, sets: tuple[int, int]
+) -> bool:
+    """Fill ``closed`` for one set, as the least over its tensors of what it is if that tensor ended last.
+
+    ``sets`` are all tensors of the level, and those that have ended in its parts inside ``level``. False if
+    vectors are left for the next call.
+    """
+    every, inside = sets
+    if _count(inside) < level - space.first[level - 1]:
+        # there are fewer tensors than parts: the part just inside is empty, and no tensor ends there
+        _arrange(space, assignment, lattice, level, (every, inside, 0))
+        return _close(space, assignment, lattice, level, False)
+    lower = False
+    for tensor in range(assignment.ratio.shape[1]):
+        if inside >> tensor & 1:
+            _arrange(space, assignment, lattice, level, (every, inside, 1 << tensor))
+            if not _close(space, assignment, lattice, level, lower):
+                return False
+            lower = True
     return True
 
 
@@ -231,8 +257,9 @@ def _arrange(
 
     ``sets`` are three bit masks: all tensors of the level (``every``), those that end their tile in its parts
     inside ``level``, and of these the one that ends in the outermost of these parts (``ends``, 0 for none).
-    In which of the other parts a tensor ends changes no number that the current pass reads, so they are
-    simply numbered through. ``x & -x`` is the lowest bit of ``x``, and ``x & (x - 1)`` is ``x`` without it.
+    Which of the other parts a tensor ends in changes no number that the current pass reads, so the tensors of
+    either side take the parts of their side in ascending order. ``x & -x`` is the lowest bit of ``x``, and
+    ``x & (x - 1)`` is ``x`` without it.
     """
     every, inside, ends = sets
     left, right = inside & ~ends, every & ~inside
@@ -283,14 +310,28 @@ def _next(lattice: Lattice) -> None:
 
 
 @inlined
-def _close(
+def _close(space: Space, assignment: Assignment, lattice: Lattice, level: int, lower: bool) -> bool:
+    """Fill ``lattice.closed`` of a level, ``BLOCK`` vectors a step; False if some are left for the next call.
+
+    With ``lower``, entries already there are those of other tensors that may have ended last
+    (:func:`_close_for_set`), and are only lowered.
+    """
+    for block in range(0, lattice.size[0], BLOCK):
+        if _is_due(lattice, BLOCK * len(space.runs)):
+            _close_block(space, assignment, lattice, (level, block), lower)
+        if _is_behind(lattice):
+            return False
+    return True
+
+
+@inlined
+def _close_block(
     space: Space, assignment: Assignment, lattice: Lattice, where: tuple[int, int], lower: bool
 ) -> None:
     """Fill ``lattice.closed`` of a level for the next ``BLOCK`` vectors; ``where`` is the level and the
     number of the first of them.
 
-    ``lattice.digits`` are those of that vector. With ``lower``, entries already there belong to other orders
-    of the level's parts, and are only lowered.
+    ``lattice.digits`` are those of that vector, and of the one behind the last when this is done.
 
     The vector is that of the next inner level, ``level - 1``, and makes its tile. So four things are known
     and added up: whether that tile fits (infinite if not); what the MAC units' requests cost beyond the
@@ -349,18 +390,22 @@ def _more_groups(space: Space, assignment: Assignment, level: int, tensor: int, 
 
 @inlined
 def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
-    """The least ``opened`` bound of a level and vector, if the tensors of ``run`` are stationary outside it.
+    """The least bound on what is inside a tile of ``level``, if the tensors of ``run`` are stationary
+    outside.
 
-    ``at`` is the level, the number of ``run``, and the vector. A tensor of ``run`` that the level keeps is
-    stationary as the tile of this level; the level's loops may leave the tiles further inside stationary as
-    well, or move them, so it is tried with the tensor in the set and without. If the level bypasses the
-    tensor, its run is that of a tile further inside and includes the level's loops: it stays in the set."""
+    ``at`` is the level, the number of ``run``, and the vector. The bound is in ``opened`` of the level, which
+    asks for which tensors a run goes on outside the level's loops. That is known for tensors that are in no
+    run here: their run cannot go on. It is known for tensors of ``run`` that the level bypasses: the run is
+    that of a tile further inside, and it goes on. For a tensor of ``run`` that the level keeps it is open:
+    the tile of this level is stationary, but those further inside may be moved by the level's own loops. So
+    the least is taken over all sets that are ``run`` without some tensors that the level keeps."""
     level, run, vector = at
     least = np.inf
-    for fewer in range(len(space.runs)):
-        dropped = space.runs[run] & ~space.runs[fewer]
-        if space.runs[fewer] & ~space.runs[run] == 0 and dropped & ~assignment.keep[level] == 0:
-            least = min(least, lattice.opened[table_start(space, lattice, level, fewer) + vector])
+    for inner_run in range(len(space.runs)):
+        added = space.runs[inner_run] & ~space.runs[run]
+        ended = space.runs[run] & ~space.runs[inner_run]
+        if added == 0 and ended & ~assignment.keep[level] == 0:
+            least = min(least, lattice.opened[table_start(space, lattice, level, inner_run) + vector])
     return least
 
 

@@ -39,7 +39,7 @@ def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> No
     nodes.visited[0] += 1
     for dim in range(nodes.tile.shape[0]):
         nodes.tile[dim] = nodes.inside[inner, dim] * assignment.covered[inner, dim]
-    _place_loops(space, assignment, nodes, level)
+    _add_loops(space, assignment, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
     for part in range(2):
         copy_rows(nodes.demand[level, part], nodes.demand[inner, part])
@@ -97,7 +97,7 @@ def _merge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tenso
 
 
 @inlined
-def _place_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
+def _add_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
     """Write the level's loops, in the order that is being tried, before those of the levels outside it.
 
     The row of loops stands innermost first and is filled from its end, so the level's outermost loop is

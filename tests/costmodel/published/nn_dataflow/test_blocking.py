@@ -79,11 +79,11 @@ def test_time_and_dram_have_their_floors(case: SchemeCase) -> None:
 # --- the fetches, by running the loops
 
 
-def tiles_met(blocking: Blocking, related: tuple[int, ...], place: int) -> list[tuple[int, ...]]:
-    """The tiles of a tensor that the level inside ``place`` holds one after the other, loops run in order."""
+def tiles_met(blocking: Blocking, related: tuple[int, ...], block: int) -> list[tuple[int, ...]]:
+    """The tiles of a tensor that the level inside ``block`` holds one after the other, loops run in order."""
     nest = [
         (at, loop, blocking.factors[at][loop])
-        for at in range(place + 1)
+        for at in range(block + 1)
         for loop in sorted(range(len(LOOPS)), key=lambda loop: -blocking.orders[at][loop])
     ]
     sequence = [
@@ -104,13 +104,13 @@ def test_fetches_are_the_tiles_that_the_loops_meet(factors: Any, orders: Any, ki
     blocking = Blocking((*factors, (1, 1, 1)), orders)
     layer = LayerShape(kind, *[1] * 6)
     unit = processing_passes(layer, 1, (1, 1))[0]
-    for place in (0, 1):
+    for block in (0, 1):
         for tensor, related in enumerate(unit.related):
-            met = tiles_met(blocking, related, place)
+            met = tiles_met(blocking, related, block)
             visits, rest = divmod(len(met), len(set(met)))
             assert rest == 0
             expected = 2 * visits - 1 if tensor == OFM else visits
-            assert fetched(blocking, unit, place)[tensor] == expected
+            assert fetched(blocking, unit, block)[tensor] == expected
 
 
 # --- the same schemes as directives, which count by themselves
@@ -194,8 +194,8 @@ def test_a_bypassed_buffer_keeps_only_what_it_saves() -> None:
     case = next(case for case in CASES if case.layer.has_filters)
     unit = processing_passes(case.layer, case.batch, case.hardware.array)[0]
     once = Blocking(((1, 1, 1), unit.loop_counts, (1, 1, 1)), ((0, 1, 2), (0, 1, 2)), (True, True, True))
-    room = replace(case.hardware, buffer_words=10**9, register_words=10**9)
-    cost = scheme_cost(unit, once, room)
+    large = replace(case.hardware, buffer_words=10**9, register_words=10**9)
+    cost = scheme_cost(unit, once, large)
     kept = [words > 0 for words in cost.held_words[0]]
     assert kept == [a < b for a, b in zip(*cost.fetches, strict=True)]
     assert [words > 0 for words in cost.accesses[LEVELS.index("GBUF")]] == kept

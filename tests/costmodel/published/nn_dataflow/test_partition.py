@@ -1,4 +1,5 @@
-"""nn-dataflow's division of layers among nodes: parts, places and hops, word by word and by enumeration."""
+"""nn-dataflow's division of layers among nodes: parts, positions and hops, word by word and by
+enumeration."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from costmodel.published.nn_dataflow.partition import (
     OFMP,
     OUTP,
     Partition,
+    largest_part,
     nearly_divides,
     partitions,
     piece,
-    share,
     words,
 )
 from costmodel.published.nn_dataflow.row_stationary import processing_passes
@@ -49,15 +50,15 @@ def test_partitions_use_every_node_once(name: str) -> None:
     assert len(set(found)) == len(found)
     for partition in found:
         assert partition.nodes == NODES
-        places = [partition.place(index) for index in partition.indices()]
-        assert sorted(places) == [(row, column) for row in range(2) for column in range(4)]
+        positions = [partition.position(index) for index in partition.indices()]
+        assert sorted(positions) == [(row, column) for row in range(2) for column in range(4)]
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_pieces_are_the_whole_layer(name: str) -> None:
     layer = LAYERS[name]
     for partition in divided(name):
-        part = share(layer, BATCH, partition)
+        part = largest_part(layer, BATCH, partition)
         assert 0 < part.occupied <= 1
         made: dict[object, int] = {}
         for index in partition.indices():
@@ -76,7 +77,7 @@ def test_what_may_be_divided() -> None:
     for partition in divided("fc"):
         assert partition.parts(OFMP) == 1
     with pytest.raises(InputError, match="one part in input channels"):
-        share(POOL, 1, Partition((0, 1, 2, 3), ((1, 1), (1, 1), (1, 1), (1, 2))))
+        largest_part(POOL, 1, Partition((0, 1, 2, 3), ((1, 1), (1, 1), (1, 1), (1, 2))))
     one = LayerShape("convolution", 1, 1, 1, 1, 1, 1)
     (naive,) = partitions(one, 1, (2, 2))
     assert naive.sizes[OUTP] == (2, 2)
@@ -131,17 +132,17 @@ def test_hops_word_by_word(name: str) -> None:
         }
         expected_inputs = expected_filters = 0
         for index in partition.indices():
-            one, place = piece(layer, BATCH, partition, index), partition.place(index)
+            one, position = piece(layer, BATCH, partition, index), partition.position(index)
             wanted = product(*(range(*ranges) for ranges in one.inputs))
-            expected_inputs += sum(distance(held[word], place) for word in wanted)
-            nearest = min(distance(corner, place) for corner in product((0, 1), (0, 3)))
+            expected_inputs += sum(distance(held[word], position) for word in wanted)
+            nearest = min(distance(corner, position) for corner in product((0, 1), (0, 3)))
             channels = (one.inputs[1][1] - one.inputs[1][0]) * (one.outputs[1][1] - one.outputs[1][0])
             expected_filters += channels * layer.window_h * layer.window_w * nearest * layer.has_filters
         assert (brought, filters) == (expected_inputs, expected_filters)
         if partition.parts(INPP) == 1:
             stored = where_words_are(outputs)
             assert taken == sum(
-                distance(stored[word], partition.place(index))
+                distance(stored[word], partition.position(index))
                 for index in partition.indices()
                 for word in product(*(range(*r) for r in piece(layer, BATCH, partition, index).outputs))
             )
@@ -154,15 +155,17 @@ PLACES = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, ma
 
 
 @given(PLACES, PLACES)
-def test_the_greedy_tree_is_the_shortest(sources: set[tuple[int, int]], places: set[tuple[int, int]]) -> None:
-    """Against every spanning tree of so few places; sources count as one."""
-    lacking = sorted(places - sources)
+def test_the_greedy_tree_is_the_shortest(
+    sources: set[tuple[int, int]], positions: set[tuple[int, int]]
+) -> None:
+    """Against every spanning tree of so few positions; sources count as one."""
+    lacking = sorted(positions - sources)
     if not lacking:
-        assert tree_hops(sources, places) == 0
+        assert tree_hops(sources, positions) == 0
         return
     edges = [
-        (min(distance(source, place) for source in sources), 0, number)
-        for number, place in enumerate(lacking, start=1)
+        (min(distance(source, position) for source in sources), 0, number)
+        for number, position in enumerate(lacking, start=1)
     ]
     edges += [
         (distance(one, other), a, b) for (a, one), (b, other) in combinations(enumerate(lacking, start=1), 2)
@@ -194,7 +197,7 @@ def test_divided_layers_have_their_floors(forward: bool) -> None:
     inputs = corner_layout(source, (batch, 16, 16, 16))
     tensors = (16 * 32 * 9, batch * 16 * 16 * 16, batch * 32 * 14 * 14)
     for partition in list(partitions(layer, batch, (4, 4)))[::20]:
-        part = share(layer, batch, partition)
+        part = largest_part(layer, batch, partition)
         outputs = corner_layout(partition, (batch, 32, 14, 14))
         hops = unit_hops(layer, batch, partition, inputs, outputs, forward)
         delivery = DeliveryCosts(hops, partition.sharing() if forward else (1, 1, 1))

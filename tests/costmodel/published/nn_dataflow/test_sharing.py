@@ -11,7 +11,7 @@ from costmodel.published.nn_dataflow.blocking import Blocking, DeliveryCosts, No
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.layers import LayerShape
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.published.nn_dataflow.partition import Partition, partitions, share
+from costmodel.published.nn_dataflow.partition import Partition, largest_part, partitions
 from costmodel.published.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 from costmodel.published.nn_dataflow.sharing import NodeGroup, _BufferNest, best_rotation, sharing_groups
 
@@ -55,7 +55,7 @@ def snake(sides: tuple[int, int], near: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("sides", [(1, 4), (4, 1), (2, 4), (4, 4), (3, 2)])
 @pytest.mark.parametrize("steps", [(1.0, 1.0), (1.0, 2.0), (2.0, 1.0)])
 def test_rotation_hops_part_by_part(sides: tuple[int, int], steps: tuple[float, float]) -> None:
-    """Every node ends up having seen every part; each passage of a part is its share of the words."""
+    """Every node ends up having seen every part; each passage of a part is its fraction of the words."""
     group = NodeGroup(sides, steps)
     for parts in (count for count in range(2, group.size + 1) if group.size % count == 0):
         inner = group.subgroup_sides(parts)
@@ -96,7 +96,7 @@ DIVIDED = partition(OUTP=(4, 1), BATP=(1, 4))
 
 
 def passes() -> list[ProcessingPass]:
-    part = share(LAYER, BATCH, DIVIDED)
+    part = largest_part(LAYER, BATCH, DIVIDED)
     return processing_passes(part.layer, part.batch, HARDWARE.array, part.occupied)
 
 

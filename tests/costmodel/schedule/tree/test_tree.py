@@ -240,7 +240,12 @@ def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
         if node.kind == "T":
             cycles[position.number] = node.subbatches * sum(taken)
         else:
-            cycles[position.number] = (node.subbatches + max(flow.stages[position.number])) * max(taken)
+            stages = flow.stages[position.number]
+            through = [
+                max(time for time, at in zip(taken, stages, strict=True) if at == stage)
+                for stage in range(max(stages) + 1)
+            ]
+            cycles[position.number] = (node.subbatches - 1) * max(taken) + sum(through)
     return cycles, {p.number: tiles[p.number] for p in flow.positions if isinstance(p.node, Leaf)}
 
 

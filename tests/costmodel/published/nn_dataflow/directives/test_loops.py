@@ -40,18 +40,18 @@ LAYERS = [
 
 
 def random_mapping(layer: Layer, rng: random.Random) -> Mapping:
-    """Each prime factor at a random place; every level keeps everything."""
-    places: dict[tuple[int, str], dict[str, int]] = {}
+    """Each prime factor at a random slot; every level keeps everything."""
+    factors_of: dict[tuple[int, str], dict[str, int]] = {}
     for dim, size in layer.dims:
         side = rng.choice("xy")
         for prime in primes(size):
-            place = rng.choice([(0, "t"), (1, "t"), (1, "t"), (1, side), (2, "t"), (2, "t"), (2, side)])
-            block = places.setdefault(place, {})
+            slot = rng.choice([(0, "t"), (1, "t"), (1, "t"), (1, side), (2, "t"), (2, "t"), (2, side)])
+            block = factors_of.setdefault(slot, {})
             block[dim] = block.get(dim, 1) * prime
     every = frozenset(tensor.name for tensor in layer.tensors)
 
     def shuffled(level: int, kind: str) -> tuple[tuple[str, int], ...]:
-        found = list(places.get((level, kind), {}).items())
+        found = list(factors_of.get((level, kind), {}).items())
         rng.shuffle(found)
         return tuple(found)
 

@@ -1,0 +1,62 @@
+"""Mappings as one line of text, which is short enough to keep thousands of them.
+
+Levels stand outermost first and are divided by ``|``. Each has its temporal loops, outermost first, then its
+spatial loops behind ``x`` and ``y``, then the tensors that it keeps behind ``:``::
+
+    P2 : Inputs Outputs Weights | x C8 y N2 : | K8 : Weights | C2 R3 S3 y C8 : Outputs
+
+A part of a level, in an uneven mapping, begins with ``+`` where it is not the outermost part of its level.
+"""
+
+from __future__ import annotations
+
+import re
+
+from costmodel.errors import InputError
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
+
+LEVEL = re.compile(r"(\+ )?((?:\w+ )*?)(?:x ((?:\w+ )+?))?(?:y ((?:\w+ )+?))?:((?: \w+)*)")
+LOOP = re.compile(r"([A-Za-z_]\w*?)(\d+)")
+
+
+def nest_text(mapping: AnyMapping) -> str:
+    """The mapping as text; :func:`mapping_of_text` reads it."""
+    parts = as_parts(mapping)
+    texts = []
+    for index, level in reversed(list(enumerate(parts.nest.levels))):
+        outermost = index + 1 == len(parts.part_levels)
+        same = not outermost and parts.part_levels[index + 1] == parts.part_levels[index]
+        words = ["+"] if same else []
+        words += [f"{dim}{bound}" for dim, bound in reversed(level.temporal)]
+        for side, loops in (("x", level.spatial_x), ("y", level.spatial_y)):
+            words += [side, *(f"{dim}{bound}" for dim, bound in loops)] if loops else []
+        texts.append(" ".join([*words, ":", *sorted(level.keep)]))
+    return " | ".join(texts)
+
+
+def mapping_of_text(text: str) -> AnyMapping:
+    """The mapping of :func:`nest_text`; InputError for other text."""
+    levels: list[LevelMapping] = []
+    depth: list[int] = []
+    for written in text.split(" | "):
+        found = LEVEL.fullmatch(written)
+        if found is None:
+            raise InputError("mapping", "loops, x and y loops, a colon and tensors", written)
+        same, temporal, x, y, keep = found.groups(default="")
+        loops = LevelMapping(_loops(temporal)[::-1], _loops(x), _loops(y), frozenset(keep.split()))
+        levels.append(loops)
+        depth.append(depth[-1] if same else len(set(depth)))
+    nest, last = Mapping(tuple(levels[::-1])), depth[-1]
+    part_levels = tuple(last - number for number in depth[::-1])
+    return nest if len(set(depth)) == len(depth) else UnevenMapping(nest, part_levels)
+
+
+def _loops(text: str) -> tuple[Loop, ...]:
+    found = []
+    for word in text.split():
+        loop = LOOP.fullmatch(word)
+        if loop is None:
+            raise InputError("mapping", "a dim and its bound, such as K8", word)
+        found.append((loop[1], int(loop[2])))
+    return tuple(found)

@@ -1,0 +1,428 @@
+"""The event loop, compiled.
+
+There are two kinds of events: a tile goes on, and a packet of a message has arrived. Links and DRAM are
+servers that take packets in the order in which these set out. A packet sets out on all links of its route at
+a time; each carries it as soon as it has carried those before, and it has arrived when the last one is done.
+A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a link
+take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
+
+A function that ends a transfer or blocks a tile says so in the state; only :func:`simulate` takes events out
+of the queue, so no function calls itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, entry, inlined
+from costmodel.replay.event_values import (
+    ABSENT,
+    BETWEEN_TILES,
+    BLOCKED,
+    CALLED,
+    COMING,
+    COMPUTE,
+    DATA,
+    DONE,
+    END,
+    FREE,
+    FROM_DRAM,
+    HELD_TWICE,
+    LOAD,
+    LONGEST,
+    LOOP,
+    NO_COMPUTE,
+    NOT_HELD,
+    NOTHING,
+    OUTPUTS,
+    OVERLAP,
+    RECEIVE,
+    RUNNING,
+    SENT_TWICE,
+    THERE,
+    TO_DRAM,
+    TOO_LONG,
+    Messages,
+    ProgramTables,
+    Queue,
+    ReplayState,
+)
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Truth = Any
+"""A truth value of compiled code."""
+
+
+@entry
+def simulate(tables: ProgramTables, run: ReplayState) -> None:
+    """Run a program until nothing happens any more, or until something impossible is in ``run.failure``."""
+    tiles: Int = tables.code.begin.shape[0] - 1
+    for tile in range(tiles):
+        run.tiles.status[tile] = CALLED
+        _push(run.queue, 0, tile)
+    while run.queue.counts[0] > 0:
+        now, what = run.queue.time[0], run.queue.what[0]
+        _pop(run.queue)
+        run.end[0] = max(run.end[0], now)
+        if now > LONGEST:
+            run.failure[0] = TOO_LONG
+        elif what < tiles:
+            _advance(tables, run, what, now)
+        else:
+            _packet_arrived(tables, run, what - tiles, now)
+        if run.failure[0]:
+            return
+
+
+@called
+def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> None:
+    """Let a tile issue instructions until it has to wait or is at its end."""
+    code, tiles = tables.code, run.tiles
+    tiles.status[tile] = RUNNING
+    while tiles.status[tile] == RUNNING and run.failure[0] == 0:
+        at = tiles.next[tile]
+        if at == code.begin[tile + 1]:
+            tiles.status[tile] = DONE
+            return
+        operation = code.operation[at]
+        if operation == LOOP:
+            tiles.loops[tile, code.depth[at]] = code.times[at]
+        elif operation == END:
+            tiles.loops[tile, code.depth[at]] -= 1
+            if tiles.loops[tile, code.depth[at]] > 0:
+                tiles.next[tile] = code.body[at]
+                continue
+        elif operation in (LOAD, RECEIVE):
+            _take_in(tables, run, tile, at, now)
+        elif operation == COMPUTE:
+            if _waits(tables, run, tile, at, now):
+                return
+            _compute(tables, run, tile, at, now)
+        elif operation == FREE:
+            if _waits(tables, run, tile, at, now):
+                return
+            _give_back(tables, run, tile, at)
+        else:
+            _send(tables, run, tile, at, now)
+        tiles.next[tile] = at + 1
+
+
+@called
+def _waits(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> Truth:
+    """Whether a compute or free has to wait; then the tile is blocked, or called again when that ends.
+
+    A free waits for its own data, a compute for all that it reads and for the outputs of the one before.
+    """
+    code, tiles, messages = tables.code, run.tiles, run.messages
+    for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
+        copy = code.reads[number]
+        if messages.copy[copy] == ABSENT:
+            _fail(run, NOT_HELD, tile, at, copy)
+            return True
+        if messages.copy[copy] == COMING and messages.awaited[copy] == 0:
+            messages.awaited[copy] = 1
+            tiles.missing[tile] += 1
+    if tiles.missing[tile] > 0 or (code.operation[at] == COMPUTE and tiles.leaving[tile] > 0):
+        tiles.status[tile] = BLOCKED
+        return True
+    if now < tiles.compute_end[tile]:
+        tiles.status[tile] = CALLED
+        _push(run.queue, tiles.compute_end[tile], tile)
+        return True
+    return False
+
+
+@called
+def _wake(tables: ProgramTables, run: ReplayState, tile: Int, reason: Int, now: Int) -> None:
+    """Call a blocked tile that has nothing more to wait for; ``reason`` is what it waited for last."""
+    tiles = run.tiles
+    if tiles.status[tile] != BLOCKED or tiles.missing[tile] > 0:
+        return
+    if tables.code.operation[tiles.next[tile]] == COMPUTE and tiles.leaving[tile] > 0:
+        return
+    tiles.status[tile], tiles.reason[tile] = CALLED, reason
+    _push(run.queue, now, tile)
+
+
+@called
+def _compute(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> None:
+    """Start a compute whose data is there."""
+    tiles, work = run.tiles, tables.code.work[at]
+    end = now + tables.works.cycles[work] * tables.rates.cycle
+    tiles.waited[tile, tiles.reason[tile]] += now - tiles.compute_end[tile]
+    tiles.reason[tile] = NOTHING
+    tiles.busy[tile] += end - now
+    tiles.compute_end[tile] = end
+    tiles.computes[tile] += 1
+    run.end[0] = max(run.end[0], end)
+    layer = tables.works.layer[work]
+    if run.layers[layer, 0] < 0:
+        run.layers[layer, 0] = now
+    run.layers[layer, 1] = max(run.layers[layer, 1], end)
+    if run.computed.shape[0] > 0:
+        row = run.logged[0]
+        run.computed[row, 0], run.computed[row, 1] = work, tile
+        run.computed[row, 2], run.computed[row, 3] = now, end
+        run.logged[0] += 1
+
+
+@called
+def _send(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> None:
+    """Issue a send or store of the last compute's outputs; the transfer ends no earlier than that."""
+    tiles, messages = run.tiles, run.messages
+    message, output = tables.code.message[at], tables.code.copy_or_output[at]
+    if tiles.computes[tile] == 0:
+        _fail(run, NO_COMPUTE, tile, at, -1)
+    elif messages.output_of[output] == tiles.computes[tile]:
+        _fail(run, SENT_TWICE, tile, at, -1)
+    else:
+        messages.output_of[output], messages.out[output] = tiles.computes[tile], 1
+        tiles.leaving[tile] += 1
+        messages.floor[message] = max(messages.floor[message], tiles.compute_end[tile])
+        _join(tables, run, message, now)
+
+
+@called
+def _take_in(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> None:
+    """Issue a load or receive: its bytes are taken from now on.
+
+    The tile's copies lie in ``held_copy`` by address, so a new one has to fit between its two neighbours.
+    """
+    tiles, messages = run.tiles, run.messages
+    message, copy, address = tables.code.message[at], tables.code.copy_or_output[at], tables.code.address[at]
+    size = tables.messages.size[message]
+    if messages.copy[copy] != ABSENT:
+        _fail(run, HELD_TWICE, tile, at, copy)
+        return
+    first = tiles.held_begin[tile]
+    end = first + tiles.held[tile]
+    position = _first_from(run, first, end, address)
+    if position < end and messages.address[tiles.held_copy[position]] < address + size:
+        _fail(run, OVERLAP, tile, at, tiles.held_copy[position])
+        return
+    if position > first:
+        before = tiles.held_copy[position - 1]
+        if messages.address[before] + _size_of(tables.messages, before) > address:
+            _fail(run, OVERLAP, tile, at, before)
+            return
+    for later in range(end, position, -1):
+        tiles.held_copy[later] = tiles.held_copy[later - 1]
+    tiles.held_copy[position] = copy
+    tiles.held[tile] += 1
+    tiles.bytes[tile] += size
+    tiles.most_bytes[tile] = max(tiles.most_bytes[tile], tiles.bytes[tile])
+    messages.copy[copy], messages.address[copy], messages.filled[copy] = COMING, address, 1
+    _join(tables, run, message, now)
+
+
+@inlined
+def _first_from(run: ReplayState, first: Int, end: Int, address: Int) -> Int:
+    """The first of the tile's copies ``first`` to before ``end`` that begins at ``address`` or after it."""
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        if run.messages.address[run.tiles.held_copy[middle]] < address:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def _size_of(messages: Messages, copy: Int) -> Int:
+    """The bytes of the message that a copy is of: the last one whose copies begin at it or before."""
+    low, high = 0, messages.size.shape[0] - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if messages.copies[middle] <= copy:
+            low = middle
+        else:
+            high = middle - 1
+    return messages.size[low]
+
+
+@called
+def _give_back(tables: ProgramTables, run: ReplayState, tile: Int, at: Int) -> None:
+    """Free a copy whose data has arrived."""
+    tiles, messages = run.tiles, run.messages
+    copy = tables.code.copy_or_output[at]
+    end = tiles.held_begin[tile] + tiles.held[tile]
+    position = _first_from(run, tiles.held_begin[tile], end, messages.address[copy])
+    for later in range(position, end - 1):
+        tiles.held_copy[later] = tiles.held_copy[later + 1]
+    tiles.held[tile] -= 1
+    tiles.bytes[tile] -= tables.messages.size[tables.code.message[at]]
+    messages.copy[copy] = ABSENT
+
+
+@called
+def _join(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """One more tile takes part in a transfer. The last one starts it, unless it waits for stores."""
+    messages, state = tables.messages, run.messages
+    state.joined[message] += 1
+    if state.joined[message] < _taking_part(messages, message):
+        return
+    waits: Int = 0
+    for pair in range(messages.pairs[message], messages.pairs[message + 1]):
+        if state.done[messages.pair_store[pair]] < _stores_before(messages, run, message, pair):
+            waits += 1
+    state.waits[message] = waits
+    if waits == 0:
+        _start(tables, run, message, now)
+
+
+@inlined
+def _taking_part(messages: Messages, message: Int) -> Int:
+    """How many instructions of tiles one transfer of a message needs."""
+    copies = messages.copies[message + 1] - messages.copies[message]
+    return copies + messages.outputs[message + 1] - messages.outputs[message]
+
+
+@inlined
+def _stores_before(messages: Messages, run: ReplayState, load: Int, pair: Int) -> Int:
+    """How many transfers of the store of a pair have to end before the next one of its load may start."""
+    return messages.needs[messages.needs_begin[pair] + run.messages.done[load]]
+
+
+@called
+def _start(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """Begin a transfer: the first packets set out, those from DRAM after its latency."""
+    messages, state, rates = tables.messages, run.messages, tables.rates
+    size = messages.size[message]
+    state.began[message], state.left[message] = now, size
+    state.packets[message] = min(rates.in_flight, (size + rates.packet_bytes - 1) // rates.packet_bytes)
+    first = now + (rates.dram_latency if messages.kind[message] == FROM_DRAM else 0)
+    tiles: Int = tables.code.begin.shape[0] - 1
+    for _ in range(state.packets[message]):
+        _push(run.queue, first, tiles + message)
+
+
+@called
+def _packet_arrived(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """Send the next packet in place of the one that arrived, or end the transfer after the last one.
+
+    The end is put off until the compute that makes the data has ended, and by the routers on the way.
+    """
+    state, rates = run.messages, tables.rates
+    tiles: Int = tables.code.begin.shape[0] - 1
+    if state.left[message] > 0:
+        size = min(rates.packet_bytes, state.left[message])
+        state.left[message] -= size
+        _push(run.queue, _carried(tables, run, message, size, now), tiles + message)
+        return
+    if state.closing[message] == 0:
+        state.packets[message] -= 1
+        if state.packets[message] > 0:
+            return
+        state.closing[message] = 1
+        way = tables.routes.hops[tables.messages.route[message]] * rates.hop_latency
+        end = max(now + way, state.floor[message])
+        if end > now:
+            _push(run.queue, end, tiles + message)
+            return
+    _end(tables, run, message, now)
+
+
+@called
+def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, now: Int) -> Int:
+    """When a packet that sets out now has arrived; links and DRAM carry it after those before it."""
+    routes, end = tables.routes, now
+    route = tables.messages.route[message]
+    for number in range(routes.begin[route], routes.begin[route + 1]):
+        link = routes.link[number]
+        free = max(now, run.link_free[link]) + size * routes.ticks[number]
+        run.link_free[link] = free
+        end = max(end, free)
+    if tables.messages.kind[message] != BETWEEN_TILES:
+        run.dram_free[0] = max(now, run.dram_free[0]) + size * tables.rates.dram_byte
+        end = max(end, run.dram_free[0])
+    return end
+
+
+@called
+def _end(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """End a transfer: its tiles may go on, and loads that waited for a store may start."""
+    messages, state, tiles = tables.messages, run.messages, run.tiles
+    state.joined[message], state.closing[message], state.floor[message] = 0, 0, 0
+    state.done[message] += 1
+    if run.moved.shape[0] > 0:
+        row = run.logged[1]
+        run.moved[row, 0], run.moved[row, 1], run.moved[row, 2] = message, state.began[message], now
+        run.logged[1] += 1
+    for copy in range(messages.copies[message], messages.copies[message + 1]):
+        state.copy[copy] = THERE
+        if state.awaited[copy]:
+            state.awaited[copy] = 0
+            tiles.missing[messages.copy_tile[copy]] -= 1
+            _wake(tables, run, messages.copy_tile[copy], DATA, now)
+    for output in range(messages.outputs[message], messages.outputs[message + 1]):
+        state.out[output] = 0
+        tiles.leaving[messages.output_tile[output]] -= 1
+        _wake(tables, run, messages.output_tile[output], OUTPUTS, now)
+    if messages.kind[message] == TO_DRAM:
+        _stored(tables, run, message, now)
+
+
+@called
+def _stored(tables: ProgramTables, run: ReplayState, store: Int, now: Int) -> None:
+    """Start the loads for which this was the last store that they waited for."""
+    messages, state = tables.messages, run.messages
+    for number in range(messages.waiters_begin[store], messages.waiters_begin[store + 1]):
+        pair = messages.waiters[number]
+        load = messages.pair_load[pair]
+        if state.waits[load] > 0 and state.done[store] == _stores_before(messages, run, load, pair):
+            state.waits[load] -= 1
+            if state.waits[load] == 0:
+                _start(tables, run, load, now)
+
+
+@inlined
+def _fail(run: ReplayState, what: Int, tile: Int, at: Int, copy: Int) -> None:
+    run.failure[0], run.failure[1], run.failure[2], run.failure[3] = what, tile, at, copy
+
+
+@called
+def _push(queue: Queue, time: Int, what: Int) -> None:
+    """Put an event into the heap; of events at the same time the one that was put in first comes first."""
+    at: Int = queue.counts[0]
+    order: Int = queue.counts[1]
+    queue.counts[0] += 1
+    queue.counts[1] += 1
+    while at > 0:
+        above = (at - 1) // 2
+        if queue.time[above] <= time:
+            break
+        queue.time[at], queue.order[at] = queue.time[above], queue.order[above]
+        queue.what[at] = queue.what[above]
+        at = above
+    queue.time[at], queue.order[at], queue.what[at] = time, order, what
+
+
+@called
+def _pop(queue: Queue) -> None:
+    """Take the first event out of the heap: the last one sinks from the top to where it belongs."""
+    queue.counts[0] -= 1
+    count: Int = queue.counts[0]
+    time, order, what = queue.time[count], queue.order[count], queue.what[count]
+    at: Int = 0
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count and _earlier(queue, below + 1, below):
+            below += 1
+        if time < queue.time[below] or (time == queue.time[below] and order < queue.order[below]):
+            break
+        queue.time[at], queue.order[at] = queue.time[below], queue.order[below]
+        queue.what[at] = queue.what[below]
+        at = below
+    queue.time[at], queue.order[at], queue.what[at] = time, order, what
+
+
+@inlined
+def _earlier(queue: Queue, one: Int, other: Int) -> Truth:
+    if queue.time[one] != queue.time[other]:
+        return queue.time[one] < queue.time[other]
+    return queue.order[one] < queue.order[other]

@@ -1,0 +1,210 @@
+"""The records that the compiled event loop computes with: a program as arrays, and the state of a run.
+
+Times are whole numbers of *ticks*, a fraction of a cycle in which every byte takes a whole number of them on
+every link and at DRAM: nothing is rounded, and a run gives the same numbers on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+LOAD, RECEIVE, COMPUTE, SEND, STORE, FREE, LOOP, END = range(8)
+"""Operations; LOOP begins a Repeat, END ends it."""
+BETWEEN_TILES, FROM_DRAM, TO_DRAM = range(3)
+"""Kinds of messages."""
+ABSENT, COMING, THERE = range(3)
+"""States of a copy: the data of a message on one of its targets."""
+RUNNING, BLOCKED, CALLED, DONE = range(4)
+"""States of a tile: ready to run, waiting for data or outputs, to go on at a known moment, at its end."""
+NOTHING, DATA, OUTPUTS = range(3)
+"""Why a tile did not compute: it was not held up, its inputs were late, or its outputs could not leave."""
+HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG = range(1, 7)
+"""What is found wrong while a program runs; see ``failures.py``."""
+LONGEST = 1 << 61
+"""Ticks after which a run is given up: later moments may not fit 64 bits."""
+
+
+class Code(NamedTuple):
+    """The instructions of all tiles, one after the other.
+
+    ``begin`` [tiles + 1]: where each tile's begin. For each instruction [n]: its ``operation``, ``message``,
+    ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
+    or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
+    up to the next one's. Of a LOOP ``times`` says how often it runs and of an END ``body`` where it goes back
+    to; ``depth`` is how many loops are around both.
+    """
+
+    begin: Array
+    operation: Array
+    message: Array
+    copy_or_output: Array
+    address: Array
+    work: Array
+    reads_begin: Array
+    reads: Array
+    times: Array
+    body: Array
+    depth: Array
+
+
+class Messages(NamedTuple):
+    """``size`` [messages] in bytes, ``kind`` and ``route``.
+
+    A message has the copies from ``copies[m]`` to before ``copies[m + 1]``, one for each target, on the tiles
+    ``copy_tile``. Its outputs are numbered alike, one for each source.
+
+    A load and a store that it waits for are a pair, ``pair_load`` and ``pair_store``. Those of load m are
+    the pairs from ``pairs[m]`` on, those of store m are ``waiters`` from ``waiters_begin[m]`` on. How often
+    the store has to have ended before the n-th load is ``needs[needs_begin[pair] + n]``.
+    """
+
+    size: Array
+    kind: Array
+    route: Array
+    copies: Array
+    copy_tile: Array
+    outputs: Array
+    output_tile: Array
+    pairs: Array
+    pair_load: Array
+    pair_store: Array
+    needs_begin: Array
+    needs: Array
+    waiters_begin: Array
+    waiters: Array
+
+
+class Routes(NamedTuple):
+    """The links of route r are ``link`` from ``begin[r]`` on, each with its ``ticks`` a byte of a message.
+
+    ``hops`` [routes]: links of the longest way.
+    """
+
+    begin: Array
+    link: Array
+    ticks: Array
+    hops: Array
+
+
+class Rates(NamedTuple):
+    """Ticks of a cycle, of a byte at DRAM, before the first byte of a load, and of a router.
+
+    A message travels in packets of ``packet_bytes``, of which so many are ``in_flight`` at a time.
+    """
+
+    cycle: int
+    dram_byte: int
+    dram_latency: int
+    hop_latency: int
+    packet_bytes: int
+    in_flight: int
+
+
+class Works(NamedTuple):
+    """``cycles`` and ``layer`` of each work."""
+
+    cycles: Array
+    layer: Array
+
+
+class Queue(NamedTuple):
+    """Events as a binary heap by ``time`` and then by ``order``, in which they were put in.
+
+    ``what``: a tile, or the number of tiles plus a message. ``counts`` [2]: events in it, and ever put in.
+    """
+
+    time: Array
+    order: Array
+    what: Array
+    counts: Array
+
+
+class TileState(NamedTuple):
+    """Of each tile [tiles]: the next instruction and how the tile stands.
+
+    ``compute_end``: when its last compute ends. ``missing``: copies that it waits for; ``leaving``: outputs
+    of the last compute that have not arrived. ``computes``: how many it has started. ``loops`` [tiles,
+    depth]: how often each loop is still to run. ``reason``: what held it up since the last compute.
+    ``held``: how many copies are in its buffer, ``held_begin`` [tiles + 1] where their list ``held_copy``
+    begins, which is sorted by address; ``bytes`` and ``most_bytes``: of all of them, now and at most.
+    ``busy``, ``waited`` [tiles, 3]: ticks in which it computed, and in which it did not, by reason.
+    """
+
+    next: Array
+    status: Array
+    compute_end: Array
+    missing: Array
+    leaving: Array
+    computes: Array
+    loops: Array
+    reason: Array
+    held: Array
+    held_begin: Array
+    held_copy: Array
+    bytes: Array
+    most_bytes: Array
+    busy: Array
+    waited: Array
+
+
+class MessageState(NamedTuple):
+    """Of each message: how many tiles ``joined`` its next transfer, stores that it ``waits`` for, when it
+    ``began``, bytes ``left`` to send, ``packets`` in flight, the earliest end ``floor``, whether all its
+    packets have arrived (``closing``) and how many transfers are ``done``.
+
+    Of each copy its state and address, and whether its tile waits for it (``awaited``) or ever had it
+    (``filled``). Of each output whether it is leaving (``out``), and the compute that it was last of.
+    """
+
+    joined: Array
+    waits: Array
+    began: Array
+    left: Array
+    packets: Array
+    floor: Array
+    closing: Array
+    done: Array
+    copy: Array
+    address: Array
+    awaited: Array
+    filled: Array
+    out: Array
+    output_of: Array
+
+
+class ReplayState(NamedTuple):
+    """Everything that changes while a program runs.
+
+    ``link_free``: when each link is free; ``dram_free`` [1]. ``layers`` [layers, 2]: first start and last
+    end. ``failure`` [4]: what is wrong, the tile, its instruction, and another copy. ``end`` [1]: the latest
+    moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work, tile, start, end, and message, start,
+    end; they are empty where no trace is asked for. ``logged`` [2]: rows in both.
+    """
+
+    queue: Queue
+    tiles: TileState
+    messages: MessageState
+    link_free: Array
+    dram_free: Array
+    layers: Array
+    failure: Array
+    end: Array
+    computed: Array
+    moved: Array
+    logged: Array
+
+
+class ProgramTables(NamedTuple):
+    """What does not change while a program runs."""
+
+    code: Code
+    messages: Messages
+    routes: Routes
+    rates: Rates
+    works: Works

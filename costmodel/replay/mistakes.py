@@ -1,0 +1,87 @@
+"""Mistakes of a program that show before it runs: numbers of nothing, and instructions no tile can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from costmodel.errors import InputError
+from costmodel.replay.event_values import COMPUTE, FREE, LOAD, RECEIVE, SEND, STORE
+from costmodel.replay.failures import at, impossible, named
+from costmodel.schedule.program.program import Instruction, Program, Repeat
+
+OPERATIONS = {
+    "load": LOAD,
+    "receive": RECEIVE,
+    "compute": COMPUTE,
+    "send": SEND,
+    "store": STORE,
+    "free": FREE,
+}
+"""The operations of instructions, and their numbers in the event loop."""
+
+
+def check_values(program: Program) -> None:
+    """InputError for numbers that refer to nothing, sizes below 1, and instructions that do not fit them."""
+    tiles = program.chip.tiles
+    if len(program.tiles) != tiles:
+        raise InputError(
+            "program", f"instructions for the chip's {tiles} tiles", len(program.tiles), key="tiles"
+        )
+    for number, message in enumerate(program.messages):
+        ends = (*message.sources, *message.targets)
+        fine = message.size_bytes >= 1 and bool(ends) and all(0 <= tile < tiles for tile in ends)
+        distinct = all(len(set(one)) == len(one) for one in (message.sources, message.targets))
+        if not fine or not distinct or (message.targets and len(message.sources) > 1):
+            expected = "at least 1 byte, from DRAM or one tile to tiles, or from tiles to DRAM"
+            raise impossible(f"messages[{number}]", expected, named(program, number))
+        for store in message.after:
+            if not 0 <= store < len(program.messages) or program.messages[store].targets:
+                raise impossible(f"messages[{number}].after", "numbers of messages to DRAM", str(store))
+    for number, work in enumerate(program.works):
+        if work.cycles < 0 or work.operations < 0:
+            found = f"{work.cycles:,} cycles, {work.operations:,} operations"
+            raise impossible(f"works[{number}]", "numbers of at least 0", found)
+    for tile, body in enumerate(program.tiles):
+        _check_body(program, tile, body, "")
+
+
+def _check_body(program: Program, tile: int, body: Iterable[Instruction | Repeat], path: str) -> None:
+    for number, item in enumerate(body):
+        here = f"{path}[{number}]"
+        if isinstance(item, Repeat):
+            if item.times < 1:
+                raise impossible(f"tiles[{tile}]{here}", "at least 1 time", str(item.times))
+            _check_body(program, tile, item.body, f"{here}.body")
+        elif wrong := _wrong(program, tile, item):
+            raise impossible(at(tile, here, item.operation), *wrong)
+
+
+def _wrong(program: Program, tile: int, item: Instruction) -> tuple[str, str] | None:
+    """What is expected of an instruction and what is found instead; None for one that can be done."""
+    if item.operation not in OPERATIONS:
+        return f"one of {', '.join(OPERATIONS)}", str(item.operation)
+    if item.operation == "compute":
+        if not 0 <= item.work < len(program.works):
+            return f"a work from 0 to {len(program.works) - 1}", str(item.work)
+        for number in item.reads:
+            if not 0 <= number < len(program.messages) or tile not in program.messages[number].targets:
+                return f"to read messages to tile {tile}", f"message {number}"
+        return None
+    if not 0 <= item.message < len(program.messages):
+        return f"a message from 0 to {len(program.messages) - 1}", str(item.message)
+    message = program.messages[item.message]
+    fits = {
+        "load": tile in message.targets and not message.sources,
+        "receive": tile in message.targets and bool(message.sources),
+        "free": tile in message.targets,
+        "send": tile in message.sources and bool(message.targets),
+        "store": tile in message.sources and not message.targets,
+    }
+    if not fits[item.operation]:
+        return f"a message that tile {tile} can {item.operation}", named(program, item.message)
+    if item.operation in ("load", "receive"):
+        first, end = program.output_stream_bytes, program.chip.tile.buffer.size_bytes
+        if not first <= item.address <= end - message.size_bytes:
+            span = f"{item.address:,} to {item.address + message.size_bytes:,}"
+            return f"{named(program, item.message)} within bytes {first:,} to {end:,} of the buffer", span
+    return None

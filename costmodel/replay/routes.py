@@ -1,0 +1,64 @@
+"""The routes of a program's messages as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.replay.event_values import Routes
+from costmodel.schedule.program.program import Message
+
+Array = NDArray[Any]
+
+
+def routes_of(
+    chip: Chip, messages: Sequence[Message], ticks: int
+) -> tuple[Routes, Array, list[tuple[Array, Array]]]:
+    """The distinct routes, the route of each message, and links and port bytes a byte of each route."""
+    from costmodel.replay.routes_kernel import Positions, add_route
+
+    side = max(chip.columns, chip.rows)
+    tiles, ports = whole_numbers(chip.positions), whole_numbers(chip.ports)
+    x, y, port_x, port_y = (array[:, axis].copy() for array in (tiles, ports) for axis in (0, 1))
+    positions = Positions(x, y, port_x, port_y, np.zeros(side, np.int64), np.zeros(side, np.int64))
+    number: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    weights: list[tuple[Array, Array]] = []
+    hops: list[int] = []
+    of_message = np.zeros(len(messages), np.int64)
+    for index, message in enumerate(messages):
+        key = message.sources, message.targets
+        if key not in number:
+            number[key] = len(number)
+            load = np.zeros(4 * chip.tiles, np.int64)
+            hops.append(
+                add_route(
+                    positions, chip.rows, whole_numbers(message.sources), whole_numbers(message.targets), load
+                )
+            )
+            links = np.nonzero(load)[0]
+            weights.append((links, load[links]))
+        of_message[index] = number[key]
+    a_byte = ticks // (len(chip.ports) * chip.noc.link_bytes_per_cycle)
+    empty = [np.zeros(0, np.int64)]
+    routes = Routes(
+        whole_numbers(begins(len(links) for links, _ in weights)),
+        np.concatenate([links for links, _ in weights] or empty),
+        np.concatenate([load for _, load in weights] or empty) * a_byte,
+        whole_numbers(hops),
+    )
+    return routes, of_message, weights
+
+
+def begins(counts: Iterable[int]) -> list[int]:
+    """Where each of several lists begins that lie one after the other, and where the last one ends."""
+    return list(accumulate(counts, initial=0))
+
+
+def whole_numbers(values: Sequence[Any]) -> Array:
+    """The values as 64-bit integers."""
+    return np.array(values, np.int64)

@@ -1,0 +1,12 @@
+"""How layers are cut among tiles: boxes of iteration spaces, their images in tensors, and messages.
+
+A box has one interval of indices for each dim of a loop nest, or for each axis of a tensor. Four steps lead
+from a partition to what moves on a chip, and all kinds of layers go through the same four:
+
+1. ``partition.py`` cuts a layer's iteration space (``space.py``, ``layers.py``) into one box a tile;
+2. the images of a box under the projections are what its tile reads and makes (``space.py``);
+3. ``sources.py`` says which layer computes which channels of a tensor, or that DRAM has them;
+4. ``messages.py`` intersects what consumers need with what producers make.
+
+``arrays.py`` has the arithmetic of boxes. Start with ``space.py``.
+"""

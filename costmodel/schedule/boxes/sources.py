@@ -1,0 +1,91 @@
+"""Where the data of a layer's tensors comes from: DRAM, or the outputs of which layer.
+
+A layer that reads a concatenation, a slice of channels or the heads of a product reads, in an order, ranges
+of channels of several layers. Each range is a source: a box of the layer's tensor, and how far its indices
+are moved from those of the producer's outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.schedule.boxes.arrays import Array, Box, boxes_of, intersection, shifted
+from costmodel.schedule.boxes.layers import space_of_layer
+from costmodel.schedule.boxes.space import ProjectedTensor
+from costmodel.schedule.layer_graph.graph import LayerGraph, Read
+from costmodel.workload.network import Role
+
+
+@dataclass(frozen=True)
+class Source:
+    """The elements ``box`` of ``tensor``, which are outputs of the layer number ``producer``.
+
+    ``producer`` None: no layer computes them; they are the network's input, or parameters. ``first``: which
+    channel of the tensor is the producer's channel 0. It is below 0 where the producer's first channels are
+    not read, or belong to another source; it is 0 without a producer. Samples, rows and columns have the same
+    numbers in both.
+    """
+
+    tensor: str
+    role: Role
+    producer: int | None
+    first: int
+    box: Box
+
+    @property
+    def is_parameter(self) -> bool:
+        """Whether these are parameters: weights that no layer computes."""
+        return self.role == "weights" and self.producer is None
+
+    def needed(self, images: Array) -> Array:
+        """Of what tiles touch of the tensor [tiles, axes, 2] the part that this source has.
+
+        In the numbers of the producer's outputs; without a producer, in those of the tensor.
+        """
+        part = intersection(images, boxes_of([self.box]))
+        return shifted(part, (-self.first, *(0 for _ in self.box[1:])))
+
+
+def sources_of(graph: LayerGraph, number: int, batch: int) -> tuple[Source, ...]:
+    """The sources of all that ``batch`` samples of a layer read: weights, then inputs by their channels."""
+    layer = graph.layers[number]
+    space = space_of_layer(layer, batch)
+    inputs, weights = graph.reads(layer)
+    read = [tensor for tensor in space.tensors if tensor.role == "inputs"]
+    found: list[Source] = []
+    for tensor in space.tensors:
+        if tensor.role == "weights" and not weights:
+            found.append(Source(tensor.name, tensor.role, None, 0, _box(tensor)))
+        elif tensor.role == "weights":
+            found += _side_by_side(weights, [tensor], 0)
+    return (*found, *_side_by_side(inputs, read, layer.external_c))
+
+
+def _side_by_side(
+    reads: Sequence[Read], operands: Sequence[ProjectedTensor], external: int
+) -> Iterator[Source]:
+    """The sources of operands whose channels follow one another: the network's ``external`` ones, then reads.
+
+    An operand of an element-wise layer may end within a read, whose other channels are then the next
+    operand's: the read is a source of both.
+    """
+    firsts = np.cumsum([0, *(tensor.axes[0].length for tensor in operands)]).tolist()
+    pieces: list[tuple[int | None, int, int]] = [(None, 0, external)]
+    pieces += [(read.producer, read.first, read.channels) for read in reads]
+    begin = 0
+    for producer, skipped, channels in pieces:
+        for tensor, start, end in zip(operands, firsts, firsts[1:], strict=False):
+            low, high = max(begin, start), min(begin + channels, end)
+            if low < high:
+                first = 0 if producer is None else begin - skipped - start
+                box = ((low - start, high - start), *_box(tensor)[1:])
+                yield Source(tensor.name, tensor.role, producer, first, box)
+        begin += channels
+
+
+def _box(tensor: ProjectedTensor) -> Box:
+    """All elements of a tensor."""
+    return tuple((0, axis.length) for axis in tensor.axes)

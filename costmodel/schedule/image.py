@@ -1,0 +1,116 @@
+"""What of a convolution's inputs is image, and what padding around it that no memory holds.
+
+A loop nest reads all positions under its windows and does not know which of them are padding. The chip
+knows: what comes from DRAM is the image. So of the words that a mapping fetches, those beyond the edges are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import dropwhile, product
+from typing import NamedTuple
+
+from costmodel.mapping.traffic import StridedLoop, nest_of
+from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.workload.network import Axis, Layer
+
+
+class Image(NamedTuple):
+    """Where the image lies among the positions under a layer's windows: it has ``rows`` rows below ``above``
+    rows of padding, and ``columns`` columns on the right of ``left`` columns of padding."""
+
+    above: int
+    rows: int
+    left: int
+    columns: int
+
+    @staticmethod
+    def of(layer: NetworkLayer) -> Image | None:
+        """The image that a layer reads; None where no window reaches beyond it.
+
+        Nor is there one for the layers of a training step that run on the whole chip only: their nests are
+        those of the forward layers, whose tensors have other parts there.
+        """
+        if layer.needs_whole_chip or layer.kind == "fc":
+            return None
+        below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
+        right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
+        if max(layer.pad_h, layer.pad_w, below, right) <= 0:
+            return None
+        return Image(layer.pad_h, layer.input_h, layer.pad_w, layer.input_w)
+
+
+class Fetched(NamedTuple):
+    """Of every ``all`` words of inputs that a mapping fetches from DRAM, ``image`` are no padding."""
+
+    image: int
+    all: int
+
+    def of(self, words: int) -> int:
+        """The words of the image among ``words``."""
+        return words // self.all * self.image
+
+
+EVERYTHING = Fetched(1, 1)
+
+
+def fetched(nest: Layer, mapping: AnyMapping, image: Image | None) -> Fetched:
+    """How much of the inputs that a ``mapping`` of ``nest`` on the whole chip fetches is ``image``.
+
+    Tiles are boxes, so rows and columns are followed for themselves: where every fetched interval of rows
+    begins and ends, and how much of it is image. All padding is counted as data where that is not so simple:
+    where buffers do not keep the inputs, and where two loops of DRAM move along one axis, because then a step
+    of the outer one may find what a step of the inner one has fetched.
+    """
+    if image is None:
+        return EVERYTHING
+    (inputs,) = (tensor for tensor in nest.tensors if tensor.role == "inputs")
+    parts = as_parts(mapping).nest
+    if inputs.name not in parts.levels[-2].keep:
+        return EVERYTHING
+    loops, tile = nest_of(parts), parts.tiles[-2]
+    moving = list(dropwhile(lambda loop: loop.dim not in inputs.steps, loops.temporal[-1]))
+    image_words, all_words = 1, 1
+    for axis, extent in zip(inputs.axes, inputs.extents(tile), strict=True):
+        dims = dict(axis)
+        if "P" not in dims and "Q" not in dims:
+            continue
+        window = (image.above, image.rows) if "P" in dims else (image.left, image.columns)
+        spread = [loop for loop in loops.spatial[-1] if loop.dim in dims]
+        if len(spread) > 1 or sum(loop.dim in dims for loop in moving) > 1:
+            return EVERYTHING
+        of_image, of_axis = _lengths(axis, spread, moving, extent, window)
+        image_words, all_words = image_words * of_image, all_words * of_axis
+    return Fetched(image_words, all_words)
+
+
+def _lengths(
+    axis: Axis,
+    spread: Sequence[StridedLoop],
+    moving: Sequence[StridedLoop],
+    extent: int,
+    window: tuple[int, int],
+) -> tuple[int, int]:
+    """Lengths of all intervals that are fetched along an axis: of the image in them, and in all.
+
+    ``spread`` are the loops over tiles of the chip. Of the loops in time, ``moving``, the first one fetches
+    only what the step before has not fetched, as Timeloop counts it; all others fetch whole tiles again.
+    ``extent``: the length of a tile. ``window``: where the image begins, and its length.
+    """
+    steps, (begin, length) = dict(axis), window
+    again = [loop for loop in (*spread, *moving[1:]) if loop.dim in steps]
+    distances = [[steps[loop.dim] * loop.inner * i for i in range(loop.bound)] for loop in again]
+    first = [(0, extent)]
+    if moving and moving[0].dim in steps:
+        step = steps[moving[0].dim] * moving[0].inner
+        new = min(step, extent)
+        first += [(step * i + extent - new, new) for i in range(1, moving[0].bound)]
+    of_image, of_axis = 0, 0
+    for base in map(sum, product(*distances)):
+        for start, size in first:
+            of_axis += size
+            left, right = max(base + start, begin), min(base + start + size, begin + length)
+            of_image += max(right - left, 0)
+    return of_image, of_axis

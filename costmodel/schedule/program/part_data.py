@@ -1,0 +1,83 @@
+"""Which elements the tiles of a leaf make and read, as boxes of :mod:`costmodel.schedule.boxes`.
+
+All boxes of activations have the axes (samples, channels, rows, columns) here, numbered as the tensor's own
+layer numbers them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from costmodel.schedule.boxes.arrays import Array, box_at, groups, volume
+from costmodel.schedule.boxes.layers import space_of_layer
+from costmodel.schedule.boxes.sources import Source
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.streams import Placement
+from costmodel.schedule.program.program import Box
+
+
+@dataclass(frozen=True)
+class PlacedPart:
+    """What one tile computes of a layer: ``outputs`` are those of the first batch."""
+
+    tile: int
+    outputs: Box
+
+
+class PlacedParts:
+    """The parts of a placed leaf, tile by tile; parts without outputs are left out."""
+
+    def __init__(self, layer: NetworkLayer, placement: Placement) -> None:
+        self._tile, self._space = placement.tile, space_of_layer(layer, placement.batch)
+        self._boxes = placement.partition.boxes(self._space)
+        made = _samples_first(self._space.image(self._space.output, self._boxes))
+        self.parts = tuple(
+            PlacedPart(self._tile + number, box_at(made, number))
+            for number in np.flatnonzero(volume(made)).tolist()
+        )
+
+    def reading(self, source: Source) -> dict[Box, list[int]]:
+        """The different boxes that parts read of a source, each with the tiles that do.
+
+        Activations are numbered as the tensor's own layer numbers them. Parameters have the axes (outputs,
+        inputs of a group, filter rows, filter columns).
+        """
+        images = self._space.image(self._space.tensor(source.tensor), self._boxes)
+        read = groups(source.needed(images))
+        boxes = read.boxes if source.is_parameter else _samples_first(read.boxes)
+        return {
+            box_at(boxes, number): [self._tile + part for part in members]
+            for number, members in enumerate(read.members)
+        }
+
+
+def _samples_first(boxes: Array) -> Array:
+    """Boxes of activations with the axes (samples, channels, rows, columns), from those of a layer."""
+    return boxes[:, [1, 0, 2, 3]]
+
+
+def elements(box: Box) -> int:
+    """How many elements a box has."""
+    return prod(max(end - first, 0) for first, end in box)
+
+
+def common(one: Box, other: Box) -> Box | None:
+    """The elements that are in both boxes; None where there are none."""
+    both = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return both if all(first < end for first, end in both) else None
+
+
+def along(box: Box, axis: int, by: int) -> Box:
+    """The box moved ``by`` elements along one axis."""
+    first, end = box[axis]
+    return (*box[:axis], (first + by, end + by), *box[axis + 1 :])
+
+
+def tensor_of(graph: LayerGraph, layer: NetworkLayer, source: Source) -> str:
+    """The name of a source's tensor; see :class:`.program.Message`."""
+    if source.producer is not None:
+        return graph.layers[source.producer].name
+    return f"{layer.name}.weights" if source.is_parameter else f"{layer.name}.input"

@@ -1,0 +1,213 @@
+"""All messages of a segment: what DRAM and its leaves send to which tiles.
+
+A range of data that several tiles need is one message to all of them. What a consumer's range has of the
+outputs of a producer's part is one message, too, as both are boxes.
+
+Messages are written once for as many runs as possible; the boxes move along the samples from one time to the
+next. As the next sub-batch arrives while the one before is in use, neighbouring sub-batches have messages of
+their own: they take turns, ``turns`` of them, where ``turns`` divides the number of sub-batches.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, product
+
+from costmodel.schedule.boxes.sources import sources_of
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.program.part_data import PlacedParts, along, common, elements, tensor_of
+from costmodel.schedule.program.program import Box, Message, Moves, Work
+from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
+from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.tree.segment_flow import SegmentFlow
+from costmodel.schedule.tree.tree import Leaf
+
+OfTiles = dict[int, list[int]]
+"""Numbers of messages by tile."""
+
+
+@dataclass
+class Written:
+    """The messages and works of a program so far, and the whole batch."""
+
+    batch: int
+    messages: list[Message] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+
+    def message(self, message: Message) -> int:
+        """Adds a message; its number."""
+        self.messages.append(message)
+        return len(self.messages) - 1
+
+    def work(self, work: Work) -> int:
+        """Adds a work; its number."""
+        self.works.append(work)
+        return len(self.works) - 1
+
+    def moves(self, samples: int, axes: int) -> Moves:
+        """How a box moves that comes once every so many ``samples``; they are its first axis."""
+        times = self.batch // samples
+        return ((times, (samples, *[0] * (axes - 1))),) if times > 1 else ()
+
+
+@dataclass(frozen=True)
+class LeafMessages:
+    """What a leaf does on each tile, and what it exchanges with DRAM.
+
+    ``works``: the compute of each tile that has a part. ``weights``: parameters, loaded once. ``loads``
+    [turns]: inputs from DRAM of the runs 0, 1, ... modulo the number of turns. ``stores``: outputs to DRAM.
+    """
+
+    layer: NetworkLayer
+    works: dict[int, int]
+    weights: OfTiles
+    loads: tuple[OfTiles, ...]
+    stores: dict[int, int]
+
+
+@dataclass(frozen=True)
+class EdgeMessages:
+    """What tiles of ``producer`` send to those of ``consumer`` in one sub-batch of the cut that both are in.
+
+    Messages are by turn and tile. ``sent`` and ``read`` are also by the run of the leaf within its child of
+    the cut; ``arriving`` are all that a tile gets for one such run of the child.
+    """
+
+    producer: str
+    consumer: str
+    where: Meeting
+    turns: int
+    sent: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    read: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    arriving: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+class SegmentMessages:
+    """The messages of one segment on tiles; ``leaves`` and ``edges`` as above.
+
+    They are added to ``written``. Messages from DRAM name no stores yet: see :func:`.writer.write_program`.
+    """
+
+    def __init__(self, graph: LayerGraph, cost: NodeCost, flow: SegmentFlow, written: Written) -> None:
+        self._graph, self._written, self._flow = graph, written, flow
+        self._batch = cost.node.batch
+        self._costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
+        self._ways = ways_of(cost)
+        self._placed = {name: self._parts_of(name) for name in self._costs}
+        self.edges: list[EdgeMessages] = []
+        self.leaves = {name: self._leaf(name) for name in self._costs}
+
+    def _parts_of(self, name: str) -> PlacedParts:
+        leaf = self._costs[name].leaf
+        assert leaf is not None
+        return PlacedParts(self._layer(name), leaf.place)
+
+    def _layer(self, name: str) -> NetworkLayer:
+        return self._graph.layers[self._graph.index[name]]
+
+    def _leaf(self, name: str) -> LeafMessages:
+        """A leaf's works and what it exchanges with DRAM; adds the edges from its producers."""
+        layer, number = self._layer(name), self._graph.index[name]
+        batch = self._costs[name].node.batch
+        turns = taking_turns(self._batch // batch)
+        loads: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(turns))
+        weights: OfTiles = defaultdict(list)
+        for source in sources_of(self._graph, number, batch):
+            ranges = self._placed[name].reading(source)
+            if source.producer is not None and source.producer in self._flow.sources.get(number, ()):
+                self._edge(self._graph.layers[source.producer].name, name, ranges)
+            elif source.is_parameter:
+                self._load(weights, tensor_of(self._graph, layer, source), ranges, ())
+            else:
+                moves = self._written.moves(turns * batch, 4)
+                for turn in range(turns):
+                    of_turn = {along(box, 0, turn * batch): tiles for box, tiles in ranges.items()}
+                    self._load(loads[turn], tensor_of(self._graph, layer, source), of_turn, moves)
+        stores = {}
+        if number in self._flow.written:
+            moves = self._written.moves(batch, 4)
+            for part in self._placed[name].parts:
+                box = part.outputs
+                to_dram = Message(name, box, elements(box), (part.tile,), (), moves)
+                stores[part.tile] = self._written.message(to_dram)
+        return LeafMessages(layer, self._works(name), weights, loads, stores)
+
+    def _works(self, name: str) -> dict[int, int]:
+        layer, cost = self._layer(name), self._costs[name]
+        assert cost.leaf is not None
+        found = {}
+        for part in self._placed[name].parts:
+            samples, channels, rows, columns = part.outputs
+            box = (samples, channels, rows, columns, *((0, size) for _, size in reduced_dims(layer)))
+            moves = self._written.moves(cost.node.batch, len(box))
+            work = Work(name, box, cost.leaf.tile_cycles, elements(box), moves=moves)
+            found[part.tile] = self._written.work(work)
+        return found
+
+    def _load(self, to: OfTiles, tensor: str, ranges: dict[Box, list[int]], moves: Moves) -> None:
+        for box, tiles in ranges.items():
+            number = self._written.message(Message(tensor, box, elements(box), (), tuple(tiles), moves))
+            for tile in tiles:
+                to[tile].append(number)
+
+    def _edge(self, producer: str, consumer: str, ranges: dict[Box, list[int]]) -> None:
+        """The messages of an edge; the samples of a range are those of the consumer's first run."""
+        where = meeting(self._ways, producer, consumer)
+        turns = taking_turns(where.cut.subbatches) if where.cut.kind == "S" else 1
+        edge = EdgeMessages(producer, consumer, where, turns)
+        self.edges.append(edge)
+        batch = where.cut.batch // where.cut.subbatches
+        made, needed = self._costs[producer].node.batch, self._costs[consumer].node.batch
+        runs = list(product(range(batch // made), range(batch // needed)))
+        moves = self._written.moves(turns * batch, 4)
+        for (box, tiles), part in product(ranges.items(), self._placed[producer].parts):
+            samples = box[0]
+            # of the other axes first, as most pairs have nothing in common
+            if common((part.outputs[0], *box[1:]), part.outputs) is None:
+                continue
+            for making, needing in runs:
+                of_part = along(part.outputs, 0, making * made)
+                both = common(along((samples, *box[1:]), 0, needing * needed), of_part)
+                if both is None:
+                    continue
+                for turn in range(turns):
+                    self._sent(
+                        edge, turn, (making, needing), along(both, 0, turn * batch), part.tile, tiles, moves
+                    )
+
+    def _sent(
+        self,
+        edge: EdgeMessages,
+        turn: int,
+        runs: tuple[int, int],
+        box: Box,
+        source: int,
+        targets: Sequence[int],
+        moves: Moves,
+    ) -> None:
+        """One message of an edge, for all tiles that take part; ``runs`` of producer and consumer."""
+        message = Message(edge.producer, box, elements(box), (source,), tuple(targets), moves)
+        number = self._written.message(message)
+        edge.sent[turn, runs[0], source].append(number)
+        for tile in targets:
+            edge.read[turn, runs[1], tile].append(number)
+            edge.arriving[turn, tile].append(number)
+
+
+def reduced_dims(layer: NetworkLayer) -> tuple[tuple[str, int], ...]:
+    """The dims of a nest that its outputs do not have: inputs of a group (or operands), and the window."""
+    return ("C", layer.group_c if layer.has_weights else layer.operands), ("R", layer.r), ("S", layer.s)
+
+
+def taking_turns(times: int) -> int:
+    """The fewest messages, two or more, that can take turns in so many times: the smallest prime factor."""
+    return next((turns for turns in count(2) if times % turns == 0), 1) if times > 1 else 1
+
+
+def _leaves(cost: NodeCost) -> Iterator[NodeCost]:
+    if not cost.children:
+        yield cost
+    for child in cost.children:
+        yield from _leaves(child)

@@ -1,0 +1,92 @@
+"""In which order a tile runs the leaves of a segment, and when the data of other tiles arrives there.
+
+The steps of a tile are the runs of the leaves that have it, in the order that the tree says. A step knows its
+way down the tree: for every cut above the leaf the sub-batch and the rank of the child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.tree.tree import Cut, Leaf
+
+Way = tuple[tuple[int, int], ...]
+"""For every cut from the top down: (sub-batch, rank of the child)."""
+
+
+@dataclass(frozen=True)
+class TileStep:
+    """One run of a leaf on a tile; ``cuts`` are those of its ``way``."""
+
+    layer: str
+    cuts: tuple[Cut, ...]
+    way: Way
+
+    def run(self, depth: int = 0) -> int:
+        """Number of the run within one run of a child of the cut at ``depth - 1``; 0: of the segment."""
+        number = 0
+        for cut, (subbatch, _) in zip(self.cuts[depth:], self.way[depth:], strict=True):
+            number = number * cut.subbatches + subbatch
+        return number
+
+
+def steps_of(cost: NodeCost, tile: int, cuts: tuple[Cut, ...] = (), way: Way = ()) -> Iterator[TileStep]:
+    """The steps of a tile in a node of a segment."""
+    if isinstance(cost.node, Leaf):
+        yield TileStep(cost.node.layer, cuts, way)
+        return
+    children = [
+        (rank, child)
+        for rank, child in enumerate(cost.children)
+        if child.first_tile <= tile < child.first_tile + child.tiles
+    ]
+    for subbatch in range(cost.node.subbatches):
+        for rank, child in children:
+            yield from steps_of(child, tile, (*cuts, cost.node), (*way, (subbatch, rank)))
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """The lowest cut above a producer and its consumer.
+
+    ``depth`` of the cut, 0 for the segment's root, and the ``ranks`` on the way down to it; ``before`` and
+    ``after``: the ranks of its children that hold producer and consumer.
+    """
+
+    cut: Cut
+    depth: int
+    ranks: tuple[int, ...]
+    before: int
+    after: int
+
+
+def meeting(ways: Mapping[str, tuple[Sequence[Cut], Sequence[int]]], producer: str, consumer: str) -> Meeting:
+    """Where two leaves meet; ``ways`` has the cuts above each layer and the ranks on the way down."""
+    (cuts, left), (_, right) = ways[producer], ways[consumer]
+    depth = next(i for i, (one, other) in enumerate(zip(left, right, strict=False)) if one != other)
+    return Meeting(cuts[depth], depth, tuple(left[:depth]), left[depth], right[depth])
+
+
+def begun(step: TileStep, before: TileStep | None) -> Iterator[tuple[int, int]]:
+    """The children of cuts that a tile begins with a step: (depth of the cut, sub-batch)."""
+    ways = () if before is None else before.way
+    changed = False
+    for depth, (subbatch, rank) in enumerate(step.way):
+        changed = changed or depth >= len(ways) or ways[depth] != (subbatch, rank)
+        if changed:
+            yield depth, subbatch
+
+
+def ways_of(cost: NodeCost) -> dict[str, tuple[tuple[Cut, ...], tuple[int, ...]]]:
+    """For every layer of a segment the cuts above it and the ranks of the children on the way down to it."""
+    found = {}
+    waiting: list[tuple[NodeCost, tuple[Cut, ...], tuple[int, ...]]] = [(cost, (), ())]
+    while waiting:
+        at, cuts, ranks = waiting.pop()
+        if isinstance(at.node, Leaf):
+            found[at.node.layer] = cuts, ranks
+        else:
+            waiting += [(child, (*cuts, at.node), (*ranks, rank)) for rank, child in enumerate(at.children)]
+    return found

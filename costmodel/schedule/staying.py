@@ -1,0 +1,125 @@
+"""Which tensors can stay on the chip between producer and consumer: only where both fit the buffers together.
+
+An edge of the network stays on the chip only within a segment, on the way that the cut takes where producer
+and consumer part (the lowest cut above both). Each tile has to hold what ``buffers.py`` counts, so all
+tiles together hold no more than the sum of their buffers, C bytes. With P and I the bytes of pinned weights
+and of inputs of one batch that all tiles together hold for a layer, there are two cases:
+
+* **The weights of both are pinned at the same time**: so it is under an S cut, where each child has tiles
+  of its own, and under a T cut that has sub-batches or is run several times. Then P + P' + max(I, I') <= C.
+* **The cut is a T cut that runs once for all samples of the segment.** Its children's weights come and go.
+  Yet while the producer runs, all of the edge arrives for the consumer, for all samples of the segment; and
+  it is still there when the consumer runs. So with A these bytes on all tiles of the consumer, P + I + A <=
+  C for the producer and P' + max(I', A) <= C for the consumer.
+
+P, I and A depend on the partition. With k parts along K and n along samples, rows and columns together,
+weights are held n times. Inputs are held k times where every output channel reads all input channels, else
+once. One tile must hold its part of both, which rules out many (k, n); the others, with any batch that
+divides the segment's samples, are tried. Halos and partitions that are less even only need more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+
+Array = NDArray[Any]
+
+Edge = tuple[int, int]
+"""Producer and consumer, as numbers of layers."""
+
+
+class _Size(NamedTuple):
+    """What a layer's buffers depend on.
+
+    ``weights``: bytes that are pinned. ``inputs``: bytes that one sample's windows touch. ``channels``,
+    ``positions``: of its outputs, of one sample. ``repeats``: whether every output channel reads all inputs.
+    """
+
+    weights: int
+    inputs: int
+    channels: int
+    positions: int
+    repeats: bool
+
+
+def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[Edge]:
+    """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
+    free = chip.tile.buffer.size_bytes - chip.tile.output_stream_bytes
+    held = [
+        None if layer.needs_whole_chip else _held(_size(layer), chip.tiles, free, samples)
+        for layer in graph.layers
+    ]
+    capacity = chip.tiles * chip.tile.buffer.size_bytes
+    return frozenset(
+        (producer, consumer)
+        for producer, consumer, size in _edges(graph)
+        if _can_stay(held[producer], held[consumer], samples * size, capacity)
+    )
+
+
+def _edges(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
+    """Producer, consumer and the bytes of one sample that arrive; 0 bytes for activations used as weights."""
+    for consumer, layer in enumerate(graph.layers):
+        inputs, weights = graph.reads(layer)
+        for read in inputs:
+            yield read.producer, consumer, touched_inputs(layer, read.channels)
+        for read in weights:
+            yield read.producer, consumer, 0
+
+
+def _can_stay(before: Array | None, after: Array | None, arriving: int, capacity: int) -> bool:
+    """Whether one of the two cases of the module's docstring is possible; ``arriving`` bytes, held once."""
+    if before is None or after is None or not len(before) or not len(after):
+        return False
+    pinned = before[:, None, 0] + after[None, :, 0] + np.maximum(before[:, None, 1], after[None, :, 1])
+    if pinned.min() <= capacity:
+        return True
+    copies = after[:, 2] * arriving
+    at_consumer = after[:, 0] + np.maximum(after[:, 1], copies) <= capacity
+    at_producer = before[:, :2].sum(axis=1).min() + copies <= capacity
+    return bool((at_consumer & at_producer).any())
+
+
+def _size(layer: NetworkLayer) -> _Size:
+    pinned = layer.has_weights and not layer.weight_producers
+    weights = layer.k * layer.group_c * layer.r * layer.s if pinned else 0
+    inputs = touched_inputs(layer, layer.c)
+    return _Size(weights, inputs, layer.k, layer.h * layer.w, pinned and layer.groups == 1)
+
+
+@lru_cache(maxsize=4096)
+def _held(size: _Size, tiles: int, free: int, samples: int) -> Array:
+    """Bytes [n, 3] of weights and of inputs that all tiles hold, and copies of inputs; none: it never fits.
+
+    A row for each way to cut the layer that no other is better than in all three. ``free``: bytes of a
+    tile for inputs and weights. The array is remembered, so never write to it.
+    """
+    batches = [batch for batch in range(1, samples + 1) if samples % batch == 0]
+    rows = np.concatenate([_held_by_batch(size, tiles, free, batch) for batch in batches])
+    kept: list[Array] = []
+    for row in np.unique(rows, axis=0):  # sorted, so that no row is worse than one behind it
+        if not any((other <= row).all() for other in kept):
+            kept.append(row)
+    return np.array(kept, np.int64).reshape(-1, 3)
+
+
+def _held_by_batch(size: _Size, tiles: int, free: int, batch: int) -> Array:
+    """The same for leaves of ``batch`` samples, all ways to cut them that fit a tile."""
+    counts = np.minimum(tiles // np.arange(1, min(tiles, size.channels) + 1), batch * size.positions)
+    along_k = np.repeat(np.arange(1, len(counts) + 1), counts)
+    others = np.concatenate([np.arange(1, count + 1) for count in counts])
+    inputs, copies = batch * size.inputs, along_k if size.repeats else np.ones_like(along_k)
+    # the fullest tile has at least the mean of the parts; products, not quotients, so nothing is rounded
+    divided = others if size.repeats else others * along_k
+    fits = size.weights * divided + inputs * along_k <= free * along_k * divided
+    along_k, others, copies = along_k[fits], others[fits], copies[fits]
+    return np.stack([size.weights * others, inputs * copies, copies], axis=1)

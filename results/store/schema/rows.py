@@ -1,0 +1,302 @@
+"""Rows of the result tables as types: what workers send back, what is appended, and what readers get.
+
+Rows are typed dictionaries, for a worker's part travels as plain data and the store's readers make plain
+dictionaries of Parquet rows. Their keys are the columns of the tables in ``tables.py``, which a test holds.
+A row may lack keys: a worker leaves out what its solve did not find, and a reader gives the columns that were
+asked for. A stored row has null where its writer gave nothing, so most columns may be None.
+
+``Any`` stands for a whole JSON document, whose form its own module describes: a mapping, a plan, a chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict, final
+
+
+class SolveColumns(TypedDict, total=False):
+    """The columns that a solve of any kind decides: how it ended, and the CPU and wall seconds it took."""
+
+    status: str
+    cpu_seconds: float | None
+    wall_seconds: float | None
+    note: str | None
+
+
+class ProofColumns(SolveColumns, total=False):
+    """The columns that a solve with one objective decides: what was found, and the proven bound on it."""
+
+    objective: float | None
+    bound: float | None
+    gap: float | None
+
+
+class MappingColumns(ProofColumns, total=False):
+    """What a mapping solve decides: energies in pJ, bounds on energy and cycles whatever was minimised."""
+
+    energy_bound_pj: float | None
+    cycles_bound: float | None
+    program_proven: bool | None
+    solved_by: str | None
+    space: dict[str, Any] | None
+    energy_pj: float | None
+    cycles: int | None
+    edp_pj_cycles: float | None
+    utilization: float | None
+    useful_utilization: float | None
+    energy_by_level_pj: dict[str, float] | None
+    mapping: dict[str, Any] | None
+
+
+class ChartLeaf(TypedDict):
+    """One leaf of a schedule in its S-T chart: a layer, on which tiles, and when.
+
+    A batch of ``samples`` takes ``cycles`` on the tiles [first, end), in turn from each of ``starts``.
+    """
+
+    layer: str
+    samples: int
+    tiles: list[int]
+    cycles: int
+    starts: list[int]
+    whole_chip: NotRequired[bool]
+    """Whether the layer has the whole chip, its data in DRAM."""
+
+
+class PartMapping(TypedDict):
+    """The loop nest of a tile as text, for parts of these lengths in K, N, P and Q."""
+
+    part: dict[str, int]
+    mapping: str
+
+
+class LeafRow(TypedDict):
+    """How one layer of a schedule runs: ``runs`` times for ``samples`` samples on the tiles [first, end).
+
+    ``parts``: into how many parts each of its dims is cut; ``order``: parts along the last of these dims are
+    on neighbouring tiles. Both are missing for a layer that is mapped on the whole chip. ``cycles`` are those
+    of one run, ``tile_cycles`` those in which the slowest tile computes. Bytes and energies are of all runs.
+    ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
+    schedules that use them; ``archsweep solve schedule --json`` adds them here.
+    """
+
+    layer: str
+    samples: int
+    runs: int
+    tiles: list[int]
+    parts: NotRequired[dict[str, int]]
+    order: NotRequired[list[str]]
+    cycles: int
+    tile_cycles: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+    energy_by_part_pj: dict[str, float]
+    mappings: NotRequired[list[PartMapping]]
+
+
+class CostedTreeEntry(TypedDict):
+    """What a tree from another chip costs on this one: pJ and cycles; ``tree_from`` is who found it."""
+
+    tree_from: str
+    energy_pj: float
+    cycles: int
+
+
+class CostedTreesEntry(TypedDict):
+    """Trees from other chips: how many this chip can run and how many it cannot, and the nondominated ones.
+
+    Those are by rising energy, and each takes fewer cycles than the one before.
+    """
+
+    possible: int
+    not_possible: int
+    nondominated: list[CostedTreeEntry]
+
+
+class ScheduleColumns(ProofColumns, total=False):
+    """What a schedule solve decides: energies in pJ, traffic in bytes and in bytes times hops."""
+
+    energy_bound_pj: float | None
+    cycles_bound: float | None
+    energy_pj: float | None
+    cycles: int | None
+    edp_pj_cycles: float | None
+    dram_bytes: int | None
+    noc_hop_bytes: int | None
+    utilization: float | None
+    energy_by_part_pj: dict[str, float] | None
+    tree: str | None
+    spatial_temporal: list[ChartLeaf] | None
+    leaves: list[LeafRow] | None
+    program: str | None
+    no_program: str | None
+    search: list[ReadOnlyDict[str, Any]] | None
+    tree_from: str | None
+    """Of a tree that was found for another chip: the id of the schedule task that found it."""
+    costed_trees: CostedTreesEntry | None
+    state: dict[str, Any] | None
+    """Of an epoch that is not the last: the search state from which the next epoch goes on."""
+
+
+class ScratchpadColumns(SolveColumns, total=False):
+    """What a scratchpad solve decides; ``plan`` has the order of operators and each tensor's residency."""
+
+    objective_bytes: int | None
+    bound_bytes: float | None
+    gap: float | None
+    plan: dict[str, Any] | None
+
+
+class TileCostColumns(SolveColumns, total=False):
+    """What a solve of tile parts decides: for each part its numbers, energy in pJ, cycles, whether proven."""
+
+    costs: list[list[Any]] | None
+
+
+class AskedColumns(TypedDict, total=False):
+    """The columns that say of any answer how it was asked for; ``params`` holds parameters and budget."""
+
+    solver: str
+    solver_version: str
+    params: dict[str, Any]
+    seed: int | None
+
+
+class AnswerRow(SolveColumns, AskedColumns, total=False):
+    """The columns that the rows of all answers have, whatever was solved."""
+
+    schema_version: int
+    task_id: str
+    study: str
+    worker: str | None
+    attempts: int | None
+    cached: bool
+    from_study: str | None
+    error: str | None
+    finished_at: datetime
+
+
+class LayerRow(AnswerRow, MappingColumns, total=False):
+    """A ``layers`` row: one layer shape mapped on one architecture."""
+
+    layer_name: str | None
+    layer_shape: dict[str, Any]
+    architecture_id: str
+    architecture: dict[str, Any]
+    objective_name: str
+    macs: int
+
+
+class ScheduleRow(AnswerRow, ScheduleColumns, total=False):
+    """A ``schedules`` row: a network of ``batch`` samples scheduled on one chip with one seed."""
+
+    network: str | None
+    network_content: str
+    batch: int
+    chip_id: str
+    chip: dict[str, Any]
+    tile_mapper: dict[str, Any]
+    objective_name: str
+    epoch: int | None
+
+
+class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):
+    """A ``scratchpads`` row: one operator graph planned in a scratchpad of ``budget_bytes``."""
+
+    graph: str | None
+    graph_content: str
+    setting: dict[str, Any]
+    budget_bytes: int
+    block_bytes: dict[str, int]
+    parameter_bytes: dict[str, int]
+
+
+class TileCostRow(AnswerRow, TileCostColumns, total=False):
+    """A ``tile_costs`` row: parts of layers mapped on one tile, of the source that the costs come from."""
+
+    source_id: str
+    architecture_id: str
+    architecture: dict[str, Any]
+    objective_name: str
+    tile_parts: int
+
+
+class LayerEntry(TypedDict):
+    """A layer in a design's row: energy in pJ and cycles of one occurrence, of which a run has ``count``."""
+
+    name: str
+    task_id: str
+    count: int
+    energy_pj: float
+    cycles: int
+
+
+class NetworkEntry(TypedDict, total=False):
+    """A network in a design's row: what one run costs, and the ids of the tasks that this rests on.
+
+    ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures.
+    ``scratchpad``: where one is planned. Of a study of chips ``schedule``, the best; ``seeds``, all that were
+    searched; ``costings``, the tasks that costed trees of other chips; ``tree_from``, where one of these is
+    the best: the id of the task that found it.
+    """
+
+    weight: float
+    energy_pj: float
+    cycles: int
+    layers: list[LayerEntry]
+    scratchpad: str
+    schedule: str
+    seeds: list[str]
+    costings: list[str]
+    tree_from: str
+
+
+class HardwareColumns(TypedDict, total=False):
+    """The columns of a ``designs`` row that hold the whole hardware: an architecture or a chip."""
+
+    architecture_name: str
+    architecture: dict[str, Any] | None
+    chip: dict[str, Any] | None
+
+
+@final
+class DesignRow(HardwareColumns, total=False):
+    """A ``designs`` row: energies in pJ, areas in um2, traffic in bytes.
+
+    A design without objectives has a ``note`` (infeasible, dominated) or an ``error`` (failed) instead.
+    """
+
+    schema_version: int
+    design_id: str
+    study: str
+    study_id: str | None
+    axes: dict[str, Any]
+    status: str
+    trial: int | None
+    baseline: bool
+    feasible: bool
+    area_um2: float
+    energy_pj: float | None
+    cycles: int | None
+    edp_pj_cycles: float | None
+    latency_seconds: float | None
+    energy_bound_pj: float | None
+    cycles_bound: float | None
+    off_chip_bytes: int | None
+    off_chip_energy_pj: float | None
+    off_chip_bytes_bound: float | None
+    off_chip_energy_bound_pj: float | None
+    dram_bytes: int | None
+    noc_hop_bytes: int | None
+    energy_gap: float | None
+    cycles_gap: float | None
+    solves: int
+    cached_solves: int | None
+    failures: int | None
+    cpu_seconds: float | None
+    networks: dict[str, NetworkEntry]
+    energy_by_level_pj: dict[str, float] | None
+    error: str | None
+    note: str | None
+    finished_at: datetime

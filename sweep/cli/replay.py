@@ -1,0 +1,109 @@
+"""What ``archsweep replay`` does: run a program on its chip event by event, and print what that took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from costmodel.errors import InputError
+from costmodel.formats.programs import read_program
+from costmodel.hardware.chip import Chip
+from costmodel.replay.replay import Replay, replay
+from costmodel.replay.tables import ReplayOptions
+from costmodel.replay.trace import trace_lines
+from sweep.cli.files_to_write import check_file_to_write, write_file
+from sweep.cli.messages import shown
+
+DIRECTIONS = ("east", "north", "west", "south")
+
+
+def replay_file(path: Path, options: ReplayOptions, trace: Path | None, as_json: bool) -> None:
+    """Replay the program of a file and print the numbers; ``trace``: write all events to this file.
+
+    InputError for a file that is no program, and for a program that cannot run.
+    """
+    check_file_to_write("--trace", trace)
+    program = read_program(path)
+    try:
+        found = replay(program, options, log=trace is not None)
+    except InputError as error:
+        raise error.at(str(path)) from None
+    if trace:
+        write_file("--trace", trace, "".join(trace_lines(program, found)))
+    if as_json:
+        print(json.dumps(to_json(found, program.chip)))
+    else:
+        _print_tables(found, program.chip)
+
+
+def to_json(found: Replay, chip: Chip) -> dict[str, Any]:
+    """All numbers of a replay as plain data; lists by tile, and the links that carry anything."""
+    links = [
+        {"column": x, "row": y, "to": DIRECTIONS[way], "bytes": int(load) / found.ports}
+        for x in range(chip.columns)
+        for y in range(chip.rows)
+        for way, load in enumerate(found.link_port_bytes[x, y])
+        if load
+    ]
+    return {
+        **_numbers(found),
+        "tiles": {
+            "peak_bytes": found.peak_bytes.tolist(),
+            "busy_cycles": found.busy_cycles.tolist(),
+            "waited_for_data_cycles": found.waited_for_data.tolist(),
+            "waited_for_outputs_cycles": found.waited_for_outputs.tolist(),
+        },
+        "layers": [asdict(layer) for layer in found.layers],
+        "links": links,
+    }
+
+
+def _numbers(found: Replay) -> dict[str, Any]:
+    return {
+        "cycles": found.cycles,
+        "operations": found.operations,
+        "utilization": found.utilization,
+        "dram_read_bytes": found.dram_read_bytes,
+        "dram_write_bytes": found.dram_write_bytes,
+        "noc_hop_bytes": found.hop_bytes,
+        "busiest_link_bytes": found.busiest_link_bytes,
+        "most_peak_bytes": int(found.peak_bytes.max()),
+        "computes": found.computes,
+        "transfers": found.transfers,
+    }
+
+
+def _print_tables(found: Replay, chip: Chip) -> None:
+    console = Console()
+    numbers = Table(show_header=False, box=None)
+    for key, value in _numbers(found).items():
+        numbers.add_row(key.replace("_", " "), shown(value))
+    console.print(numbers)
+    tiles = Table("tile", "column, row", "peak bytes", "busy", "waited for data", "for outputs", box=None)
+    rows = zip(
+        chip.positions,
+        found.peak_bytes.tolist(),
+        found.busy_cycles.tolist(),
+        found.waited_for_data.tolist(),
+        found.waited_for_outputs.tolist(),
+        strict=True,
+    )
+    for number, (position, *values) in enumerate(rows):
+        tiles.add_row(str(number), f"{position[0]}, {position[1]}", *map(_whole, values))
+    console.print(tiles)
+    layers = Table("layer", "first start", "last end", "operations", box=None)
+    for layer in found.layers:
+        layers.add_row(
+            layer.layer, _whole(layer.first_start), _whole(layer.last_end), f"{layer.operations:,}"
+        )
+    console.print(layers)
+
+
+def _whole(value: float) -> str:
+    """Bytes or cycles in a table, rounded to whole ones; --json has the fractions."""
+    return f"{value:,.0f}"

@@ -1,0 +1,97 @@
+"""The costs of layers that a scheduler plans with, as they travel to the worker that runs it.
+
+A layer runs on some tiles, which costs what its tile parts cost, or on the whole chip with its data in DRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.whole_chip_cost import WholeChipCost
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
+from solvers.schedule.tiles.layer_parts import Pruning, TilePart
+from solvers.schedule.tiles.mapper import TilePartCost
+from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
+
+WholeChipLayerCosts = ReadOnlyDict[tuple[int, int], WholeChipCost | None]
+"""Costs of layers mapped on the whole chip, by number of the layer and batch; None: no mapping found."""
+
+
+@dataclass(frozen=True)
+class SchedulingCosts:
+    """Costs of a network's layers on a chip.
+
+    ``tile_parts``: of the parts of layers that one tile computes. ``whole_chip``: of layers mapped on the
+    whole chip, from DRAM; None where the study does not offer that.
+    """
+
+    tile_parts: TilePartCosts
+    whole_chip: WholeChipLayerCosts | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data that :meth:`from_json` reads back."""
+        parts = [[*part, *tile_part_numbers(cost)] for part, cost in self.tile_parts.items()]
+        whole_chip = None
+        if self.whole_chip is not None:
+            whole_chip = [[*key, _plain(cost)] for key, cost in self.whole_chip.items()]
+        return {"tile_costs": parts, "whole_chip_costs": whole_chip}
+
+    @staticmethod
+    def from_json(content: ReadOnlyDict[str, Any]) -> SchedulingCosts:
+        """The costs in a payload that has the keys of :meth:`to_json`."""
+        # a row of "tile_costs" is flat: the numbers of the part, then those of its cost
+        width, whole_chip = len(TilePart._fields), content["whole_chip_costs"]
+        parts = {TilePart(*row[:width]): tile_part_cost_of(*row[width:]) for row in content["tile_costs"]}
+        if whole_chip is None:
+            return SchedulingCosts(parts)
+        costs = {(layer, batch): _cost(numbers) for layer, batch, numbers in whole_chip}
+        return SchedulingCosts(parts, costs)
+
+    def table(self, graph: LayerGraph, chip: Chip, pruning: Pruning) -> TabledTileCosts:
+        """The costs for a scheduler of ``graph`` on ``chip``: a table that solves nothing it lacks."""
+        costs = None
+        if self.whole_chip is not None:
+            # the table asks by shape, because layers of one shape cost the same
+            shapes = {
+                nest_shape(graph.layers[layer], batch): c for (layer, batch), c in self.whole_chip.items()
+            }
+            costs = WholeChipCosts(chip, shapes)
+        return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=costs)
+
+
+TilePartNumbers = tuple[float | None, int | None, bool, float]
+"""Energy (pJ), cycles, whether they are proven the least, leakage (pJ per cycle)."""
+
+
+def tile_part_numbers(cost: TilePartCost | None) -> TilePartNumbers:
+    """A tile part's cost as JSON in payloads, and in results before its mapping.
+
+    :func:`tile_part_cost_of` reads it back.
+    """
+    if cost is None:
+        return None, None, False, 0.0
+    return cost.energy_pj, cost.cycles, cost.proven, cost.leakage_pj_per_cycle
+
+
+def tile_part_cost_of(
+    energy_pj: float | None, cycles: int | None, proven: bool, leakage: float, mapping: str = ""
+) -> TilePartCost | None:
+    """A tile part's cost from its numbers; None where no mapping was found."""
+    if energy_pj is None or cycles is None:
+        return None
+    return TilePartCost(energy_pj, cycles, proven, leakage, mapping)
+
+
+def _plain(cost: WholeChipCost | None) -> list[Any] | None:
+    if cost is None:
+        return None
+    parts, *others = astuple(cost)
+    return [list(parts), *others]
+
+
+def _cost(numbers: list[Any] | None) -> WholeChipCost | None:
+    return None if numbers is None else WholeChipCost(tuple(numbers[0]), *numbers[1:])

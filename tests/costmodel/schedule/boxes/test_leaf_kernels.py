@@ -1,0 +1,170 @@
+"""Boxes against what the compiled search of a leaf counts, for partitions of K, B, H and W."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.schedule.boxes.arrays import Array, groups, volume
+from costmodel.schedule.boxes.layers import OUTPUT_DIMS, space_of_layer
+from costmodel.schedule.boxes.messages import exchanged
+from costmodel.schedule.boxes.partition import BoxPartition
+from costmodel.schedule.boxes.sources import sources_of
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
+from costmodel.schedule.leaf.leaf_kernel import search
+from costmodel.schedule.leaf.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
+from costmodel.schedule.leaf.partitions import factorizations
+from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
+from costmodel.schedule.leaf.volumes_kernel import volumes
+from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from tests.costmodel.schedule.boxes.elements import random_layer
+from tests.costmodel.schedule.boxes.test_messages import random_graph
+from tests.costmodel.schedule.chip_cases import chip
+
+NETWORKS = ["set-resnet50", "set-googlenet", "kapla-mobilenet", "set-bert", "resnext50", "vit_b_16"]
+
+
+def cut_layers(count: int) -> Iterator[tuple[NetworkLayer, int, tuple[int, int, int, int]]]:
+    """Random layers and batches, cut among 2 to 12 tiles without empty parts."""
+    random = Random(13)
+    for _ in range(count):
+        layer, batch = random_layer(random), random.randint(1, 4)
+        yield from _cut(random, layer, batch)
+
+
+def _cut(
+    random: Random, layer: NetworkLayer, batch: int
+) -> Iterator[tuple[NetworkLayer, int, tuple[int, int, int, int]]]:
+    fitting = [
+        parts
+        for parts in factorizations(random.choice([2, 3, 4, 6, 8, 12]))
+        if all(part <= size for part, size in zip(parts, layer.sizes(batch), strict=True))
+    ]
+    for parts in random.sample(fitting, min(2, len(fitting))):
+        yield layer, batch, parts
+
+
+def boxes_in_order(layer: NetworkLayer, batch: int, parts: tuple[int, int, int, int]) -> Array:
+    """The boxes of a partition, W counting fastest."""
+    return BoxPartition(tuple(zip(OUTPUT_DIMS, parts, strict=True))).boxes(space_of_layer(layer, batch))
+
+
+@pytest.mark.slow
+def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
+    """Each part's box of every tensor; the fullest tile; and all tiles together."""
+    compared = 0
+    for layer, batch, parts in cut_layers(1500):
+        ranges, sizes, found = ranges_of(12), layer.sizes(batch), np.zeros(4, np.int64)
+        volumes(kernel_space(layer), sizes, np.array(parts), ranges, found)
+        space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+        for tensor in space.tensors:
+            kind = {"outputs": 0, "inputs": 1, "weights": 2}[tensor.role]
+            mine = volume(space.image(tensor, boxes))
+            theirs = [_size(ranges, kind, which) for which in product(*(range(part) for part in parts))]
+            assert mine.tolist() == theirs
+            if kind:
+                assert [int(mine.max()), int(mine.sum())] == found[2 * kind - 2 : 2 * kind].tolist()
+            compared += 1
+    assert compared > 4000
+
+
+def _size(ranges: Any, kind: int, which: tuple[int, ...]) -> int:
+    """Bytes of one part, from the intervals that the kernel keeps for each dim of the data."""
+    parts = [which[axis] if axis >= 0 else 0 for axis in ranges.axis[kind]]
+    first, end = (side[kind, range(4), parts] for side in (ranges.first, ranges.end))
+    return int(np.prod(np.maximum(end - first, 0)))
+
+
+@pytest.mark.slow
+def test_messages_have_the_sizes_that_the_kernel_finds() -> None:
+    """Bytes between all pairs of parts over all runs, of batches that may differ, on random graphs."""
+    random, compared = Random(17), 0
+    for _ in range(600):
+        graph, batch = random_graph(random), random.randint(1, 4)
+        number, theirs = len(graph.layers) - 1, random.randint(1, 4)
+        runs = theirs * random.randint(1, 2)
+        for layer, _, parts in _cut(random, graph.layers[number], batch):
+            producers = dict(_placed(random, graph, theirs))
+            _compare(graph, layer, (batch, theirs, runs), parts, producers)
+            compared += 1
+    assert compared > 500
+
+
+def _placed(random: Random, graph: LayerGraph, batch: int) -> Iterator[tuple[int, Placement]]:
+    for number, layer in enumerate(graph.layers[:-1]):
+        cut = [parts for _, _, parts in _cut(random, layer, batch)] or [(1, 1, 1, 1)]
+        yield number, Placement(batch, 0, cut[0], (0, 1, 2, 3))
+
+
+def _compare(
+    graph: LayerGraph,
+    layer: NetworkLayer,
+    batches: tuple[int, int, int],
+    parts: tuple[int, int, int, int],
+    producers: dict[int, Placement],
+) -> None:
+    """Compare all streams of the last layer; ``batches``: its own, the producers', and its runs."""
+    batch, theirs, runs = batches
+    number = len(graph.layers) - 1
+    streams = [one for one in streams_of(graph, number) if one.kind != "outputs"]
+    run = LeafRun(batch, 0, int(np.prod(parts)), runs, True)
+    rows = np.array([stream_row(graph, one, run, producers) for one in streams], np.int64)
+    on = chip(4, 3)
+    workspace = workspace_of(on, len(streams))
+    leaf = KernelLeaf(kernel_space(layer), layer.sizes(batch), 0, runs, rows)
+    table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
+    held = np.zeros((len(streams), 12), np.int64)
+    search(workspace, leaf, table, prices_of(on, (1, 1)), CheapestLeaf(np.zeros(4, int), held, np.zeros(1)))
+    space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+    for index, source in enumerate(sources_of(graph, number, batch)):
+        needed = source.needed(space.image(space.tensor(source.tensor), boxes))
+        assert sorted(volume(needed).tolist()) == sorted(held[index, : len(boxes)].tolist())
+        if source.producer is None:
+            continue
+        place = producers[source.producer]
+        of = space_of_layer(graph.layers[source.producer], theirs)
+        made = of.image(of.output, boxes_in_order(graph.layers[source.producer], theirs, place.parts))
+        expected = exchanged(needed, made, (batch, theirs), batch * runs)
+        for part, which in enumerate(product(*(range(one) for one in parts))):
+            axes = workspace.ranges.axis[int(rows[index, 0])]
+            at = [which[axis] if axis >= 0 else 0 for axis in axes]
+            sizes = []
+            for their in product(*(range(one) for one in place.parts)):
+                near = workspace.near[index, :, range(4), at]
+                size = int(np.prod([workspace.common[index, d, at[d], their[d]] for d in range(4)]))
+                inside = all(near[d, 0] <= their[d] <= near[d, 1] for d in range(4))
+                sizes.append(size if inside else 0)
+            assert expected[part].tolist() == sizes
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_of_networks(name: str) -> None:
+    """What all tiles of a leaf hold, and what is read of DRAM, in a partition of each layer."""
+    graph, random, compared = load_layer_graph(name), Random(name), 0
+    for layer in graph.layers:
+        for _, batch, parts in _cut(random, layer, 4):
+            ranges, found = ranges_of(12), np.zeros(4, np.int64)
+            volumes(kernel_space(layer), layer.sizes(batch), np.array(parts), ranges, found)
+            space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+            for tensor in space.tensors:
+                if tensor.role == "outputs":
+                    continue
+                kind = {"inputs": 1, "weights": 2}[tensor.role]
+                image = space.image(tensor, boxes)
+                assert int(volume(image).sum()) == found[2 * kind - 1]
+                follows = [bool(one) for one in ranges.follows[kind]]
+                different = np.prod([part for part, moves in zip(parts, follows, strict=True) if moves])
+                together = groups(image)
+                # the kernel takes parts that follow an axis as different, also where groups make them equal
+                assert len(together.boxes) <= different
+                if layer.groups == 1:
+                    assert len(together.boxes) == different
+                compared += 1
+    assert compared > 20

@@ -1,0 +1,208 @@
+"""Programs of schedules, against the chip model's counts and against counts element by element."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from random import Random
+
+import pytest
+
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.program.checker import violations
+from costmodel.schedule.program.program import Box, Instruction, Program, Repeat, box_at
+from costmodel.schedule.program.writer import write_program
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.validity import NotPossibleError
+from tests.costmodel.schedule import chip_counts
+from tests.costmodel.schedule.chip_cases import (
+    FormulaCosts,
+    MappedCosts,
+    chain,
+    chip,
+    cut_off,
+    every_kind,
+    mapped_chip,
+    read_in_part,
+)
+from tests.costmodel.schedule.program.program_counts import (
+    done,
+    dram_bytes,
+    link_bytes,
+    peaks,
+    written,
+)
+
+GRAPHS: dict[str, Callable[[], LayerGraph]] = {
+    "every kind": every_kind,
+    "read in part": read_in_part,
+    "cut off": cut_off,
+}
+SEEDS = range(20)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_random_schedules(name: str) -> None:
+    """Programs can run, and move the bytes that the chip model counts, link by link."""
+    graph, programs = GRAPHS[name](), 0
+    for seed in SEEDS:
+        found = written(graph, seed)
+        if found is None:
+            continue
+        program, evaluation = found
+        programs += 1
+        assert violations(program) == []
+        assert dram_bytes(program) == (evaluation.dram_read_bytes, evaluation.dram_write_bytes)
+        links = link_bytes(program)
+        assert float(sum(links.values())) == pytest.approx(evaluation.noc_hop_bytes, rel=1e-12)
+        ports = len(evaluation.chip.ports)
+        busiest = max((bytes_ * ports for bytes_ in links.values()), default=0)
+        if len(evaluation.segments) == 1:
+            assert busiest == evaluation.rounds * int(evaluation.segments[0].links.max(initial=0))
+        for tile, peak in enumerate(peaks(program)):
+            held = max(int((one.held.busy + one.held.weights)[tile]) for one in evaluation.segments)
+            assert peak + (program.output_stream_bytes if peak else 0) <= held
+    assert programs > 5
+
+
+def needed(graph: LayerGraph, layer_name: str, box: Box) -> Counter[tuple[str, int, int, int, int]]:
+    """The elements that a box of a layer's nest reads: tensor, channel, sample, row, column."""
+    number = graph.index[layer_name]
+    layer = graph.layers[number]
+    samples, channels, rows, columns = (range(*interval) for interval in box[:4])
+    out = channels, samples, rows, columns
+    found: Counter[tuple[str, int, int, int, int]] = Counter()
+    if layer.has_weights and not layer.weight_producers:
+        points = product(channels, range(layer.group_c), range(layer.r), range(layer.s))
+        found.update((f"{layer.name}.weights", c, k, r, s) for k, c, r, s in points)
+    for of_weights, whose in chip_counts.streams(graph, number):
+        elements = (chip_counts.weights if of_weights else chip_counts.inputs)(layer, out)
+        for channel, sample, row, column in elements:
+            producer, theirs = whose[channel]
+            name = f"{layer.name}.input" if producer is None else graph.layers[producer].name
+            found[name, theirs, sample, row, column] += 1
+    return found
+
+
+def read(program: Program, box: Box, tensor: str) -> list[tuple[str, int, int, int, int]]:
+    samples, channels, rows, columns = (range(*interval) for interval in box)
+    return [(tensor, c, s, y, x) for s, c, y, x in product(samples, channels, rows, columns)]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_compute_reads_what_it_needs_and_nothing_else(name: str) -> None:
+    graph, computes = GRAPHS[name](), 0
+    for seed in range(4, 20, 5):
+        found = written(graph, seed)
+        if found is None:
+            continue
+        program, _ = found
+        for code in program.tiles:
+            arrived: Counter[int] = Counter()
+            times: Counter[int] = Counter()
+            for item in done(code):
+                if item.operation in ("load", "receive"):
+                    arrived[item.message] += 1
+                if item.operation != "compute":
+                    continue
+                work = program.works[item.work]
+                box = box_at(work.box, work.moves, times[item.work])
+                times[item.work] += 1
+                elements: Counter[tuple[str, int, int, int, int]] = Counter()
+                for number in item.reads:
+                    message = program.messages[number]
+                    at = box_at(message.box, message.moves, arrived[number] - 1)
+                    elements.update(read(program, at, message.tensor))
+                assert elements == needed(graph, work.layer, box)
+                computes += 1
+    assert computes > 50
+
+
+def test_a_pipeline_of_many_sub_batches_is_a_short_program() -> None:
+    """Its tiles repeat two sub-batches, whose data takes turns in the buffer."""
+    graph, on = chain(2), chip(2, 1)
+
+    def program(batch: int) -> Program:
+        tree = parse_tree(f"S {batch}/{batch}\n\tlayer0 1\n\tlayer1 1\n")
+        return write_program(graph, ChipEvaluator(graph, on, batch, FormulaCosts(graph)).evaluate(tree))
+
+    def length(code: tuple[Instruction | Repeat, ...]) -> int:
+        return sum(1 + length(item.body) if isinstance(item, Repeat) else 1 for item in code)
+
+    small, large = program(8), program(128)
+    assert len(large.messages) == len(small.messages)
+    assert [length(code) for code in large.tiles] == [length(code) for code in small.tiles]
+    assert violations(large) == []
+
+
+def test_rounds_of_the_root_are_a_repeat() -> None:
+    graph, on = chain(2), chip(2, 1)
+    tree = parse_tree("T 12/3\n\tlayer0 4\n\tlayer1 4\n")
+    program = write_program(graph, ChipEvaluator(graph, on, 12, FormulaCosts(graph)).evaluate(tree))
+    for code in program.tiles:
+        (rounds,) = code
+        assert isinstance(rounds, Repeat)
+        assert rounds.times == 3
+    assert violations(program) == []
+
+
+def test_all_sub_batches_of_a_consumer_are_sent_at_once() -> None:
+    """layer0 makes four samples at a time, layer1 takes them one by one."""
+    graph, on = chain(2), chip(2, 1)
+    tree = parse_tree("S 8/2\n\tlayer0 4\n\tT 4/4\n\t\tlayer1 1\n")
+    program = write_program(graph, ChipEvaluator(graph, on, 8, FormulaCosts(graph)).evaluate(tree))
+    first = [item for item in done(program.tiles[0]) if item.operation != "load"]
+    assert [item.operation for item in first[:5]] == ["compute", "send", "send", "send", "send"]
+    sent = [program.messages[item.message].box[0] for item in first[1:5]]
+    assert sent == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    assert violations(program) == []
+
+
+def test_a_layer_on_the_whole_chip_has_no_program() -> None:
+    graph, on = chain(1), mapped_chip(buffer=16, stream=1)
+    costs = MappedCosts(graph, on, Random(1))
+    evaluation = ChipEvaluator(graph, on, 1, costs).evaluate(parse_tree("layer0 1\n"))
+    assert evaluation.segments[0].whole_chip is not None
+    with pytest.raises(NotPossibleError, match="whole chip"):
+        write_program(graph, evaluation)
+
+
+def test_fetching_ahead_moves_the_same_bytes_and_fits_the_buffer() -> None:
+    """Some tile has begun to fetch the next segment's data before it frees the last of the one before."""
+    graph, ahead = every_kind(), 0
+    for seed in range(20):
+        found = written(graph, seed)
+        if found is None:
+            continue
+        plain, evaluation = found
+        program = write_program(graph, evaluation, across_segments=True)
+        assert violations(program) == []
+        assert dram_bytes(program) == dram_bytes(plain)
+        assert link_bytes(program) == link_bytes(plain)
+        assert max(peaks(program)) <= program.chip.tile.buffer.size_bytes - program.output_stream_bytes
+        ahead += peaks(program) > peaks(plain)
+    assert ahead
+
+
+def test_fetching_ahead_within_a_repetition() -> None:
+    """The last compute of the first segment is in a Repeat, of which one time is written out."""
+    graph, on = chain(2), chip(2, 1)
+    tree = parse_tree("T 6/1\n\tT 6/6\n\t\tlayer0 1\n\tlayer1 6\n")
+    evaluation = ChipEvaluator(graph, on, 6, FormulaCosts(graph)).evaluate(tree)
+    program = write_program(graph, evaluation, across_segments=True)
+    assert violations(program) == []
+    for code in program.tiles:
+        items = list(done(code))
+        weights = next(
+            i
+            for i, it in enumerate(items)
+            if it.operation == "load" and program.messages[it.message].tensor == "layer1.weights"
+        )
+        assert items[weights - 1].operation == "compute" or items[weights - 1].operation == "load"
+        assert (
+            program.works[[it for it in items[:weights] if it.operation == "compute"][-1].work].layer
+            == "layer0"
+        )
+        assert any(it.operation == "free" for it in items[weights : weights + 6])

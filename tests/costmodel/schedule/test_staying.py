@@ -1,0 +1,86 @@
+"""Edges that cannot stay on the chip: no tree that fits keeps one of them there."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from costmodel.schedule.bounds import ScheduleBounds
+from costmodel.schedule.compulsory import compulsory, layers_traffic
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.staying import edges_that_can_stay
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.tree import Leaf
+from costmodel.schedule.tree.validity import NotPossibleError
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, every_kind, layer, random_tree
+
+
+def heavy() -> LayerGraph:
+    """Layers with 256 bytes of weights, for 64 bytes of inputs and of outputs a sample, and one without."""
+    sizes: dict[str, Any] = {"c": 16, "k": 16, "h": 2, "w": 2}
+    layers = (
+        layer("first", external_c=16, **sizes),
+        layer("plain", "ptp", producers=(0,), **sizes),
+        layer("second", producers=(1,), **sizes),
+        layer("third", producers=(2,), **sizes),
+    )
+    return LayerGraph("heavy", layers)
+
+
+@pytest.mark.parametrize("buffer", [235, 300, 345, 600])
+@pytest.mark.parametrize("graph", [heavy(), every_kind()], ids=lambda graph: graph.name)
+def test_no_node_that_fits_keeps_another_edge(graph: LayerGraph, buffer: int) -> None:
+    """Every node of random trees is tried as a segment, as whole trees hardly ever fit small buffers."""
+    random, on, batch, kept, fitting = Random(2), chip(2, 1, buffer), 4, 0, 0
+    evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph))
+    wiring = Wiring.of(graph.producers)
+    for _ in range(100):
+        waiting = [random_tree(random, graph, batch, deepest=3)]
+        while waiting:
+            node = waiting.pop()
+            waiting += [] if isinstance(node, Leaf) else node.children
+            try:
+                evaluator.segment(node)
+            except NotPossibleError:
+                continue
+            fitting += 1
+            stays = edges_that_can_stay(graph, on, node.batch)
+            for consumer, producers in SegmentFlow(node, wiring).sources.items():
+                kept += len(producers)
+                assert all((producer, consumer) in stays for producer in producers)
+    assert fitting > 100
+    assert kept > 5
+
+
+def test_two_heavy_layers_share_two_tiles_for_one_sample_only() -> None:
+    """By hand, on two tiles of 300 bytes: K is cut in two, so weights are held once and inputs twice.
+
+    Both layers' weights and 128 bytes of one sample's inputs are 640. If weights come and go, the producer's
+    256, its 128 of inputs and 128 that arrive for the consumer are 512; of two samples 256 arrive: 640.
+    """
+    graph, on = heavy(), chip(2, 1, 300)
+    assert edges_that_can_stay(graph, on, 1) == {(0, 1), (1, 2), (2, 3)}
+    assert edges_that_can_stay(graph, on, 2) == {(0, 1), (1, 2)}
+
+
+def test_what_cannot_stay_is_written_and_read_and_each_round_loads_weights() -> None:
+    graph, on = heavy(), chip(2, 1, 300)
+    least = compulsory(graph, 2)
+    in_one_round = layers_traffic(graph, 2, 1, edges_that_can_stay(graph, on, 2))
+    in_two_rounds = layers_traffic(graph, 2, 2, edges_that_can_stay(graph, on, 1))
+    assert sum(one.dram_read for one in in_one_round) == least.dram_read + 2 * 64
+    assert sum(one.dram_write for one in in_one_round) == least.dram_write + 2 * 64
+    assert sum(one.dram_read for one in in_two_rounds) == least.dram_read + 3 * 256
+    assert sum(one.dram_write for one in in_two_rounds) == least.dram_write
+
+
+def test_the_product_is_that_of_one_number_of_rounds() -> None:
+    """Few rounds take less time here and more energy; no schedule has the least of both."""
+    bounds = ScheduleBounds(2.0, 3.0, ((2.0, 7.0), (5.0, 3.0)))
+    assert bounds.product((1.0, 1.0)) == 14.0
+    assert bounds.product((1.0, 0.0)) == 2.0
+    assert bounds.product((0.0, 1.0)) == 3.0
+    assert ScheduleBounds(2.0, 3.0).product((1.0, 1.0)) == 6.0
