@@ -3,10 +3,10 @@
     python benchmarks/thistle_cvxpy.py [--network thistle_resnet18] [--layers 3] [--classes 400]
 
 For each of the first layers, the programs of up to so many classes of loop orders of one tiling are solved
-directly (``solvers.mapping.thistle.cones``) and as one parametrised disciplined geometric program
-(``solvers.mapping.thistle.disciplined``), which CVXPY canonicalises once (``once s``). ``ratio`` is all of
-CVXPY's seconds for the layer, that included, over all of the direct way's; ``differ`` is the largest relative
-difference of the optima. Prints a table, then one JSON object.
+directly (``solvers.mapping.thistle.convex.cones``) and as one parametrised disciplined geometric program
+(``solvers.mapping.thistle.convex.disciplined``), which CVXPY canonicalises once (``once s``). ``ratio`` is
+all of CVXPY's seconds for the layer, that included, over all of the direct way's; ``differ`` is the largest
+relative difference of the optima. Prints a table, then one JSON object.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from costmodel.formats.networks import load_network
 from costmodel.workload.network import Layer, distinct_layers
 from solvers.mapping.problem import Objective
 from solvers.mapping.space.space import MappingSpace
-from solvers.mapping.thistle import cones
-from solvers.mapping.thistle.class_search import Branching
-from solvers.mapping.thistle.costs import TilingCosts
-from solvers.mapping.thistle.disciplined import DisciplinedProgram
-from solvers.mapping.thistle.program import ClassProgram
-from solvers.mapping.thistle.tiling import Tiling, window_blocks
-from solvers.mapping.thistle.volumes import Volumes
+from solvers.mapping.thistle.convex import cones
+from solvers.mapping.thistle.convex.disciplined import DisciplinedProgram
+from solvers.mapping.thistle.convex.program import ClassProgram
+from solvers.mapping.thistle.nest.costs import TilingCosts
+from solvers.mapping.thistle.nest.tiling import Tiling, window_blocks
+from solvers.mapping.thistle.nest.volumes import Volumes
+from solvers.mapping.thistle.search.class_search import Branching
 
 
 def class_programs(layer: Layer, objective: Objective, most: int) -> list[ClassProgram]:

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("costmodel", "solvers", "sweep", "clusters", "results")
 LEARNED = "solvers/mapping/learned_annealing"
-STATEMENT = "solvers/mapping/thistle/disciplined.py"
+STATEMENT = "solvers/mapping/thistle/convex/disciplined.py"
 """A program to read, which only tests and benchmarks run: it needs CVXPY."""
 NOWHERE = {"no_such_package_at_all"}
 """What a test imports because nobody has it."""

@@ -48,8 +48,9 @@ ROOMS = {
     ),
     "sweep": ("study", "tasks", "design", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
+    "solvers.mapping.thistle": ("convex", "nest", "search"),
 }
-"""The rooms of a package in an order: each may import itself and those before it."""
+"""The folders of a package in an order: each may import itself and those before it."""
 DOOR_TO_PUBLISHED = "sweep/cli/evaluate/files.py", "costmodel.published.registration"
 """Who outside ``published`` imports from it, and the one module that it may."""
 FACE = "archsweep.py"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.budget import LEAST_SECONDS, Deadline
-from solvers.mapping.thistle.exponential_cones import ConeRows, Kinds, minimise
-from solvers.mapping.thistle.signomial import Signomial, monomial
+from solvers.mapping.thistle.convex.exponential_cones import ConeRows, Kinds, minimise
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
 LARGEST_LOG = 42.0

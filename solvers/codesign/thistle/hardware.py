@@ -10,7 +10,7 @@ from math import inf
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.thistle.geometric_program import PosynomialLimit
-from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable
 
 SIZE, FANOUT = "size.", "fanout."
 """What the names of the hardware's variables start with, before the level's."""

@@ -11,8 +11,8 @@ from costmodel.workload.network import Layer, Tensor
 from solvers.codesign.thistle.geometric_program import PosynomialLimit
 from solvers.codesign.thistle.hardware import HardwareVariables
 from solvers.codesign.thistle.loops import ClassLoops
-from solvers.mapping.thistle.expressions import Expressions, TilingBlock
-from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.nest.expressions import Expressions, TilingBlock
 
 CYCLES = variable("cycles")
 """The layer's cycles: at least what every component takes (section V-B)."""

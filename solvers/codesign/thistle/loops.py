@@ -13,9 +13,9 @@ from itertools import product
 
 from costmodel.workload.network import Layer
 from solvers.codesign.thistle.hardware import HardwareVariables
-from solvers.mapping.thistle.expressions import Order, TilingBlock
-from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims
-from solvers.mapping.thistle.tiling import window_dims
+from solvers.mapping.thistle.nest.expressions import Order, TilingBlock
+from solvers.mapping.thistle.nest.orders import OrderClasses, mirrored_dims
+from solvers.mapping.thistle.nest.tiling import window_dims
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from solvers.codesign.thistle.geometric_program import GeometricProgram, Optimum
 from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_costs import CYCLES, LayerCosts
 from solvers.mapping.problem import Objective
-from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable
 
 TOTAL_ENERGY, TOTAL_CYCLES = variable("total.energy"), variable("total.cycles")
 """Over all layers and occurrences, per MAC."""

@@ -1,9 +1,14 @@
 """Thistle (Vaidya et al., CGO 2022): a geometric program for every class of loop orders, then rounding.
 
-Start with ``disciplined.py``, which states the program as the paper does, and ``expressions.py``, which makes
-its data volumes (Algorithm 1). ``tiling.py`` has the variables, ``orders.py`` the classes of loop orders,
-``costs.py`` the objective and the constraints. ``class_search.py`` solves the programs best first,
-``rounding.py`` makes mappings of their optima, ``proof.py`` a lower bound, and ``solver.py`` runs it all.
+Three folders in an order; each may import itself and those before it:
+
+* ``convex/``: posynomials, the programs made of them, how these are solved, what their optima prove. It
+  knows nothing of layers. ``convex/disciplined.py`` states the program as the paper does: start there.
+* ``nest/``: the tiled loop nest of a layer, as posynomials. ``nest/expressions.py`` is Algorithm 1.
+* ``search/``: which programs are solved in which order, rounding of their optima, and the lower bound.
+
+``solver.py`` beside them runs it all: bound, programs, rounding, polish. Other solvers use what is exported
+here; Thistle's co-design also uses ``convex`` and ``nest``, as its programs have the same expressions.
 """
 
 from solvers.mapping.thistle.params import Params

@@ -24,7 +24,7 @@ class Params:
     ``nearest``, ``candidates``, ``least_utilization``: see :class:`Rounding` (section IV).
     ``polish``: descend on the exact objective from so many of the best roundings; 0: none.
     ``kicks``: how often the polish restarts from random steps off the best, while that is far from the bound.
-    ``prove``: also solve the programs whose optima are proven bounds (:mod:`solvers.mapping.thistle.proof`).
+    ``prove``: also solve the programs whose optima are proven bounds (:mod:`.search.proof`).
     """
 
     spread_windows: bool = True

@@ -1,6 +1,6 @@
 """Thistle from the problem to the outcome.
 
-1. Prove a lower bound (:mod:`~solvers.mapping.thistle.proof`).
+1. Prove a lower bound (:mod:`~solvers.mapping.thistle.search.proof`).
 2. Solve the programs of the classes of loop orders, the most promising first.
 3. Round each optimum to whole trip counts (section IV) and evaluate those with the cost model.
 4. Descend from the best of these mappings (the polish).
@@ -28,14 +28,20 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound, space_bounds
 from solvers.mapping.space.starts import drawn, serial
-from solvers.mapping.thistle.class_search import Branching, ClassNode, ClassSearch
-from solvers.mapping.thistle.costs import TilingCosts
-from solvers.mapping.thistle.orders import mirrored_dims
+from solvers.mapping.thistle.nest.costs import TilingCosts
+from solvers.mapping.thistle.nest.orders import mirrored_dims
+from solvers.mapping.thistle.nest.tiling import (
+    Keep,
+    Tiling,
+    WindowBlocks,
+    window_blocks,
+    without_mirror_images,
+)
+from solvers.mapping.thistle.nest.volumes import Volumes
 from solvers.mapping.thistle.params import Params
-from solvers.mapping.thistle.proof import proven_bound
-from solvers.mapping.thistle.rounding import Rounding
-from solvers.mapping.thistle.tiling import Keep, Tiling, WindowBlocks, window_blocks, without_mirror_images
-from solvers.mapping.thistle.volumes import Volumes
+from solvers.mapping.thistle.search.class_search import Branching, ClassNode, ClassSearch
+from solvers.mapping.thistle.search.proof import proven_bound
+from solvers.mapping.thistle.search.rounding import Rounding
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import within_tolerance
 

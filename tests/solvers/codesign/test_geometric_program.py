@@ -8,7 +8,7 @@ from math import isclose
 import pytest
 
 from solvers.codesign.thistle.geometric_program import GeometricProgram, PosynomialLimit
-from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable
 
 X, Y, GOAL = variable("x"), variable("y"), variable("goal")
 

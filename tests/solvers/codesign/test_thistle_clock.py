@@ -20,7 +20,7 @@ from solvers.codesign.thistle.layer_programs import LayerPrograms
 from solvers.codesign.thistle.members import Members
 from solvers.codesign.thistle.program import CodesignProgram
 from solvers.codesign.thistle.relaxation import Joint
-from solvers.mapping.thistle.exponential_cones import minimise
+from solvers.mapping.thistle.convex.exponential_cones import minimise
 from solvers.outcome import Status
 
 PAPER = Params(split_windows=False)

@@ -17,7 +17,7 @@ from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_costs import LayerCosts
 from solvers.codesign.thistle.loops import ClassLoops, LoopChoices
 from solvers.codesign.thistle.program import CodesignProgram
-from solvers.mapping.thistle.expressions import TilingBlock
+from solvers.mapping.thistle.nest.expressions import TilingBlock
 
 SIZES, PES = {"RegFile": 4096, "SRAM": 2**22}, 4096
 POINT = {f"{SIZE}RegFile": 4096.0, f"{SIZE}SRAM": 2.0**22, f"{FANOUT}SRAM": 4096.0}

@@ -160,9 +160,9 @@ CASES = [
     Case("keep_choices", 1, "choices of what levels keep", "cosa", rules=FREE, wide=10**6),
     Case("keeps", 1, "choices of what levels keep", "thistle", rules=FREE),
     Case("programs", 1, "programs to solve", "thistle", layer=CONVOLUTION, budget=Budget()),
-    Case("solvers.mapping.thistle.proof.MOST_PROGRAMS", 1, "programs to solve for a proof", "thistle"),
+    Case("solvers.mapping.thistle.search.proof.MOST_PROGRAMS", 1, "programs to solve for a proof", "thistle"),
     Case(
-        "solvers.mapping.thistle.proof.MOST_PIECES",
+        "solvers.mapping.thistle.search.proof.MOST_PIECES",
         6,
         "ranges of the number of copies of the outputs",
         "thistle",
@@ -226,8 +226,8 @@ LOWERED = {
     "costmodel.mapping.sharing.MOST_EXACT_FANOUT": 1,
     "solvers.mapping.exact.aggregate.MOST_KEEP_SETS": 0,
     "solvers.mapping.exact.assignments.MOST_WAITING": 3,
-    "solvers.mapping.thistle.proof.MOST_PROGRAMS": 2,
-    "solvers.mapping.thistle.proof.MOST_PIECES": 1,
+    "solvers.mapping.thistle.search.proof.MOST_PROGRAMS": 2,
+    "solvers.mapping.thistle.search.proof.MOST_PIECES": 1,
     "solvers.mapping.kapla.filling.MOST_PRODUCTS": 1,
     "solvers.mapping.space.space.ATTEMPTS": 1,
 }

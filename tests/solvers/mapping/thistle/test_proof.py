@@ -19,7 +19,7 @@ from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objec
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
-from solvers.mapping.thistle.proof import least_layer, proven_bound
+from solvers.mapping.thistle.search.proof import least_layer, proven_bound
 from solvers.mapping.thistle.solver import keep_choices
 from tests.solvers.mapping import random_problems
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from costmodel.mapping.batch import MappingBatch
 from solvers.divisors import divisors
-from solvers.mapping.thistle.expressions import Order
-from solvers.mapping.thistle.tiling import Choice, Tiling
+from solvers.mapping.thistle.nest.expressions import Order
+from solvers.mapping.thistle.nest.tiling import Choice, Tiling
 
 Array = NDArray[Any]
 Factors = tuple[int, ...]

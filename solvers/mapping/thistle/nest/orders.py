@@ -14,7 +14,7 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 from costmodel.workload.network import Layer, Tensor
-from solvers.mapping.thistle.expressions import Order
+from solvers.mapping.thistle.nest.expressions import Order
 
 
 class HoistWalk(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.mapping.problem import Objective
-from solvers.mapping.thistle.signomial import Signomial
+from solvers.mapping.thistle.convex.signomial import Signomial
 
 Array = NDArray[Any]
 

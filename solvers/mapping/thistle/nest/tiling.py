@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from costmodel.workload.network import Layer
 from solvers.mapping.space.space import MappingSpace, Slot
-from solvers.mapping.thistle.expressions import Expressions, TilingBlock
+from solvers.mapping.thistle.nest.expressions import Expressions, TilingBlock
 
 Keep = tuple[frozenset[str], ...]
 """Per level, innermost first, the names of the tensors that it keeps."""

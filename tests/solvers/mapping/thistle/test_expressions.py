@@ -14,9 +14,9 @@ from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.traffic import nest_of, tensor_traffic
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
-from solvers.mapping.thistle.expressions import Expressions, TilingBlock
-from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims
-from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable
+from solvers.mapping.thistle.nest.expressions import Expressions, TilingBlock
+from solvers.mapping.thistle.nest.orders import OrderClasses, mirrored_dims
 
 TABLE_1 = convolution("Table I", N=8, K=8, C=8, P=8, Q=8, R=8, S=8, stride=(1, 2))
 """In[n][c][h + r][2w + s] with h, w, r, s called P, Q, R, S."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from costmodel.workload.network import Axis, Layer, Tensor
-from solvers.mapping.thistle.signomial import Signomial, monomial, product_of, variable
+from solvers.mapping.thistle.convex.signomial import Signomial, monomial, product_of, variable
 
 Order = tuple[str, ...]
 """The loops of a temporal block, INNERMOST FIRST; dims that are left out do not loop there."""

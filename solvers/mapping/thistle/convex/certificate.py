@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.cones import ClassOptimum
-from solvers.mapping.thistle.program import ClassProgram, LogDomain
+from solvers.mapping.thistle.convex.cones import ClassOptimum
+from solvers.mapping.thistle.convex.program import ClassProgram, LogDomain
 
 Array = NDArray[Any]
 

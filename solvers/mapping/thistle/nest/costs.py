@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.problem import Objective
-from solvers.mapping.thistle.expressions import Order, TilingBlock
-from solvers.mapping.thistle.program import ClassProgram, LogDomain, Posynomial
-from solvers.mapping.thistle.tiling import Tiling
-from solvers.mapping.thistle.volumes import Volumes
+from solvers.mapping.thistle.convex.program import ClassProgram, LogDomain, Posynomial
+from solvers.mapping.thistle.nest.expressions import Order, TilingBlock
+from solvers.mapping.thistle.nest.tiling import Tiling
+from solvers.mapping.thistle.nest.volumes import Volumes
 
 Array = NDArray[Any]
 

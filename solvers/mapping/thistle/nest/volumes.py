@@ -7,10 +7,10 @@ from functools import cached_property
 from math import inf
 
 from costmodel.workload.network import Tensor
-from solvers.mapping.thistle.expressions import Expressions, Order
-from solvers.mapping.thistle.program import Posynomial
-from solvers.mapping.thistle.signomial import Signomial
-from solvers.mapping.thistle.tiling import Tiling
+from solvers.mapping.thistle.convex.program import Posynomial
+from solvers.mapping.thistle.convex.signomial import Signomial
+from solvers.mapping.thistle.nest.expressions import Expressions, Order
+from solvers.mapping.thistle.nest.tiling import Tiling
 
 
 class Volumes:

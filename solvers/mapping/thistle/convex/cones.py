@@ -1,8 +1,8 @@
 """Geometric programs solved as exponential-cone programs, written straight into Clarabel's data.
 
-The paper leaves this to CVXPY (:mod:`solvers.mapping.thistle.disciplined` is that statement). CVXPY spends
-two to five times as long, most of it on turning expressions into cones, and gives no multipliers for a proof.
-The tests hold both to the same optima.
+The paper leaves this to CVXPY, whose statement is in :mod:`solvers.mapping.thistle.convex.disciplined`. CVXPY
+takes two to five times as long, most of it to turn expressions into cones, and gives no multipliers for a
+proof. The tests hold both to the same optima.
 
 With x for the logarithms of the trip counts, a posynomial is ``sum_i exp(a_i @ x + b_i)``. Each term becomes
 a variable u_i with the cone ``exp(a_i @ x + b_i) <= u_i``; the sum of the u_i is linear::
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.exponential_cones import ConeRows, Kinds, minimise
-from solvers.mapping.thistle.program import ClassProgram, Posynomial
+from solvers.mapping.thistle.convex.exponential_cones import ConeRows, Kinds, minimise
+from solvers.mapping.thistle.convex.program import ClassProgram, Posynomial
 
 Array = NDArray[Any]
 

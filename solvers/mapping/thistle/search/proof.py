@@ -32,7 +32,7 @@ are at least as many as the product of the spatial loops over kept dims.
 
 **First reads.** An instance makes at most the outputs' words divided by the spatial loops outside it over
 dims that the outputs have. So all instances together save at most the words times the number of copies, and
-that is at most the chord of :class:`~solvers.mapping.thistle.costs.TilingCosts`.
+that is at most the chord of :class:`~solvers.mapping.thistle.nest.costs.TilingCosts`.
 
 **The rest.** Accesses rounded up to blocks cost no less. Leakage lasts at least for the compute cycles. A
 level takes at least the time for its words without the outputs' reads and fills. Energy times cycles is at
@@ -54,12 +54,12 @@ from solvers.mapping.problem import MappingProblem, Objective
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace, Slot
 from solvers.mapping.space.space_bounds import space_bounds
-from solvers.mapping.thistle.certificate import certified
-from solvers.mapping.thistle.class_search import Branching, ClassSearch
-from solvers.mapping.thistle.costs import TilingCosts, Words
-from solvers.mapping.thistle.program import Posynomial
-from solvers.mapping.thistle.tiling import Keep, Tiling
-from solvers.mapping.thistle.volumes import Volumes
+from solvers.mapping.thistle.convex.certificate import certified
+from solvers.mapping.thistle.convex.program import Posynomial
+from solvers.mapping.thistle.nest.costs import TilingCosts, Words
+from solvers.mapping.thistle.nest.tiling import Keep, Tiling
+from solvers.mapping.thistle.nest.volumes import Volumes
+from solvers.mapping.thistle.search.class_search import Branching, ClassSearch
 
 Array = NDArray[Any]
 

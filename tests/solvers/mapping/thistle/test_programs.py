@@ -13,17 +13,17 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.problem import OBJECTIVES, Objective
 from solvers.mapping.space.space import MappingSpace
-from solvers.mapping.thistle import cones
-from solvers.mapping.thistle.certificate import certified, least_in_box
-from solvers.mapping.thistle.class_search import Branching, ClassSearch, Orders
-from solvers.mapping.thistle.costs import TilingCosts
-from solvers.mapping.thistle.disciplined import DisciplinedProgram
-from solvers.mapping.thistle.expressions import TilingBlock
-from solvers.mapping.thistle.orders import mirrored_dims
-from solvers.mapping.thistle.program import ClassProgram
-from solvers.mapping.thistle.rounding import Rounding, nearest_chains
-from solvers.mapping.thistle.tiling import Choice, Tiling, window_blocks, without_mirror_images
-from solvers.mapping.thistle.volumes import Volumes
+from solvers.mapping.thistle.convex import cones
+from solvers.mapping.thistle.convex.certificate import certified, least_in_box
+from solvers.mapping.thistle.convex.disciplined import DisciplinedProgram
+from solvers.mapping.thistle.convex.program import ClassProgram
+from solvers.mapping.thistle.nest.costs import TilingCosts
+from solvers.mapping.thistle.nest.expressions import TilingBlock
+from solvers.mapping.thistle.nest.orders import mirrored_dims
+from solvers.mapping.thistle.nest.tiling import Choice, Tiling, window_blocks, without_mirror_images
+from solvers.mapping.thistle.nest.volumes import Volumes
+from solvers.mapping.thistle.search.class_search import Branching, ClassSearch, Orders
+from solvers.mapping.thistle.search.rounding import Rounding, nearest_chains
 
 CONVOLUTION = convolution("conv", K=64, C=64, P=56, Q=28, R=3, S=3)
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES)

@@ -11,11 +11,12 @@ registers, of the loops around them, of the PEs and of the SRAM. Here it stands 
                 those across a fan-out multiply to at most its size     P_i P_j P_k <= P
                 every trip count is within its range
 
-All orders of loops of a tiling share the statement: what an order changes are coefficients and exponents,
-which are parameters, so that CVXPY makes cones of the statement once (its DPP rules) and afterwards only puts
-numbers in. Solvers do not use it: :mod:`solvers.mapping.thistle.cones` makes the same cones directly, which
-takes less than half of the time and also gives the multipliers that a proof needs. The tests hold that path
-to this statement, and ``benchmarks/thistle_cvxpy.py`` measures both. CVXPY comes with the ``test`` extra.
+The statement is the same for all loop orders of a tiling. What an order changes are coefficients and
+exponents, and these are parameters: CVXPY makes cones of the statement once (its DPP rules) and afterwards
+only puts numbers in. Solvers do not use it: :mod:`solvers.mapping.thistle.convex.cones` makes the same cones
+directly, which takes less than half of the time and also gives the multipliers that a proof needs. The tests
+hold that path to this statement, and ``benchmarks/thistle_cvxpy.py`` measures both. CVXPY comes with the
+``test`` extra.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-from solvers.mapping.thistle.program import ClassProgram, Posynomial
+from solvers.mapping.thistle.convex.program import ClassProgram, Posynomial
 
 ABSENT = 1e-30
 """The coefficient of a term that an order does not have: the others are at least a picojoule or a cycle."""

@@ -15,11 +15,11 @@ from heapq import heappop, heappush
 from itertools import count
 
 from costmodel.workload.network import Tensor
-from solvers.mapping.thistle import cones
-from solvers.mapping.thistle.costs import TilingCosts
-from solvers.mapping.thistle.expressions import Order
-from solvers.mapping.thistle.orders import HoistWalk, OrderClasses
-from solvers.mapping.thistle.program import ClassProgram
+from solvers.mapping.thistle.convex import cones
+from solvers.mapping.thistle.convex.program import ClassProgram
+from solvers.mapping.thistle.nest.costs import TilingCosts
+from solvers.mapping.thistle.nest.expressions import Order
+from solvers.mapping.thistle.nest.orders import HoistWalk, OrderClasses
 
 Orders = tuple[Order | None, ...]
 """Per level, innermost first, the order of its temporal loops; None while it is to be chosen."""
