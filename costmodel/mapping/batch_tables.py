@@ -158,6 +158,8 @@ def workspace(tables: Tables) -> RowCounts:
         write_demand=np.empty(levels, np.float64),
         term_bounds=np.empty(terms, np.int64),
         term_strides=np.empty(terms, np.int64),
+        # Two dims of one axis have a closed form (``distinct_pairs``); only three or more are listed one by
+        # one.
         sums=np.empty(most_children if terms > 2 else 0, np.int64),
     )
 
@@ -169,6 +171,8 @@ def loops_workspace(levels: int, dims: int) -> TemporalLoops:
 
 
 def _whole(words: float) -> int:
+    # A tile is a whole number of words, so it fits a fractional capacity exactly if it fits what is below it.
+    # No limit is the largest integer, as compiled code compares integers only.
     return LARGEST if words == inf else int(words)
 
 
@@ -179,6 +183,7 @@ def _limit(bandwidth: float | None) -> float:
 def _axis_of(tensor: Tensor, dim: str) -> tuple[int, int]:
     """The axis along which a dim moves a tensor, and its coefficient there; (-1, 0) if there is none."""
     for index, axis in enumerate(tensor.axes):
+        # A dim stands on one axis of a tensor at most, so the first found is the only one.
         for name, coefficient in axis:
             if name == dim:
                 return index, coefficient

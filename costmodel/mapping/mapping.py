@@ -76,6 +76,8 @@ def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> li
     Checked: the form (levels, dims, bounds, one loop a dim and block), factors that multiply to the dims,
     fan-outs, tensors a level can keep, and capacity: the words of the kept tiles against the usable size.
     """
+    # The checks build on each other: the sums below go through levels and dims by name and number, so a
+    # mapping of another form is refused before anything of it is multiplied.
     if len(mapping.levels) != len(architecture.levels):
         return [f"{len(mapping.levels)} levels mapped, {architecture.name} has {len(architecture.levels)}"]
     reasons = [*_form(architecture, layer, mapping)]
@@ -98,6 +100,8 @@ def _form(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterato
             for dim, bound in block_loops:
                 if dim not in layer.sizes:
                     yield f"{hardware.name}: {dim} is not a dim of the layer ({' '.join(layer.sizes)})"
+                # Loops of bound 1 are refused, not ignored: so two mappings that do the same are equal
+                # values, and answers can be compared and stored by value.
                 if not isinstance(bound, int) or bound < 2:
                     yield f"{hardware.name}: {block} factor {dim}={bound} is not a whole number above 1"
         for name in sorted(level.keep):
@@ -106,6 +110,8 @@ def _form(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterato
             elif not hardware.can_keep(tensors[name]):
                 yield f"{hardware.name}: keeps {name}, but holds only {', '.join(hardware.keeps)}"
     for name in tensors:
+        # All words come from the outermost level and end there; a tensor that it bypassed would have no
+        # source.
         if name not in mapping.levels[-1].keep:
             yield f"{architecture.levels[-1].name}: {name} must be kept at the outermost level"
 
@@ -113,6 +119,8 @@ def _form(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterato
 def _products(layer: Layer, mapping: Mapping) -> Iterator[str]:
     covered = mapping.tiles[-1]
     for dim, size in layer.dims:
+        # Exactly: a mapping that covers more than the layer computes points that do not exist. A solver that
+        # wants such factors pads the layer first, and the padding then has a cost like all else.
         if covered.get(dim, 1) != size:
             yield f"factors of {dim} multiply to {covered.get(dim, 1)}, the layer has {dim}={size}"
 

@@ -75,9 +75,12 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     """
     fetched = once and subbatches == 1
     further = subbatches * sum(child.from_further for child in children)
+    # After the last child of a sub-batch comes the first one of the next, so its inputs arrive then as well.
     following = [*children[1:], *(children[:1] if subbatches > 1 else ())]
     busy = np.zeros_like(children[0].busy)
     for number, child in enumerate(children):
+        # What the child itself got from further up is part of its own ``busy``: it is taken off once, so that
+        # ``further``, which counts all sub-batches of all children, does not count it again.
         held = child.busy + further - child.from_further
         held = held + child.weights if fetched else held
         if number < len(following):
@@ -92,6 +95,8 @@ def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:
 
     A tile belongs to one child, so sums over children have one term a tile.
     """
+    # Producers further up send the data of all sub-batches at once: what the running one needs is in
+    # ``busy``, the rest waits.
     busy = _total(child.busy + (subbatches - 1) * child.from_further for child in children)
     if subbatches > 1:
         busy = busy + _total(child.from_siblings + child.ahead for child in children)

@@ -84,10 +84,14 @@ class ChipEvaluator:
 
     def _known(self, tree: Node, node: Node) -> _Segment:
         """A segment of a tree, counted unless it is remembered."""
+        # A remembered segment holds its node, so its id cannot have come to mean another one. The test keeps
+        # that true however segments are forgotten.
         found = self._by_identity.get(id(node))
         if found is not None and found.node is node:
             return found
         if len(self._by_value) + len(self._by_identity) >= MOST_REMEMBERED:
+            # All at once: a search that went on to other trees would not come back to most of them, and an
+            # order of use to forget by would cost a step at every look-up.
             self._by_value.clear()
             self._by_identity.clear()
         if node not in self._by_value:
@@ -100,12 +104,14 @@ class ChipEvaluator:
         """A new segment; where it is not valid, the reasons given are those of the whole ``tree``."""
         names = frozenset(leaf.layer for leaf in leaves(node))
         producers = self.graph.producers
+        # Producers outside of the segment do not matter to its form: their outputs are in DRAM.
         inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
         if violations(node, inside, node.batch):
             self._refuse(violations(tree, producers, tree.batch))
         needs = frozenset(one for name in names for one in producers[name]) - names
         flow = SegmentFlow(node, self._wiring)
         try:
+            # That a segment cannot run is remembered like a cost: searches come back to such segments often.
             cost = SegmentEvaluation(self._search, flow, self._normalized).cost(node)
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))

@@ -127,8 +127,12 @@ class SegmentEvaluation:
         planned = self._planned(segment, iter(self._flow.stages))
         found = self._node(planned, 0, self._chip.tiles, True)
         assert found.start is not None
+        # The cycles of children are those of batches in the middle, for which data is fetched while the batch
+        # before computes. Before the first batch nothing computes, so a segment takes at least the first
+        # fetch and all that runs after it.
         fetched = found.start.fetched(self._chip) + found.start.running
         found = replace(found, cycles=max(found.cycles, fetched))
+        # Last, because tiles leak for the time of the whole cut, which is known only up here.
         return _leaking(found, found.cycles)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
@@ -324,6 +328,8 @@ class SegmentEvaluation:
                 f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
                 "of tiles and PEs"
             )
+        # Layers are evaluated in topological order, so a producer in the segment is always here before its
+        # consumers; one outside of the segment is not, and its data comes from DRAM.
         self._placements[layer] = cost.place
         held = self._leaf_held(layer, cost, producers)
         self._check(leaf.layer, held)
@@ -362,6 +368,8 @@ class SegmentEvaluation:
             if stream.pinned:
                 weights = held
             elif stream.producer is not None and stream.producer in producers:
+                # Index 0 is filled by siblings; missing indices in between are zeros, since the cuts add up
+                # levels by position.
                 above = self._flow.cuts_between(stream.producer, layer)
                 arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
                 arriving[above] = arriving[above] + held
@@ -393,6 +401,7 @@ def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
     children = tuple(
         _leaking(child, cycles * child.cycles / total if in_turn else cycles) for child in cost.children
     )
+    # Where nothing leaks, nothing is copied.
     if all(child is before for child, before in zip(children, cost.children, strict=True)):
         return cost
     tiles_pj = sum((child.parts_pj[0] for child in children), 0.0)

@@ -113,6 +113,8 @@ def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles
         for tiles in range(1, most_tiles + 1):
             rows = costs.rows(layer, batch, tiles)
             if len(rows.parts):
+                # Least energy and least tile-cycles may be those of different rows. Each is a bound by
+                # itself, and whoever multiplies them has a bound on the product.
                 energy = min(energy, float(rows.energy_pj.min()) / batch)
                 tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
         on_chip = costs.on_whole_chip(layer, batch)

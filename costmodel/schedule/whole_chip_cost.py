@@ -86,6 +86,8 @@ def whole_chip_cost(
         moved[inputs] = unpadded.of(moved[inputs][0]), 0
         within = _unpadded(within, architecture.levels[-2], counted.levels[-2].tensors[inputs], unpadded)
     loops, mesh = as_parts(mapping).nest, (chip.columns, chip.rows)
+    # The mapping says which loops go over the tiles, not which tile is where: the mesh decides that, and it
+    # changes nothing but hops.
     placed = [deliveries_of(nest, sides, moved) for sides in placements(loops, mesh)]
     return _cost(
         chip,
@@ -98,6 +100,8 @@ def whole_chip_cost(
 
 def _unpadded(within: TileCount, buffer: StorageLevel, inputs: TensorTraffic, unpadded: Fetched) -> TileCount:
     """The count without the padding that is not written to buffers; the rest comes in whole blocks."""
+    # Fills are words of one instance, and each instance begins a block of its own. What is no padding is
+    # known for all instances together only, so its blocks are those of the total.
     filled, padded = unpadded.of(inputs.instances * inputs.fills), -(-inputs.fills // buffer.block_size)
     saved = inputs.instances * padded - -(-filled // buffer.block_size)
     return replace(within, filling_pj=within.filling_pj - max(saved, 0) * buffer.write_energy_pj)
@@ -113,6 +117,7 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     window = layer.operands * layer.r * max(layer.input_w, layer.w) + layer.w
     if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
         return None
+    # Planes are dealt out by rounding t * planes / tiles: no tile has more than one plane more than another.
     ends = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
     planes, numbers = np.diff(ends), np.zeros((chip.columns, chip.rows), np.int64)
     for tile, position in enumerate(chip.positions):
@@ -145,6 +150,7 @@ def _cost(
     hop_bytes = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
     cycles = max(within.cycles, chip.least_cycles(read + written, int(loads.max())))
+    # With the cycles of the slower of tiles, DRAM and links, for tiles leak while they wait.
     tiles_pj = within.energy_pj + within.leakage_pj_per_cycle * cycles
     return WholeChipCost(
         parts_pj=(tiles_pj, within.filling_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),

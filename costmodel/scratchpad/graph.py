@@ -127,6 +127,8 @@ class OperatorGraph:
 
     def _most_overwritten(self, operator: Operator) -> int:
         """Bytes saved at best by outputs that overwrite an input (one input for one output)."""
+        # Taking the pairs in turn is enough: all pairs of an operator have its one output
+        # (:func:`_overwrites`), so at most one of them counts, and all save as much.
         saved, used = 0, set[int]()
         for source, target in operator.overwrites:
             if not used.intersection((source, target)):
@@ -168,6 +170,7 @@ def operator_graph(network: Network, settings: ScratchpadSettings = ScratchpadSe
     """
     values = {value.name: value for value in network.values}
     touched = dict.fromkeys(name for node in network.nodes for name in (*node.inputs, *node.outputs))
+    # ``touched`` is in the order of first use, which numbers the tensors the same for equal networks.
     kept = [values[name] for name in touched if values[name].kind != "parameter"]
     indices = {value.name: index for index, value in enumerate(kept)}
     tensors = tuple(_tensor(value, settings) for value in kept)
@@ -191,6 +194,7 @@ def _operator(
     inputs = tuple(indices[name] for name in read if name in indices)
     outputs = tuple(indices[name] for name in dict.fromkeys(node.outputs))
     parameters = sum(settings.bytes_of(values[name].elements) for name in read if name not in indices)
+    # All parameters of an operator are one block: they come and go together, so one address is enough.
     held = settings.padded(parameters) if settings.parameters else 0
     return Operator(node.name, inputs, outputs, held, _overwrites(node, inputs, outputs, tensors, settings))
 

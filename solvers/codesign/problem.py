@@ -75,6 +75,8 @@ class CodesignProblem:
                 base.index(name)
         for name in self.free_sizes:
             law = self.family.law(name)
+            # A size that costs neither energy nor area has no optimum: larger would always be at least as
+            # good.
             if not law.energy_exponent and not law.um2_per_word:
                 self._refuse("free_sizes", f"an energy or area of {name} that grows with its size")
         for name in self.free_fanouts:
@@ -162,6 +164,8 @@ def violations(problem: CodesignProblem, solution: CodesignSolution) -> list[str
     if len(solution.mappings) != len(problem.layers):
         return [f"{len(solution.mappings)} mappings for {len(problem.layers)} layers"]
     reasons = []
+    # The whole architecture is compared with the member that the family makes of its free sizes. So nothing
+    # else can have been changed, energies and areas that follow from sizes included.
     if solution.architecture != _as_member(problem, solution.architecture):
         free = ", ".join(dict.fromkeys((*problem.free_sizes, *problem.free_fanouts)))
         reasons.append(f"{solution.architecture.name} differs from the family in more than {free}")

@@ -141,6 +141,8 @@ class Portfolio:
         """As long as it had by now; the first leaves half of the time to others."""
         if not self.answers:
             return min(FIRST_TURN, self._left / 2) if others else self._left
+        # As long as it has had by now: so the others get their turns when the leader has taken 2, 4, 8, ...
+        # s, and never wait for long after they have a right to one.
         return max(FIRST_TURN, self._spent(leader)) if others else self._left
 
     def _over(self, leader: str) -> bool:
@@ -149,9 +151,14 @@ class Portfolio:
     def _ask_all(self, members: tuple[Entry, ...], seconds: float) -> None:
         """Give each member that can use it its part of ``seconds``."""
         for member in members:
+            # Without any answer somebody is asked even when the time is up: an answer that is late is better
+            # than none.
             if self._settled or (self.answers and self._left <= 0):
                 break
             turn = min(seconds, self._left) * TURN_PARTS.get(member.name, 1.0)
+            # These members begin anew in each turn. When each turn is at least twice the one before, all
+            # earlier ones together took no longer than the last, so beginning anew costs a factor of two at
+            # most.
             if member.name in self._ended or turn < 2 * self._turns.get(member.name, 0.0):
                 continue
             before = self._left
@@ -172,6 +179,7 @@ class Portfolio:
             outcome = member.load().solve(self.problem, limit, self._params(member), **start)
             self.answers.append(MemberAnswer(member.name, outcome))
             self._turns[member.name] = seconds
+            # It ended before its time did, so it has done all it can: more time would give the same answer.
             if outcome.wall_seconds < seconds:
                 self._ended.add(member.name)
 
@@ -222,6 +230,8 @@ class Portfolio:
     def bound(self) -> float:
         """The best of the proven bounds; those that a mapping contradicts are no proof."""
         objective = inf if self.best is None else self.best.objective
+        # A bound above a mapping that the cost model has counted is wrong, whoever proved it. It is left out
+        # and noted, as a portfolio must not fail for a member's mistake.
         bounds = [answer.bound for answer in self.answers if not self._contradicted(answer)]
         return min(objective, max([self._everywhere, *bounds]))
 

@@ -88,6 +88,7 @@ class SmallTrees:
 
     def _made(self, wanted: SetOfLayers) -> Iterator[Node]:
         yield from self._without_repeats(wanted)
+        # A T cut of one child only repeats it; with one sub-batch it would be the child itself.
         for parts in divisors(wanted.batch)[1:]:
             inner = SetOfLayers(wanted.layers, wanted.batch // parts)
             yield from (
@@ -128,9 +129,11 @@ class SmallTrees:
         """The sets out of ``layers`` that can come first: they read none of the other ones."""
         chosen = layers
         while chosen:
+            # A set can come first if none of its layers reads one that comes later.
             waiting = layers & ~chosen
             if not any(chosen >> one & 1 and reads & waiting for one, reads in enumerate(self.before)):
                 yield chosen
+            # The standard step from one subset of ``layers`` to the next smaller one, as numbers.
             chosen = (chosen - 1) & layers
 
 
@@ -255,6 +258,8 @@ class _Search:
         fronts = self._fronts(trees, batch, {one for sets in following.values() for one in sets}, most)
         reached = {done: _Front() for done in finished}
         reached[0].add(_Point(0.0, 0, ()))
+        # By rising numbers: a set of finished layers has a larger number than any of its subsets, so its
+        # front is complete when its turn comes.
         for done in finished:
             for segment in following[done]:
                 for before, one in product(reached[done].points, fronts[segment].points):

@@ -91,6 +91,8 @@ def best_of(problem: ScheduleProblem, trees: Sequence[KnownTree], wall_seconds: 
 
     @noting_limits
     def chosen() -> Outcome[ScheduleSolution]:
+        # Within the function that notes limits, so that limits reached while costing are in the outcome's
+        # note.
         costed.extend(_costed(problem, trees))
         if not costed:
             return no_tree(problem, f"the chip can run none of {len(trees)} trees", deadline)
@@ -116,8 +118,12 @@ def _costed(problem: ScheduleProblem, trees: Sequence[KnownTree]) -> list[Costed
     evaluator, needed, found = asking.evaluator(), dict[Request, None](), []
     for tree in trees:
         node = parse_tree(tree.text)
+        # A tree of a larger chip may need more tiles side by side than this one has. That is no mistake of
+        # whoever gave it.
         if _too_wide(problem, node):
             continue
+        # A tree that lacks a cost is not counted in this call, but its other segments are tried as well: what
+        # they lack is asked for in the same request.
         lacking = len(needed)
         for segment in rounds_of_segments(node)[1]:
             try:

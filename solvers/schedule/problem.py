@@ -180,9 +180,13 @@ def answer(
     Raises RuntimeError for a tree that is not valid and for a bound above its objective: a bug must not
     become a result.
     """
+    # By way of its text, which is what is stored: if a tree did not survive being written, its cost would be
+    # one that nobody can count again.
     read = parse_tree(format_tree(tree))
     if reasons := tree_violations(read, problem.graph.producers, problem.batch, problem.model.tiles):
         raise RuntimeError(f"a solver made a tree that is not valid: {'; '.join(reasons[:3])}")
+    # The judge has remembered nothing of the search: a mistake in what an evaluator remembers cannot reach an
+    # answer.
     cost = problem.judge().evaluate(read)
     value, bound = problem.objective.value(cost.energy_pj, cost.cycles), problem.bound(time.in_time)
     status = Status.FEASIBLE

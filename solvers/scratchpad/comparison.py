@@ -45,6 +45,8 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     if refused := below_requirement(problem, watch):
         return refused
     masks = GraphMasks.of(problem.graph)
+    # The order may take half of the time: the arena needs milliseconds, but an order that takes all of it
+    # would leave no plan.
     order = ordered(problem.graph, params.order, budget.wall_seconds / 2)
     run = _ArenaRun(problem, Schedule(masks, order), params.replacement)
     for operator in order:
@@ -113,6 +115,8 @@ class _ArenaRun:
 
     def _victims(self, size: int, pinned: set[str]) -> tuple[str, ...]:
         free = {name: self._price(name) for name in self.arena.blocks if name not in pinned}
+        # Belady evicts one tensor a time, whatever lies beside it, until a gap is large enough; greedy
+        # compares whole runs of neighbours that would leave a large enough gap.
         if self.policy == "belady":
             return (max(free, key=self._next_use),) if free else ()
         holes = [hole for hole in self.arena.holes(free) if hole.end - hole.start >= size]
@@ -136,6 +140,8 @@ class _ArenaRun:
         self.closed[tensor].append(Residency(start, now, address))
         self.arena.free(name)
         if not self._on_host(tensor):
+            # Spilled once: the copy on the host stays valid, as no operator changes a tensor that it has not
+            # made.
             self.spilled.setdefault(tensor, now)
 
     def _repack(self, wanted: list[tuple[str, int]], pinned: set[str]) -> None:
@@ -148,6 +154,8 @@ class _ArenaRun:
                 self._evict(name)
             else:
                 self.arena.free(name)
+        # Inputs that have been here before leave and come back at another address: both cannot happen within
+        # the operator's own step.
         if any(self.closed[self.index[name]] for name in pinned if name in self.index):
             self.order.append(IDLE)
         for name, size in sorted(wanted, key=lambda block: -block[1]):
@@ -161,6 +169,8 @@ class _ArenaRun:
         node = self.graph.operators[operator]
         for tensor in (*node.inputs, *node.outputs):
             address, _ = self.arena.blocks[self.graph.tensors[tensor].name]
+            # An input that is resident already keeps its residency; only one that has just come begins a new
+            # one.
             self.open.setdefault(tensor, (now, address))
             if self.uses[tensor][-1] < self.executed:
                 start, address = self.open.pop(tensor)

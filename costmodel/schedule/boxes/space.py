@@ -60,6 +60,8 @@ class Projection:
         where only padding lies in the gaps.
         """
         reach = 0
+        # ``reach``: the indices from 0 to ``reach`` that the steps so far touch without a gap. A step of at
+        # most reach + 1 puts the next such run directly behind the last one, or over it.
         for step in sorted(self.steps, key=lambda one: one.coefficient):
             first, end = box[step.dim]
             count = (end - 1) // step.divisor - first // step.divisor
@@ -72,6 +74,8 @@ class Projection:
         """How many different indices the points of ``box`` touch, padding left out."""
         if not self.jumps(box):
             first = self.offset + sum(c * (box[dim][0] // divisor) for dim, c, divisor in self.steps)
+            # No gaps: the first and the last index are enough. Else all indices are made, one dim after the
+            # other; repetitions are dropped in between, so the list is never much longer than the axis.
             last = self.offset + sum(c * ((box[dim][1] - 1) // divisor) for dim, c, divisor in self.steps)
             return max(min(last + 1, self.length) - max(first, 0), 0)
         found = np.array([self.offset])
@@ -168,6 +172,8 @@ class IterationSpace:
             first, last = found[..., number, 0], found[..., number, 1]
             for dim, coefficient, divisor in axis.steps:
                 first += boxes[..., self.index[dim], 0] // divisor * coefficient
+                # Each end is moved by itself, as every coefficient is positive: see the module's docstring.
+                # Of an empty box the last point is before the first; what that gives is overwritten below.
                 last += (boxes[..., self.index[dim], 1] - 1) // divisor * coefficient
             found[..., number, 0] = np.maximum(first + axis.offset, 0)
             found[..., number, 1] = np.minimum(last + axis.offset + 1, axis.length)

@@ -50,6 +50,8 @@ class _Derivation:
     def result(self) -> LayerGraph:
         for number in reversed(range(len(self.graph.layers))):
             layer = self.graph.layers[number]
+            # The error of the network's own input has no reader, so a first layer gets one only if that is
+            # asked for.
             needed = bool(layer.producers) or self.input_error
             if needed or layer.has_weights:
                 error = self._whole_error(number)
@@ -89,6 +91,8 @@ class _Derivation:
                 self._propagate_operand(layer, error, producer, first % layer.k)
             return
         sources = [self.graph.layers[producer] for producer in layer.producers]
+        # Outputs of several producers may differ in size. Their errors are computed by one layer, and so in
+        # the largest of these sizes.
         sizes = [(one.h, one.w) for one in sources] or [(layer.input_h, layer.input_w)]
         rows, columns = map(max, zip(*sizes, strict=True))
         whole = self._add(self._reading(_error(layer, (rows, columns)), [error]))
@@ -108,6 +112,8 @@ class _Derivation:
 
     def _update(self, layer: NetworkLayer, error: Read) -> NetworkLayer:
         """The update of a layer's weights, from the layer's inputs and the error of its output."""
+        # An update has the forward layer's nest. The error of the output takes the position of its weights:
+        # the operand that is not the input.
         saved = [Read(producer, 0, self.graph.layers[producer].k) for producer in layer.producers]
         return self._reading(replace(layer, name=f"{layer.name}.update", part="update"), saved, [error])
 
@@ -153,6 +159,8 @@ def _error(layer: NetworkLayer, size: tuple[int, int]) -> NetworkLayer:
     )
     if not layer.has_weights or backward.scatters:
         return backward
+    # Of the R - 1 rows by which the filter overlaps with padding, ``pad_h`` are before the first input row
+    # and the rest is behind the last one; reversed, that rest comes first.
     return replace(backward, pad_h=layer.r - 1 - layer.pad_h, pad_w=layer.s - 1 - layer.pad_w)
 
 

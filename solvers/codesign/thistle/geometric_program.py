@@ -40,6 +40,8 @@ class PosynomialLimit:
         """
         right = self.at_most
         negative = [(powers, -c) for powers, c in self.expression.terms if c < 0]
+        # All variables are at least 1, so at the point 1 a footprint is at its least, and moving its negative
+        # constant to the right there keeps the limit from being infeasible for a small level.
         if near is None and not right.variables:
             near = dict.fromkeys(self.expression.variables, 1.0)
         if near is not None and negative:
@@ -58,6 +60,8 @@ def _monomial_at(sums: Signomial, point: ReadOnlyDict[str, float]) -> Signomial:
     powers: dict[str, float] = {}
     log_coefficient = 0.0
     for term in sums.terms:
+        # The weights of the means: each term's part of the sum at ``point``. With these the monomial touches
+        # the sum there, and is below it everywhere else.
         weight = Signomial((term,)).at(point) / total
         log_coefficient += weight * (log(term[1]) - log(weight)) if weight > 0 else 0.0
         for name, exponent in term[0]:
@@ -97,6 +101,8 @@ class GeometricProgram:
             return best
         for _ in range(condensations):
             again = self._solve_near(best.point, deadline) if deadline.in_time() else None
+            # A round never makes it worse in exact arithmetic, so a value that does not fall is either the
+            # local optimum or the solver's tolerance.
             if again is None or again.value > best.value * (1 - 1e-6):
                 break
             best = again
@@ -135,6 +141,8 @@ class _Cones:
         self._add_inequalities(rows)
         kinds = Kinds(equations, rows.count - equations, self._add_exponentials(rows))
         answer = minimise(goal, rows, kinds, seconds)
+        # Here the point itself is used, as a design to round. A program that ended early ("MaxIterations",
+        # "MaxTime") has a point that may break its limits.
         if str(answer.status) not in ("Solved", "AlmostSolved"):
             return None
         point = {name: exp(answer.x[index]) for name, index in self.column.items()}
@@ -145,6 +153,8 @@ class _Cones:
         for name, column in self.column.items():
             if name not in self.program.positive:
                 rows.add([0], [column], [-1.0], [0.0])
+            # An upper range for every variable: one that the objective does not hold down would otherwise
+            # have no optimum.
             rows.add([0], [column], [1.0], [LARGEST_LOG])
         for posynomial in self.single:
             self._add_monomial(rows, posynomial.terms[0])

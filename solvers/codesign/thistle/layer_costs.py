@@ -136,6 +136,8 @@ class LayerCosts:
                 found.append(self._kept_traffic(tensor, index, content, delivered))
                 through = delivered
             else:
+                # A level that does not keep the tensor hands the words through; its own fan-out has
+                # multiplied them.
                 found.append(None)
                 through = content
         return found
@@ -152,6 +154,8 @@ class LayerCosts:
             return LayerTraffic(content, delivered, NOTHING)
         first_reads = self._share(tensor, index) * -1.0
         fills = delivered + first_reads if delivered.terms else NOTHING
+        # The first partial sum of a word starts from zero: nothing is read for it at this level, and nothing
+        # is filled into it from outside.
         return LayerTraffic(content + first_reads, fills, content)
 
     def _share(self, tensor: Tensor, index: int) -> Signomial:

@@ -97,6 +97,8 @@ class LoopChoices:
         for placement in self.placements:
             image = frozenset((mirrored.get(dim, dim), level) for dim, level in placement)
             for orders in product(self.classes, repeat=self.ordered_levels):
+                # Seen are those yielded, as they are; asked is the mirror image. So the first of a pair is
+                # yielded and the second is not, and one that is its own image is yielded once.
                 if (image, tuple(there[order] for order in orders)) not in seen:
                     seen.add((frozenset(placement), tuple(here[order] for order in orders)))
                     yield self.loops(orders, placement)
@@ -128,6 +130,7 @@ class LoopChoices:
         window = {dim: self.layer.sizes[dim] for dim in self.windows}
         for index, level in enumerate(self.hardware.base.levels):
             words = sum(tensor.words(window) for tensor in self.layer.tensors if level.can_keep(tensor))
+            # The program can make a level of free size as large as the window needs, whatever the base has.
             if level.name in self.hardware.free_sizes or words <= level.usable_words:
                 return index
         raise AssertionError("the outermost level is unlimited")

@@ -74,6 +74,7 @@ class CodesignProgram:
             for number, (costs, _) in enumerate(self.layers)
             for trips in costs.whole_dims
         )
+        # All variables are counts of at least 1, but for the totals: per MAC they may well be below 1.
         positive = TOTAL_ENERGY.variables | TOTAL_CYCLES.variables
         found = GeometricProgram(self._goal, limits, whole, positive).solve(condensations, seconds)
         return found and self._read(found, at or {})
@@ -117,6 +118,7 @@ class CodesignProgram:
             self._layer_cost(costs, _layer_point(found.point, number) | hardware)
             for number, (costs, _) in enumerate(self.layers)
         )
+        # The limits have energy and cycles per MAC; their product is per MAC squared.
         scale = self._macs ** (2 if self.objective == "edp" else 1)
         return RelaxedDesign(found.value * scale, hardware, layers)
 
@@ -140,6 +142,7 @@ def _of_layer(number: int, expression: Signomial) -> Signomial:
 
     The first layer's keep their names.
     """
+    # With a single layer, by far the most frequent program, no name has to be changed.
     if not number:
         return expression
     return Signomial.collected(

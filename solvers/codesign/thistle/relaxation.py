@@ -106,6 +106,8 @@ class Joint:
         for _ in range(self.rounds):
             if best is None or not self.may_go_on():
                 break
+            # Each half step keeps the other half's choice within reach, so the objective cannot rise but for
+            # the solver's tolerance and condensation; a step that gains less than 1e-6 is the end.
             again = self._solved(self._reordered(best.hardware, best.layer_costs))
             if again is None or again.objective > best.objective * (1 - 1e-6):
                 break

@@ -60,6 +60,8 @@ def solve(
     found = list(judge.judged())
     note = "" if found else NO_MAPPINGS
     if not found:
+        # An architecture as the user has written it, with mappings that are just allowed, is more use than no
+        # answer.
         found = list(judge.stated())
     bound = lower_bound(problem)
     if not judge.in_time():
@@ -102,6 +104,7 @@ class MemberJudge:
         if relaxed is None:
             return
         most = min(self.params.judged, self.budget.iterations or self.params.judged)
+        # Ranking solves a program for each architecture and could take all the time there is.
         ranking = Deadline(self._left * RANKING)
         ranked = Members(self.problem, relaxed, self.params).ranked(lambda: ranking.left)
         for number, member in enumerate(ranked[:most]):
@@ -130,6 +133,8 @@ class MemberJudge:
         """Whether half of the time is left. Raises OutOfTimeError when none is."""
         if not self.in_time():
             raise OutOfTimeError("not all layers have a program in time")
+        # The programs only propose; what the answer costs depends on the mappings, so these get at least half
+        # of the time.
         return self._left > self.budget.wall_seconds / 2
 
     def _program_seconds(self) -> float:

@@ -97,6 +97,9 @@ class CosaTraffic:
     def _saved(self, boundary: Boundary, pattern: Pattern) -> Terms:
         saved: list[Terms] = []
         for level, per_dim in self._savings.get(boundary, {}).items():
+            # The network's level has the order of the pattern that this program is solved for. DRAM's savings
+            # have been tied to the binaries of its own choice (``_allowing``), and any other level may save
+            # all of them.
             given = level == self.network != self.dram
             free = pattern.free_dims(boundary.tensor.name) if given else per_dim
             saved += [terms for dim, terms in per_dim.items() if dim in free]
@@ -125,6 +128,8 @@ class CosaTraffic:
         """Level -> irrelevant dim -> the logarithm of its loops there, which the level's order can save."""
         first = boundary.child + 1
         levels = {self.dram}
+        # Several tensors kept at the child would each want another order of the level just outside it; for a
+        # single one there is an order that leaves all of its irrelevant loops innermost.
         if len(self._keep[boundary.child]) == 1:
             levels.add(first)
         if first <= self.network:
@@ -161,6 +166,8 @@ class CosaTraffic:
         between = v.at(range(first, level), "temporal")
         moving = summed(v.count(group, between) for group in v.groups if group.dim in tensor.dims)
         still = v.program.variable(1)
+        # The constant of the row is as small as it can be, the most that ``moving`` reaches: larger ones
+        # would make the linear relaxation, and with it the engine's bounds, weaker.
         most = float(sum(v.program.upper[index] for index in moving))
         v.program.require(added((1.0, moving), (most, {still: 1.0})), high=most)
         return {still: 1.0}
@@ -197,5 +204,7 @@ def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> EngineG
     wastes steps. Of the mappings with the least maximum, a small weight on the sum of both picks one.
     """
     traffic = added((params.traffic_weight, traffic))
+    # A maximum is no linear expression. A variable above both sides is one that the objective pushes down
+    # onto the larger.
     rows = tuple(Row(added((-UNIT, {worst: 1.0}), (1.0, side)), high=0) for side in (traffic, comp))
     return EngineGoal(added((UNIT, {worst: 1.0}), (TIE_BREAK, traffic), (TIE_BREAK, comp)), rows)

@@ -61,6 +61,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     solved = list(_solved(space, choices, budget, params, clock))
     optima = [program.mapping for program in solved if program.mapping is not None]
+    # From the best to the last resort: optima, every loop at DRAM, random draws. The second always exists,
+    # but a user's rules may forbid it.
     starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, in_time)]
     bound = space_bound(problem)
     if not starts:
@@ -127,9 +129,12 @@ def _solved(
     number = 0
     for keep in choices:
         program = CosaProgram(space, keep, params)
+        # One engine for all patterns of a program: the constraints are handed over once, and cuts that one
+        # pattern needed hold for the next.
         engine = _engine(program.integer, budget.seed, params)
         for pattern in program.patterns:
             number += 1
+            # Yielded, not skipped: programs that were never solved must show in ``program_proven``.
             if budget.iterations is not None and number > budget.iterations:
                 yield Solved(None, False)
             else:

@@ -84,6 +84,8 @@ class Variables:
 
     def _allows(self, group: PrimeGroup, position: FactorPosition) -> bool:
         """Whether the user's constraints let the dim of ``group`` stand at ``position``."""
+        # Only a side can be forbidden outright, and then has no variables. Bounds on factors, temporal and
+        # spatial, are rows (``factors.py``).
         return position.kind == "temporal" or self.level_rules[position.level].allows_side(
             group.dim, position.kind
         )
@@ -118,6 +120,7 @@ class Variables:
 
         A sliding axis counts its longer dim only: the output rows of an image, the taps of a long filter.
         """
+        # Longer in words of the axis, so the coefficient (the stride) counts, too.
         dims = {max(axis, key=lambda term: self.layer.sizes[term[0]] * term[1])[0] for axis in tensor.axes}
         return self.loops(dims, self.within(level))
 
@@ -143,6 +146,8 @@ class Variables:
         extent: Terms = {}
         ways: list[tuple[int, tuple[int, ...]]] = []
         for counts in product(*(range(group.count + 1) for group in groups)):
+            # As many binaries as there are choices: the product of (count + 1) over the primes of two or
+            # three dims, a few dozen. Only sliding axes pay for it.
             way = self.program.variable(1)
             ways.append((way, counts))
             extent[way] = log2(1 + sum(c * (_bound(groups, counts, dim) - 1) for dim, c in live))

@@ -96,6 +96,9 @@ def orders_of(
     return tuple(
         order
         for effects, order in found.items()
+        # Two different lists of effects cannot cover each other: sets would contain each other and be equal.
+        # So of any that are dominated in a circle one is left, and no order is lost with its last
+        # representative.
         if not any(other != effects and _covers(other, effects) for other in found)
     )
 
@@ -126,9 +129,12 @@ def _effect(motion: Motion, order: Order) -> Effect:
         moves = motion.axes[dim]
         if moves < 0:
             still |= {dim}
+            # The run ends at the first loop that moves the tensor; irrelevant loops further out repeat what
+            # comes after it.
             run = run if axis >= 0 else still
         elif axis in (-1, moves):
             axis = moves
+            # On an axis of a single dim tiles never overlap: there is nothing that a slide could save.
             if axis in motion.overlapping:
                 slide.append((dim, still))
         else:

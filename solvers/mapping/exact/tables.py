@@ -236,6 +236,7 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
     space = parts.space
     layer = problem.layer
     motions = motions_of(layer)
+    # Dims of size 1 loop nowhere; leaving them out halves the sets of loops for each of them.
     looping = [index for index, (_, size) in enumerate(layer.dims) if size > 1]
     runs = runs_together(motions, looping)
     temporal = [slot for slot in space.slots if not slot.spatial]
@@ -289,6 +290,8 @@ def _orders(
             found = orders_of(motions, looped, inside, outside, dominance)
             bits = sum(1 << dim for dim in looped)
             start[level, bits] = len(rows), len(rows) + len(found)
+            # Dims that do not loop at this level stand last: with a bound of 1 they do nothing, but a
+            # permutation of a mapping names every dim.
             rows += [(*order, *(dim for dim in range(dims) if dim not in looped)) for order in found]
     return np.array(rows, np.int64), start
 
@@ -336,6 +339,9 @@ def assignment_workspace(space: Space) -> Assignment:
 def lattice_workspace(space: Space, size: int) -> Lattice:
     """Workspace for the bounds of an assignment of at most ``size`` vectors."""
     dims, most = space.divisors.shape
+    # One row of numbers a table, not an array of four axes: kernels compute an offset once and go along it.
+    # The tables are not cleared here, because they are by far the largest arrays of a solve and every entry
+    # is written before it is read.
     states = len(space.least) * space.most_subsets * len(space.runs) * size
     return Lattice(
         counts=np.zeros(dims, np.int64),

@@ -64,10 +64,14 @@ class Filling:
         rows, dims = np.nonzero(steps)
         stepped = schemes.chosen_and_grown(rows, self.ladder.slot, dims, steps[rows, dims])
         after, before = self.costs(stepped), costs.of(rows)
+        # Of steps that leave the objective as it is, those count as better that lower energy times cycles.
+        # With cycles as the objective most single steps change nothing, and the climb would end on the first
+        # plateau. SAME_COST: a difference by rounding is none.
         lower = after.objective < before.objective * (1 - SAME_COST)
         equal = after.objective <= before.objective * (1 + SAME_COST)
         useful = lower | (equal & (after.edp_pj_cycles < before.edp_pj_cycles * (1 - SAME_COST)))
         best = np.flatnonzero(useful)
+        # One step a scheme, the best: two steps that both help may not help, or not fit, together.
         best = best[ranks(after.of(best), rows[best]) == 0]
         return rows[best], stepped[best], after.of(best)
 
@@ -79,6 +83,8 @@ class Filling:
         sources, filled = np.arange(len(schemes)), schemes
         for dim in range(free.shape[1]):
             choices = self.ladder.choices(filled, dim)
+            # A dim that is not free has one factor, the smallest that is allowed; so has every dim once the
+            # time is up, and then each scheme still ends as a mapping.
             stay = self.ladder.first[dim, self.ladder.positions(filled.rest)[:, dim]]
             smallest = self.ladder.divisors[dim] == stay[:, None]
             choices &= (free[sources, dim, None] & self.in_time()) | smallest
@@ -142,6 +148,8 @@ def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, boo
     """Which rows belong to the first schemes whose ``counts``, one a row, are at most ``most`` together, bool
     [n]; the first scheme's do in any case. And whether that leaves out any."""
     count = np.bincount(sources, weights=counts, minlength=1).cumsum()
+    # Whole schemes are left out, the last ones first: schemes come with the best in front, and of a scheme
+    # with half of its products the best product may be the one that is missing.
     last = max(1, int((count <= most).sum()))
     return sources < last, last < len(count)
 
@@ -150,6 +158,8 @@ def ranks(costs: SchemeCosts, groups: Array) -> Array:
     """The rank of every row in its group, 0 for the cheapest, int64 [n]."""
     order = np.lexsort((costs.edp_pj_cycles, costs.objective, groups))
     ordered = groups[order]
+    # ``order`` has the rows group by group, the cheapest of each group first; ``new`` is where groups begin
+    # in it.
     new = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     lengths = np.diff(np.concatenate([new, [len(ordered)]]))
     found = np.empty(len(ordered), np.int64)

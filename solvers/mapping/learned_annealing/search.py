@@ -67,6 +67,8 @@ class Guided(ProposalSearch):
         self._trees, self._learned_from = no_trees(), 0
 
     def _round(self, most: int) -> None:
+        # The model is fitted anew when the measurements have grown by a fraction, not every round: the cost
+        # of all fits together then stays a multiple of that of the last one.
         if self.measured.count > max(LEAST_ROWS, self._learned_from * (1 + self.params.refit_growth)):
             self._refit()
         self.chains.restart(self.measured.best)
@@ -96,8 +98,12 @@ class Plain(ProposalSearch):
         numbers, rows = self.chains.neighbours()
         numbers, rows = numbers[:most], rows[:most]
         there, here = logarithms(self.measured.measure(rows)), self._logarithms[numbers]
+        # A chain that stands on an invalid mapping may walk on among invalid ones; the difference of two
+        # infinities would be no number.
         both_invalid = np.isinf(there) & np.isinf(here)
         rise = np.subtract(there, here, out=np.zeros(len(there)), where=~both_invalid)
+        # The temperature falls in proportion to the measurements left, so a search with half the budget cools
+        # as completely as a full one.
         left = 1 - self.measured.count / self.most
         moved = self.chains.accept(numbers, rows, rise, self.params.temperature * left)
         self._logarithms[numbers[moved]] = there[moved]

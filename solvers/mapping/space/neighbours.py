@@ -82,6 +82,8 @@ class Neighbourhood:
         to = np.tile(self._positions, len(held))
         fits = (to != one.position) & (blocks.prod(axis=1)[to] * one.prime <= self._limit[to])
         one, to = one[fits], to[fits]
+        # Temporal loops have an order, so each move to a temporal block is tried twice: innermost in it, and
+        # outermost. Loops over a fan-out have none.
         again = np.flatnonzero(to < self._levels)
         both = np.concatenate([np.arange(len(to)), again])
         return one[both], to[both], np.arange(len(both)) >= len(to)
@@ -104,6 +106,8 @@ class Neighbourhood:
 
     def _exchanges(self, blocks: Array, held: Factors) -> tuple[Factors, Factors]:
         """Pairs of held factors, of different positions and different dims or primes, that fit exchanged."""
+        # Exchanges reach mappings that single moves do not: where a buffer or fan-out is full, no factor can
+        # move in before another has moved out, and the mapping in between may be much worse.
         first, second = np.triu_indices(len(held), 1)
         one, two = held[first], held[second]
         used = blocks.prod(axis=1)
@@ -138,6 +142,8 @@ class Neighbourhood:
         here = keep[self._keep_level]
         more = (self._keep_sets & ~here).sum(axis=1)
         fewer = (here & ~self._keep_sets).sum(axis=1)
+        # At most one tensor comes and one goes: also an exchange of two, since where both do not fit, neither
+        # step of it by itself is any good.
         near = (more <= 1) & (fewer <= 1) & (more + fewer > 0)
         return self._keep_level[near], self._keep_sets[near]
 
@@ -158,6 +164,8 @@ def _repeated(array: Array, times: int) -> Array:
 
 def _shifted(orders: Array, dims: Array, outermost: Array) -> Array:
     """Each row of ``orders`` with its dim first (innermost) or last."""
+    # A row lists dims by position. Sorted, it lists positions by dim: there one dim gets a position before
+    # all others or behind them, and sorting once more gives dims by position again.
     ranks = np.argsort(orders, axis=1)
     ranks[np.arange(len(orders)), dims] = np.where(outermost, orders.shape[1], -1)
     return np.argsort(ranks, axis=1).astype(orders.dtype)

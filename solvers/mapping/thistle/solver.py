@@ -84,6 +84,8 @@ def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching,
     seen: dict[int, set[tuple[float, ...]]] = {}
     for branching, node in search.nodes():
         mine = seen.setdefault(id(branching), set())
+        # Two digits of a logarithm, one per cent of a trip count: classes that differ by less round to the
+        # same mappings.
         trips = tuple(node.relaxed.x.round(2).tolist())
         if trips not in mine:
             mine.add(trips)
@@ -125,6 +127,7 @@ class _ThistleRun:
 
     def bound(self) -> float:
         """The largest lower bound that is proven."""
+        # A bound holds for the choices of kept tensors that its programs cover, so it takes all of them.
         every_choice = prod(len(sets) for sets in self.space.keep_sets) <= self.params.keeps
         if not self.params.prove or not every_choice:
             return self._everywhere
@@ -148,6 +151,8 @@ class _ThistleRun:
         starts = starts or list(islice(self._simple_starts(), 1))
         if not starts or not self.params.polish:
             return starts[0] if starts else None
+        # The nearest whole trip counts are seldom the best ones nearby: the polish goes on from them by
+        # single factors, on the cost model's own objective.
         polish = Polish(self.problem, bound, self._in_time, close=CLOSE)
         best = polish.best(starts[: self.params.polish], self.params.kicks, self.budget.seed)
         self.evaluations += polish.evaluations
@@ -173,6 +178,7 @@ class _ThistleRun:
         prune = self.params.prune and guide == self.problem.objective
         per_branching = ceil(self.params.classes / len(search.branchings))
         for branching, node in islice(_different(search, per_branching), self.params.classes):
+            # Classes come in the order of their estimates: none after this one is estimated to be better.
             if prune and node.estimate >= self.incumbent:
                 break
             self._round(branching, node)
@@ -183,6 +189,8 @@ class _ThistleRun:
 
     def _branchings(self, guide: Objective) -> list[Branching]:
         rules, mirrored = self.problem.rules.levels, mirrored_dims(self.problem.layer)
+        # A user's rules name dims; what they say of height need not hold for width, so the mirror image may
+        # be forbidden.
         exchanged = mirrored if self.params.mirror and not rules else {}
         tilings = (
             Tiling(self.space, keep, windows)

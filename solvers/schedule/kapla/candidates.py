@@ -63,6 +63,7 @@ def pruned_schemes(
             break
         every = slicing.subbatches(segment)
         segments, sliced = segments + 1, sliced + len(every)
+        # First what is cheapest to ask: most schemes do not fit the buffers, and those need no estimate.
         parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
         if parts:
             fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
@@ -81,6 +82,8 @@ def _drawn(
     schemes: Mapping[Scheme, SchemeEstimate], probability: float, seed: int
 ) -> dict[Scheme, SchemeEstimate]:
     """The schemes that are kept, each with ``probability``, independently of the others."""
+    # Drawn in the order of the schemes, so that the same seed keeps the same ones whatever pruning comes
+    # after.
     random = Random(seed)
     return {scheme: least for scheme, least in schemes.items() if random.random() < probability}
 
@@ -106,6 +109,7 @@ class Candidates:
         new scheme, after the parameters' ``rounds``, or at the ``limit``, which also breaks off a ranking.
         """
         layers = range(len(self.slicing.problem.graph.layers))
+        # With these a chain from the first layer to the last exists before anything else is costed.
         self._cost([Scheme(self.slicing.single(number), 1) for number in layers], limit)
         rounds = self.slicing.params.rounds
         while not limit.reached and (new := self._likely(limit)):

@@ -63,8 +63,11 @@ def likely_schemes(
         if not in_time():
             return []
         links = _links(ending.get(end, ()), costs, best)
+        # Links are ranked before chains are made of the few that stay: there are thousands of links up to a
+        # layer.
         ranked = nsmallest(most, links, key=lambda link: link.value(objective))
         best.append([link.chain for link in ranked])
+        # A dict as an ordered set: schemes are costed in the order of their layers, the same in every run.
         found |= dict.fromkeys(link.scheme for link in ranked)
     return list(found)
 
@@ -134,6 +137,7 @@ def _corners(chains: Iterable[Chain]) -> list[Chain]:
     for chain in sorted(chains, key=lambda chain: (chain.cost.cycles, chain.cost.energy_pj)):
         if hull and chain.cost.energy_pj >= hull[-1].cost.energy_pj:
             continue
+        # The first corner stays whatever comes: nothing has fewer cycles.
         while len(hull) > 1 and not _turns(hull[-2].cost, hull[-1].cost, chain.cost):
             hull.pop()
         hull.append(chain)

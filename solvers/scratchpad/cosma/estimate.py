@@ -92,6 +92,7 @@ class ForkEstimate:
         total = 0
         for fork, known, spill in zip(self.forks, self._known, self._spill, strict=True):
             members = fork.operators & waiting
+            # Fewer than two members wait: the first of them is free, so nothing is due.
             if not members & (members - 1):
                 continue
             due = known.get(members)
@@ -99,8 +100,11 @@ class ForkEstimate:
                 due = known[members] = fork.waiting_bytes(members)
             copies = host & fork.tensors
             for tensor in bits(copies & ~resident):
+                # On the host and not resident: it has to come back anyway, but its retrieval was charged when
+                # it was evicted, and nothing may be charged twice.
                 due -= self.masks.traffic[tensor]
             if due > 0:
+                # What is retrieved must have been spilled before; of the tensors that could be, the cheapest.
                 total += due if copies else due + spill
         return total
 
@@ -148,10 +152,14 @@ def _candidates(masks: GraphMasks, hub: int, reach: list[int], free: dict[int, i
         reached = [widest[tensor] for tensor in node.inputs if tensor in widest]
         if not reached:
             continue
+        # The chain whose smallest block is largest is pushed out by the most operators, so the most members
+        # agree with it.
         block, chain = max(reached)
         for tensor in node.outputs:
             widest[tensor] = min(block, masks.blocks[tensor]), chain | 1 << tensor
         touched = masks.inputs[operator] | sum(1 << tensor for tensor in node.outputs)
+        # An operator that reads the hub needs it in its own step: it does not push the hub out, and so is no
+        # member.
         if not touched >> hub & 1:
             found.append(_Member(operator, chain, block, free[operator], touched))
     return found

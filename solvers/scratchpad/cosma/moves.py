@@ -77,6 +77,8 @@ class Moves:
         needed = state.bytes + masks.step_bytes[operator]
         if arriving := masks.inputs[operator] & ~state.resident:
             needed += masks.bytes_of(arriving)
+        # Rare, and slower than all the rest: only operators that may write in place ask which inputs die in
+        # their step.
         if masks.graph.operators[operator].overwrites:
             dead = masks.dying(operator, state.executed | 1 << operator)
             needed -= masks.overwritten_bytes(operator, dead)
@@ -123,14 +125,19 @@ class Moves:
             if not kept:
                 return tuple(chain)
             dead = masks.dying(operator, state.executed | 1 << operator)
+            # What a member frees includes the outputs of the one before, which were not there at the chain's
+            # start: they are taken off again, so ``freed`` is of tensors present before it (condition 2).
             freed += masks.bytes_of(dead) - made
             if not freed:
                 return ()
             price = min(price, self._cheapest_eviction(state, dead))
             made = masks.kept_bytes[operator]
+            # Twice the traffic: evicting what is kept means a spill and a retrieval (condition 3).
             if made <= min(freed, least_kept) and 2 * self.traffic_of(kept) <= price:
                 return tuple(chain)
             followers = masks.successors[operator]
+            # With a second successor the outputs would have to stay for it, and the proof moves the chain as
+            # a whole.
             if len(followers) != 1 or not goal >> followers[0] & 1:
                 return ()
             state = self.ran(state, operator)

@@ -87,6 +87,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
         return refused
     masks = GraphMasks.of(problem.graph)
     own_order = Schedule(masks, tuple(range(len(problem.graph.operators))))
+    # A plan within milliseconds: whatever happens to the searches, there is an answer at the end.
     first = first_plan(problem, own_order, deadline.in_time)
     run = _CosmaRun(problem, masks, budget, params, watch)
     run.order_parts()
@@ -120,6 +121,7 @@ class _CosmaRun:
         self.kinds = [same_problem(self.masks, part) for part in self.parts]
         firsts = dict[object, Part]()
         for kind, part in zip(self.kinds, self.parts, strict=True):
+            # Repeated blocks of a network are the same problem: one search serves all of them.
             firsts.setdefault(kind, part)
         self.by_kind = {kind: _Ordering(part, self._search(part, 0)) for kind, part in firsts.items()}
 
@@ -155,6 +157,8 @@ class _CosmaRun:
         return [ordering for ordering in self.by_kind.values() if not ordering.finished]
 
     def _advance(self, end: float) -> None:
+        # Small parts first: they finish within their part of the time, and what they leave over goes to the
+        # large ones, since each gets an equal part of what is left.
         waiting = sorted(self._unfinished(), key=lambda ordering: ordering.part.operators.bit_count())
         for done, ordering in enumerate(waiting):
             ordering.advance(self.left(end).wall_seconds / (len(waiting) - done))
@@ -167,6 +171,8 @@ class _CosmaRun:
         for ordering in self._unfinished():
             steps = [t for t, v in enumerate(found.schedule.order) if ordering.part.operators >> v & 1]
             own = frozenset(gap for gap in found.replacement.away if steps[0] <= gap.first <= steps[-1])
+            # A part of the whole order is an order of the part; its cost is that of the gaps within its own
+            # steps.
             if found.schedule.cost(own) < ordering.cost:
                 ordering.order = tuple(found.schedule.order[t] for t in steps)
                 ordering.cost = found.schedule.cost(own)
@@ -181,6 +187,8 @@ class _CosmaRun:
     def schedules(self) -> Iterator[Schedule]:
         """The order found, then other ways through the parts that are as cheap."""
         yield self._schedule([ordering.order or () for ordering in self.orderings])
+        # Whether an order's tensors can be packed is not known before it is tried. Another order of equal
+        # cost has other lifetimes and may well be packable.
         for seed in range(1, OTHER_ORDERS):
             yield self._schedule([self._other_order(o, seed) for o in self.orderings])
         effect = "none of them led to a plan as cheap as the bound"

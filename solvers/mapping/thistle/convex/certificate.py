@@ -32,6 +32,8 @@ def certified(program: ClassProgram, relaxed: ClassOptimum) -> float:
         value, gradient = program.energy_at(x), program.energy.gradient(x) - program.saved
     else:
         value, gradient = _log_time(program, relaxed)
+    # Negative multipliers, which an interior-point method may leave by rounding, would not bound anything: 0
+    # in their place is valid, if a trifle weaker.
     for fill, weight in zip(program.fills, np.maximum(relaxed.fill_weights, 0), strict=True):
         value += weight * (fill.at(x) - 1)
         gradient = gradient + weight * fill.gradient(x)
@@ -52,6 +54,8 @@ def least_in_box(box: LogDomain, slope: Array) -> float:
     for group, total in enumerate(box.sums):
         members = np.flatnonzero(box.group == group)
         left = total - x[members].sum()
+        # A linear function over a box with one sum is least where the cheapest slopes are filled up first, as
+        # in the fractional knapsack problem.
         for member in members[np.argsort(slope[members], kind="stable")]:
             step = min(left, box.most[member] - x[member])
             x[member] += step

@@ -54,6 +54,9 @@ def solve(program: ClassProgram, scale: float) -> ClassOptimum | None:
     groups, limits = _linear_rows(layout, rows)
     sums = _sum_rows(layout, rows)
     answer = minimise(layout.goal, rows, Kinds(groups, limits + sums, _term_rows(layout, rows)))
+    # The last two have a point and multipliers that are not optimal. Both are good enough here: points are
+    # rounded and judged by the cost model, and a bound is certified from any multipliers. Only a program that
+    # is shown to be infeasible has none.
     if str(answer.status) not in ("Solved", "AlmostSolved", "MaxIterations", "InsufficientProgress"):
         return None
     return layout.read(np.array(answer.x), np.array(answer.z)[groups:])
@@ -68,6 +71,8 @@ class _Layout:
         self.variables = program.box.least.size
         self.timed = program.objective != "energy"
         self.costed = program.objective != "cycles"
+        # The objective is divided by about its own size: Clarabel's tolerances are meant for numbers near 1,
+        # and energies are some 1e9 pJ.
         unit = 1.0 / scale if self.costed else 1.0
         time = -1.0 if self.timed else 0.0
         parts = [(program.energy.scaled(unit), 1.0 if self.timed else 0.0)] if self.costed else []
@@ -96,9 +101,12 @@ class _Layout:
         """The optimum; ``multipliers`` are those of the limits and sums."""
         box, program = self.program.box, self.program
         x = z[: self.variables]
+        # The rows of inequalities stand as ``_linear_rows`` and ``_sum_rows`` have added them: both ends of
+        # every range, the limits, the sums of times, the sums of fills.
         sides = 2 * self.variables
         limits = multipliers[sides : sides + len(box.limits)]
         sums = multipliers[sides + len(box.limits) :]
+        # Multipliers are per unit of the objective, which was scaled for energy; for times it is a logarithm.
         unit = self.scale if program.objective == "energy" else 1.0
         times = len(program.times) if self.timed else 0
         fills = sums[times : times + len(program.fills)]
@@ -137,6 +145,7 @@ def _term_rows(layout: _Layout, rows: ConeRows) -> int:
     term, column = np.nonzero(exponents)
     right = np.zeros(3 * count)
     right[0::3] = np.concatenate([part.logs for part, _ in layout.parts])
+    # Clarabel's exponential cone is (a, b, c) with b exp(a / b) <= c; b is fixed to 1.
     right[1::3] = 1.0
     us = np.arange(count)
     rows.add(

@@ -50,6 +50,8 @@ class Posynomial:
 
     def scaled(self, factor: float) -> Posynomial:
         """``factor`` times this; a sum without terms for 0."""
+        # A coefficient of 0 has no logarithm; such energies (a level whose accesses are free) drop out as
+        # terms.
         if factor == 0:
             return Posynomial(self.exponents[:0], self.logs[:0])
         return Posynomial(self.exponents, self.logs + log(factor))

@@ -59,6 +59,7 @@ class Signomial:
 
     def replaced(self, name: str, by: Signomial) -> Signomial:
         """This with the monomial ``by`` put in for the variable ``name``."""
+        # Only a monomial can take a variable's position: any power of it is a single term again.
         ((replacement, factor),) = by.terms
         return Signomial.collected(
             (

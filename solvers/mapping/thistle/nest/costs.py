@@ -100,6 +100,7 @@ class TilingCosts:
         most = self.box.most.copy()
         for column, choice in enumerate(self.tiling.choices):
             order = None if choice.block.spatial else orders[choice.block.level]
+            # An order that leaves a dim out says that the dim does not loop there, for the walks assume so.
             if order is not None and choice.dim not in order:
                 most[column] = self.box.least[column]
         return replace(self.box, most=most)
@@ -140,6 +141,8 @@ class TilingCosts:
         least, most = self._copies_range(level)
         if most <= least:
             return fixed * exp(most), 0.0
+        # The chord is above the curve, so what first reads save is overstated and the energy understated.
+        # That is the side a bound has to err on; a search only ranks by it.
         slope = (exp(most) - exp(least)) / (most - least)
         return fixed * (exp(least) - slope * least), fixed * slope
 
@@ -196,9 +199,11 @@ class TilingCosts:
         for level, kept in enumerate(self.tiling.keep):
             sent = sent.times(self.volumes.groups(tensor, level))
             if tensor.name in kept:
+                # Nothing is filled into the outermost level: all tensors are there to begin with.
                 outermost = level == len(self.tiling.keep) - 1
                 filled = None if outermost else self.volumes.delivered(tensor, level, orders[level + 1 :])
                 yield Words(tensor, level, sent, filled)
+                # Inwards a level sends what it is asked for; it asks the next one for what is filled into it.
                 sent = filled or sent
 
     def _access_energy(self, words: Words) -> Posynomial:

@@ -93,6 +93,9 @@ class Expressions:
                 if not can_hoist:
                     repeats = repeats * self._trips(block, dim)
                 elif dim in tensor.dims:
+                    # With an order, the first loop over a dim of the tensor ends the hoist. Without one, any
+                    # loop might be that first one, so the tile grows along all of them and none repeats the
+                    # copy: no order delivers less.
                     words, can_hoist = self._grown(words, dim, block), order is None
         return words.with_constants(self._values) * repeats
 
@@ -155,5 +158,6 @@ class Expressions:
 
 def _extent(axis: Axis, block: TilingBlock) -> Signomial:
     """Section III-A: indices from 0 to ``sum(step * (trips - 1))``; for 2w + s that is 2w + s - 2."""
+    # The coefficients of the extent: 1 + sum(step * (trips - 1)), written with the constants taken together.
     terms = [variable(block.trips(dim)) * step for dim, step in axis]
     return sum(terms, monomial(1.0 - sum(step for _, step in axis)))

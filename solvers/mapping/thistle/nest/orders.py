@@ -80,6 +80,7 @@ class OrderClasses:
 
         A tensor waits until the order has a loop over one of its dims.
         """
+        # The exit that makes classes few: from here on one order stands for all permutations of the rest.
         if not waiting or not rest:
             yield (*order, *rest)
             return
@@ -96,6 +97,8 @@ class OrderClasses:
                 dim
                 for axis in tensor.axes
                 for dim, step in axis
+                # With a step of 1 and no second dim the extent is the trip count itself: growing along it and
+                # multiplying by it are one and the same.
                 if step > 1 or any(other != dim and self.layer.sizes[other] > 1 for other, _ in axis)
             )
             for tensor in self.tensors

@@ -77,6 +77,7 @@ class Tiling:
         return tuple(
             choice
             for dim, size in self.layer.dims
+            # A dim with a single open block has no choice: all of it goes there.
             if size > 1 and dim not in dict(self.windows) and len(free := self._open_blocks(dim, size)) > 1
             for choice in free
         )
@@ -148,6 +149,7 @@ class Tiling:
         hardware = self.space.architecture.levels[level]
         across = [self.layer.sizes[dim] for dim, block in self.windows if block == TilingBlock(level, True)]
         left = [1]
+        # Windows across the fan-out may lie along either side; a variable gets the most that any way leaves.
         for on_x in product((True, False), repeat=len(across)):
             x = prod(size for size, here in zip(across, on_x, strict=True) if here)
             y = prod(across) // x
@@ -232,6 +234,8 @@ def window_dims(layer: Layer) -> frozenset[str]:
     found: set[str] = set()
     for tensor in layer.tensors:
         for axis in tensor.axes:
+            # By size, not by name: a 1 x 7 filter over 4 columns has the longer dim in the filter, and tiling
+            # the longer one is what saves.
             dims = sorted((dim for dim, _ in axis), key=lambda dim: layer.sizes[dim])
             found.update(dims[:-1])
     return frozenset(found)

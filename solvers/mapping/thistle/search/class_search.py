@@ -171,6 +171,8 @@ class ClassSearch:
             self._push(branching, branching.root)
         while self._open and self.may_go_on():
             _, _, branching, node = heappop(self._open)
+            # Nodes of closed branchings stay in the heap until they come up: removing them would mean a
+            # search through it.
             if id(branching) in self.closed:
                 continue
             if None not in node.orders:
@@ -178,6 +180,8 @@ class ClassSearch:
                 continue
             for orders in branching.children(node.orders):
                 self._push(branching, orders, node)
+        # What is still open when time ends is yielded all the same: an optimum of a node without all orders
+        # can be rounded, too, with the first class that it stands for.
         self.exhausted = not self._open and not self.closed
         while self._open:
             _, _, branching, node = heappop(self._open)

@@ -89,6 +89,8 @@ class Rounding:
         """Trip counts of one dim near the relaxed ones, nearest first."""
         columns = [number for number, choice in enumerate(self.tiling.choices) if choice.dim == dim]
         choices = [self.tiling.choices[column] for column in columns]
+        # Divisors are compared with what all blocks inside cover together, not with one block's trip count:
+        # rounding one block changes what the others have to make up for.
         covers = np.cumsum(x[columns])[:-1].tolist()
         found = nearest_chains(self.tiling.layer.sizes[dim], choices, covers, self.nearest)
         return [factors for _, factors in sorted(found)]
@@ -143,6 +145,8 @@ def _cross_product(chains: list[list[Factors]], most: int) -> Array:
     """All combinations, int [n, variables], of at most ``most``: the longest lists lose their furthest."""
     counts = [len(found) for found in chains]
     while np.prod(counts, dtype=float) > most:
+        # Each list has the nearest first, so its end is what is lost least; taking from the longest keeps the
+        # product balanced among dims.
         counts[int(np.argmax(counts))] -= 1
     rows = np.indices(counts).reshape(len(counts), -1)
     columns = [np.array(found)[row] for found, row in zip(chains, rows, strict=True)]
