@@ -97,6 +97,6 @@ class TileTables:
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         layer, found = self.graph.layers[number], np.zeros(4, np.int64)
-        volumes(self.spaces[number], layer.sizes(batch), np.array(parts), self._ranges, found)
+        volumes(self.spaces[number], layer.sizes(batch), np.array(parts), self._ranges, True, found)
         largest_in, bytes_in, largest_w, bytes_w = found.tolist()
         return largest_in * layer.operands, bytes_in * layer.operands, largest_w, bytes_w

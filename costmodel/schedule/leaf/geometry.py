@@ -128,7 +128,8 @@ def ranges_of(tiles: int) -> Any:
 
     shape, axes = (3, 4, tiles), (3, 4)
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
-    return Ranges(first, end, axis, follows, np.zeros((2, *shape[1:]), np.int64))
+    skipped, served, theirs = (np.zeros(size, np.int64) for size in (shape[1:], 4, (2, *shape[1:])))
+    return Ranges(first, end, axis, follows, skipped, served, theirs)
 
 
 def _along(ports: Array, length: int) -> Array:

@@ -199,5 +199,5 @@ class LeafSearch:
         found = np.zeros((len(parts), 4), np.int64)
         sizes = self.graph.layers[number].sizes(batch)
         for row, of_row in zip(parts, found, strict=True):
-            volumes(self._spaces[number], sizes, row, self._workspace.ranges, of_row)
+            volumes(self._spaces[number], sizes, row, self._workspace.ranges, False, of_row)
         return found

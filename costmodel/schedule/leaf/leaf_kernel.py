@@ -36,6 +36,7 @@ from costmodel.schedule.leaf.ranges_kernel import (
     Two,
     ceil_divided,
     fill_ranges,
+    is_skipped,
     size_of,
     volume,
 )
@@ -105,7 +106,7 @@ def search(
 @called
 def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
     """Fill in what is the same for every placement of a partition: ranges, and overlaps with producers."""
-    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges)
+    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
     fill_overlaps(workspace, leaf, parts)
 
 
@@ -183,6 +184,8 @@ def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> 
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
+                    if is_skipped(ranges, k, b, h, w):
+                        continue
                     which = (stream[COLUMN.kind], k, b, h, w)
                     size = size_of(ranges, which, (stream[COLUMN.first], stream[COLUMN.end]))
                     held[tile_of(placed, k, b, h, w)] = size

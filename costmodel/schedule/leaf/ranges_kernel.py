@@ -81,25 +81,35 @@ class Ranges(NamedTuple):
 
     ``first``, ``end`` [3, 4, tiles]: the interval of each part along the axis that the dim follows.
     ``axis`` [3, 4]: that axis of the partition (0 to 3 for K, B, H, W), or -1. ``follows`` [3, 4]: 1 if some
-    dim of this kind of data follows this axis. ``theirs`` [2, 4, tiles]: first and end of a producer's parts,
-    which only the count of SET's released program uses.
+    dim of this kind of data follows this axis. ``skipped`` [4, tiles]: 1 for parts along K, B, H or W that no
+    data is sent to; ``served`` [4]: how many parts along each get data. ``theirs`` [2, 4, tiles]: first and
+    end of a producer's parts, which only the count of SET's released program uses.
     """
 
     first: Array
     end: Array
     axis: Array
     follows: Array
+    skipped: Array
+    served: Array
     theirs: Array
 
 
 @called
-def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges) -> None:
+def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, to_idle: bool) -> None:
     """Fill ``ranges``: the outputs that every part computes, the inputs and weights that it needs for them.
 
-    ``sizes``: of K, B, H and W. A part without outputs (more parts than indices) needs nothing: its intervals
-    are [0, 0).
+    ``sizes``: of K, B, H and W. With more parts than indices some parts have no outputs; their intervals are
+    [0, 0). Such a part needs nothing of data that does not follow the axis either: 14 columns in 16 parts
+    leave the tiles of 2 parts without the weights that all others get. ``to_idle``: they get it nonetheless,
+    as SET's released program counts.
     """
     ranges.follows[:] = 0
+    for axis in range(4):
+        ranges.served[axis] = parts[axis] if to_idle else min(parts[axis], sizes[axis])
+        for part in range(parts[axis]):
+            begin, end = bound(sizes[axis], parts[axis], part), bound(sizes[axis], parts[axis], part + 1)
+            ranges.skipped[axis, part] = not to_idle and begin == end
     for kind in range(3):
         for dim in range(4):
             row = space.projections[kind, dim]
@@ -153,18 +163,25 @@ def distinct(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
 
 
 @inlined
-def copies(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
-    """How many parts along an axis of the partition need the same range."""
+def alike(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
+    """How many parts along an axis of the partition would need the same range if none were skipped."""
     return 1 if ranges.follows[kind, axis] else parts[axis]
 
 
 @inlined
-def replicas_of(ranges: Ranges, kind: Int, parts: Array) -> Int:
-    """How many tiles need each range."""
+def replicas_of(ranges: Ranges, kind: Int) -> Int:
+    """How many tiles get each range."""
     replicas = 1
     for axis in range(4):
-        replicas *= copies(ranges, kind, axis, parts)
+        replicas *= 1 if ranges.follows[kind, axis] else ranges.served[axis]
     return replicas
+
+
+@inlined
+def is_skipped(ranges: Ranges, k: Int, b: Int, h: Int, w: Int) -> Any:
+    """Whether a part gets no data."""
+    skipped = ranges.skipped
+    return skipped[0, k] + skipped[1, b] + skipped[2, h] + skipped[3, w] > 0
 
 
 @inlined
@@ -207,11 +224,13 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
 
 @called
 def smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of the smallest range of a kind of data: the product of the shortest intervals."""
+    """Bytes of the smallest range of a kind of data that is sent: the product of the shortest intervals."""
     size: Int = 1
     for dim in range(4):
         axis, shortest = ranges.axis[kind, dim], ANY
         for part in range(parts[axis] if axis >= 0 else 1):
+            if axis >= 0 and ranges.skipped[axis, part]:
+                continue
             first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
             if dim == 0:
                 first, end = max(first, channels[0]), min(end, channels[1])

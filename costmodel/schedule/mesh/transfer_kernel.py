@@ -102,18 +102,24 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> I
 
     A tree from a port to n tiles has at least n - 1 links, for it joins n tiles. It also has at least as many
     links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
-    every tile of the leaf, so the sum over trees of these means is the sum of all ways divided by n, for n
-    tiles a tree; each way carries no less than the smallest range.
+    every tile of the leaf but the idle ones, so the sum over trees of these means is the sum of all ways
+    divided by n, for n tiles a tree; each way carries no less than the smallest range. The placement decides
+    which tiles are idle: here as many as there are that are the farthest one.
     """
     mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
     ports: Int = mesh.port_x.shape[0]
     kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
-    replicas = replicas_of(ranges, kind, parts)
+    replicas = replicas_of(ranges, kind)
     size = volume(ranges, kind, channels, parts)
+    tiles = parts[0] * parts[1] * parts[2] * parts[3]
+    busy = ranges.served[0] * ranges.served[1] * ranges.served[2] * ranges.served[3]
     to_all_tiles: Int = 0
-    for tile in range(placed.leaf.tile, placed.leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
+    farthest: Int = 0
+    for tile in range(placed.leaf.tile, placed.leaf.tile + tiles):
         to_all_tiles += mesh.to_tile[ports, tile]
-    reached = smallest(ranges, kind, channels, parts) * to_all_tiles // replicas
+        farthest = max(farthest, mesh.to_tile[ports, tile])
+    to_busy_tiles = max(to_all_tiles - (tiles - busy) * farthest, 0)
+    reached = smallest(ranges, kind, channels, parts) * to_busy_tiles // replicas
     return stream[COLUMN.times] * max(reached, size * (replicas - 1) * ports)
 
 
@@ -128,7 +134,7 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: In
     stream = placed.leaf.streams[number]
     ranges, parts, kind = workspace.ranges, placed.parts, stream[COLUMN.kind]
     channels = (stream[COLUMN.first], stream[COLUMN.end])
-    replicas = replicas_of(ranges, kind, parts)
+    replicas = replicas_of(ranges, kind)
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):

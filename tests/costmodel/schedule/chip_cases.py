@@ -78,17 +78,20 @@ def _primes(number: int) -> list[int]:
 
 
 class FormulaCosts:
-    """Every partition without empty parts: an operation costs 1 pJ and a quarter of a cycle of its tile."""
+    """Every partition: an operation costs 1 pJ and a quarter of a cycle of its tile.
 
-    def __init__(self, graph: LayerGraph) -> None:
-        self.graph = graph
+    ``idle``: also those with more parts than indices along some dim, which leave tiles without a part.
+    """
+
+    def __init__(self, graph: LayerGraph, idle: bool = False) -> None:
+        self.graph, self.idle = graph, idle
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         it = self.graph.layers[layer]
         sizes = it.sizes(batch)
         found = []
         for parts in factorizations(tiles):
-            if all(part <= size for part, size in zip(parts, sizes, strict=True)):
+            if self.idle or all(part <= size for part, size in zip(parts, sizes, strict=True)):
                 k, b, h, w = (-(-size // part) for size, part in zip(sizes, parts, strict=True))
                 operations = it.operations * k * b * h * w / (it.k * it.h * it.w)
                 found.append((parts, tiles * operations, max(1, int(operations / 4))))

@@ -33,11 +33,13 @@ ENERGY, CYCLES = 1.5, 2.0
 """Exponents of the objective."""
 
 
-def evaluated(graph: LayerGraph, on: Chip, seed: int) -> tuple[ChipEvaluation, FormulaCosts] | None:
-    """A random tree; None where it does not fit."""
+def evaluated(
+    graph: LayerGraph, on: Chip, seed: int, idle: bool = False
+) -> tuple[ChipEvaluation, FormulaCosts] | None:
+    """A random tree; None where it does not fit. ``idle``: leaves may have tiles without a part."""
     random = Random(seed)
     batch = random.choice([1, 2, 4, 6, 7, 12])
-    costs = FormulaCosts(graph)
+    costs = FormulaCosts(graph, idle)
     evaluator = ChipEvaluator(graph, on, batch, costs, (ENERGY, CYCLES))
     try:
         return evaluator.evaluate(random_tree(random, graph, batch)), costs
@@ -73,10 +75,11 @@ def link_bytes(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[in
     [*((every_kind(), on) for on in CHIPS), (read_in_part(), CHIPS[0]), (cut_off(), CHIPS[0])],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else f"{one.columns}x{one.rows}",
 )
-def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
+def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> None:
     checked = 0
     for seed in SEEDS:
-        found = evaluated(graph, on, seed)
+        found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
         evaluation, costs = found
@@ -106,11 +109,12 @@ def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int
 
 
 @pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
-def test_buffers_hold_what_is_there_at_any_moment(on: Chip) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
+def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
     """What the model charges is enough, and not more for leaves side by side or one after the other."""
     graph, exact = every_kind(), 0
     for seed in SEEDS:
-        found = evaluated(graph, on, seed)
+        found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
         evaluation, _ = found
@@ -140,11 +144,12 @@ def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Ite
 
 
 @pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
-def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
+def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip, idle: bool) -> None:
     """Every way to place each leaf, with its producers where they are, counted element by element."""
     graph, compared = every_kind(), 0
     for seed in SEEDS[:8]:
-        found = evaluated(graph, on, seed)
+        found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
         evaluation, costs = found

@@ -85,7 +85,7 @@ def _load(workspace: ReleasedWorkspace, placement: ReleasedPlacement, kind: Int,
     counted, hops to the single tile come from a table, which is faster.
     """
     mesh, ranges, parts = workspace.mesh, workspace.ranges, placement.parts
-    single = replicas_of(ranges, kind, parts) == 1 and not placement.counted
+    single = replicas_of(ranges, kind) == 1 and not placement.counted
     hops = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):

@@ -75,7 +75,7 @@ def least_hops(workspace: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -
         elif source[BATCH] == leaf.sizes[1] and source[FIRST] == 0:
             # only then do the producer's messages add up to the whole range: other batches are rounded down,
             # and later producers of concatenated channels may send nothing (see hops_kernel._forward)
-            least += volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind, parts) - 1)
+            least += volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind) - 1)
     if leaf.to_dram:
         least += smallest(ranges, OUTPUTS, (0, leaf.sizes[0]), parts) // ports * to_all_tiles
     return least
@@ -84,7 +84,7 @@ def least_hops(workspace: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -
 @inlined
 def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_tiles: Int, ports: Int) -> Int:
     """The bound of :func:`least_hops` for one kind of data that DRAM sends."""
-    replicas = replicas_of(ranges, kind, parts)
+    replicas = replicas_of(ranges, kind)
     if replicas > 1:
         return volume(ranges, kind, channels, parts) * (replicas - 1)
     return smallest(ranges, kind, channels, parts) // ports * to_all_tiles

@@ -73,7 +73,7 @@ def search(
     """
     best: Best = (np.inf, -1, 0, 0)
     for row in range(table.parts.shape[0]):
-        fill_ranges(leaf.space, leaf.sizes, table.parts[row], workspace.ranges)
+        fill_ranges(leaf.space, leaf.sizes, table.parts[row], workspace.ranges, True)
         dram = dram_bytes(workspace.ranges, leaf, table.parts[row])
         bounds[row] = _value(table, prices, row, least_hops(workspace, leaf, table.parts[row]), dram)
         number = _as_a_producer(leaf, table, row)
@@ -88,7 +88,7 @@ def search(
         if least == best[0] and cheapest > best[1]:
             continue
         parts = table.parts[cheapest]
-        fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges)
+        fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, True)
         dram = dram_bytes(workspace.ranges, leaf, parts)
         for number in range(table.counts[axes_cut(parts)]):
             best = _tried(workspace, leaf, table, prices, (cheapest, number, dram), best)
@@ -193,7 +193,7 @@ def _fill_numbers(workspace: ReleasedWorkspace, placement: ReleasedPlacement, nu
     Weights that are activations are not pinned, so they are added to the tiles' inputs.
     """
     leaf, tiles = placement.leaf, workspace.mesh.x.shape[0]
-    fill_ranges(leaf.space, leaf.sizes, placement.parts, workspace.ranges)
+    fill_ranges(leaf.space, leaf.sizes, placement.parts, workspace.ranges, True)
     workspace.mesh.links[:] = 0
     numbers[HOPS] = hop_bytes(workspace, placement, ANY)
     numbers[DRAM] = dram_bytes(workspace.ranges, leaf, placement.parts)

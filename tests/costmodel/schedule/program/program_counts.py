@@ -19,11 +19,14 @@ from tests.costmodel.schedule.chip_counts import Link, tree
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9), chip(4, 3)]
 
 
-def written(graph: LayerGraph, seed: int) -> tuple[Program, ChipEvaluation] | None:
-    """The program of a random tree; None where the tree does not fit its chip."""
+def written(graph: LayerGraph, seed: int, idle: bool = False) -> tuple[Program, ChipEvaluation] | None:
+    """The program of a random tree; None where the tree does not fit its chip.
+
+    ``idle``: leaves may have tiles without a part.
+    """
     random = Random(seed)
     batch, on = random.choice([1, 2, 4, 6, 7, 12]), CHIPS[seed % len(CHIPS)]
-    evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph))
+    evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph, idle))
     try:
         evaluation = evaluator.evaluate(random_tree(random, graph, batch))
     except NotPossibleError:

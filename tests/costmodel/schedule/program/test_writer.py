@@ -44,11 +44,12 @@ SEEDS = range(20)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_random_schedules(name: str) -> None:
+@pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
+def test_random_schedules(name: str, idle: bool) -> None:
     """Programs can run, and move the bytes that the chip model counts, link by link."""
     graph, programs = GRAPHS[name](), 0
     for seed in SEEDS:
-        found = written(graph, seed)
+        found = written(graph, seed, idle)
         if found is None:
             continue
         program, evaluation = found
