@@ -242,13 +242,18 @@ class RunData:
         found: dict[str, int] = {}
         for design in range(len(self.designs)):
             for network in self.networks(design).values():
-                for seed in network.one_run.get("seeds", ()):
-                    found.setdefault(seed, design)
+                entry = network.one_run
+                for task_id in (*entry.get("seeds", ()), *entry.get("refinements", ())):
+                    found.setdefault(task_id, design)
         return found
 
     def tree_found_on(self, network: NetworkRuns) -> int | None:
         """The design for whose chip a network's tree was found; None where it is of its own search."""
-        return self._finders.get(network.one_run.get("tree_from", ""))
+        return self.searched_for(network.one_run.get("tree_from"))
+
+    def searched_for(self, task_id: str | None) -> int | None:
+        """The design that asked for a search, by the id of its task; None without an id."""
+        return self._finders.get(task_id or "")
 
     def schedule_charts(self, task_ids: Iterable[str]) -> dict[str, ScheduleRow]:
         """SCHEDULE_CHART of these rows of ``schedules``, by task id."""
@@ -345,12 +350,13 @@ def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[ScratchpadRow, 
 
 
 def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, ScheduleRow]:
-    """The schedules that the designs rest on, every seed's and those of known trees; or all, without any."""
+    """The schedules that the designs rest on, of searches and of known trees; or all, without any."""
     light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")]
     used = {
         task_id
         for network in _networks(designs)
-        for task_id in (*network.get("seeds", ()), *network.get("costings", ()))
+        for ids in (network.get("seeds"), network.get("refinements"), network.get("costings"))
+        for task_id in ids or ()
     }
     rows = run.read_rows(SCHEDULES, light)
     return {row["task_id"]: row for row in rows if not used or row["task_id"] in used}

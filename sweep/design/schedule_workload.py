@@ -215,19 +215,19 @@ class ScheduleWorkload:
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`: weighted sums of the best schedules.
 
-        After these answers may come those that cost siblings' trees on this chip, of any of the networks. A
-        network has a schedule where one of its seeds, or of the siblings' trees, is one; its bounds are the
-        highest of any answer.
+        After these answers may come those that cost siblings' trees on this chip, or go on from one, of any
+        of the networks. A network has a schedule where one of its seeds, or of the siblings' trees, is one;
+        its bounds are the highest of any answer.
         """
         found = [answer for answer in answers if isinstance(answer, ScheduleSummary)]
         seeds, searched = self._seeds, len(self._networks) * self._seeds
-        costed = list(zip(task_ids[searched:], found[searched:], strict=True))
+        later = list(zip(task_ids[searched:], found[searched:], strict=True))
         networks = [
             _Scheduled(
                 choice,
                 task_ids[first : first + seeds],
                 found[first : first + seeds],
-                [(task_id, one) for task_id, one in costed if one.layers == found[first].layers],
+                [(task_id, one) for task_id, one in later if one.layers == found[first].layers],
             )
             for choice, first in zip(self._networks, range(0, searched, seeds), strict=True)
         ]
@@ -241,17 +241,17 @@ class ScheduleWorkload:
 class _Scheduled:
     """One network of a design, and the answers of all seeds of all schedulers for it.
 
-    ``costings``: ids of the tasks that costed siblings' trees, each with its answer.
+    ``later``: ids of the tasks that costed siblings' trees or went on from one, each with its answer.
     """
 
     choice: NetworkChoice
     task_ids: Sequence[str]
     answers: Sequence[ScheduleSummary]
-    costings: Sequence[tuple[str, ScheduleSummary]] = ()
+    later: Sequence[tuple[str, ScheduleSummary]] = ()
 
     @cached_property
     def _all(self) -> list[tuple[str, ScheduleSummary]]:
-        return [*zip(self.task_ids, self.answers, strict=True), *self.costings]
+        return [*zip(self.task_ids, self.answers, strict=True), *self.later]
 
     @cached_property
     def _found(self) -> list[tuple[str, ScheduleSummary]]:
@@ -282,8 +282,10 @@ class _Scheduled:
     def row(self) -> NetworkEntry:
         """The network's entry in the design's row."""
         row: NetworkEntry = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
-        if self.costings:
-            row |= {"costings": [task_id for task_id, _ in self.costings]}
+        if costings := [task_id for task_id, answer in self.later if not answer.refined_from]:
+            row |= {"costings": costings}
+        if refinements := [task_id for task_id, answer in self.later if answer.refined_from]:
+            row |= {"refinements": refinements}
         if self.scheduled:
             row |= {"schedule": self._chosen[0]}
             row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}

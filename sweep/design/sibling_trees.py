@@ -3,106 +3,181 @@
 Two designs are siblings for a network when they run the same layers with the same batch. A layer that is too
 large for one of two buffers is cut for it (``solvers/schedule/fitting.py``). Then the layers differ, and so
 do the trees over them.
+
+Three stages follow the searches of all designs: every tree is costed on every sibling; where one is better
+than all that a design's own searches found, these go on from it; and what that finds is costed on the
+siblings. Each stage waits for the last answer of the one before. So what is asked for does not depend on the
+order in which answers come: a run that was killed and resumed asks for the same tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 
-from solvers.schedule.known_trees import KnownTree
+from costmodel.schedule.tree.text import parse_tree
+from solvers.catalogue import solver
+from solvers.schedule.known_trees import KnownTree, rank
+from solvers.schedule.set.space import TreeSpace
 from sweep.study.design_space import Design
+from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
 from sweep.tasks.tree_costing import TreeCosting, TreeCostingTask
+from sweep.tasks.tree_refinement import TreeRefinementTask
 
 TREES_IN_TASK = 256
 """The most trees in one task: some milliseconds each, so a task takes seconds."""
 
 Layers = tuple[str, int]
 """What siblings have in common: the id of the network's layers, and the batch."""
+Answers = Mapping[str, AnswerSummary]
+"""The answers to tasks, by task id."""
 
 
 @dataclass(frozen=True)
-class DesignCostings:
-    """A design, the tasks that it asked for, and those that cost its siblings' trees on its chip."""
+class DesignTasks:
+    """A design, all ``tasks`` that it has asked for, and the ``new`` ones, which are the last of these."""
 
     design: Design
-    tasks: Sequence[Task]
-    costings: Sequence[Task]
+    tasks: tuple[Task, ...]
+    new: tuple[Task, ...]
+
+
+@dataclass
+class _OneNetwork:
+    """A design's tasks for one network: searches, costings of siblings' trees, searches from one of these."""
+
+    searches: list[ScheduleTask] = field(default_factory=list)
+    refinements: list[TreeRefinementTask] = field(default_factory=list)
+    costings: list[TreeCostingTask] = field(default_factory=list)
+
+    def trees(self, answers: Answers) -> Iterator[tuple[str, str]]:
+        """(tree, id of the task that found it) of what was found for this chip."""
+        for task in (*self.searches, *self.refinements):
+            if tree := _answer(task, answers).tree:
+                yield tree, task.id
+
+    def to_cost(self, known: Mapping[str, str], answers: Answers) -> list[TreeCostingTask]:
+        """The tasks that cost the ``known`` trees that were neither found nor costed for this chip."""
+        counted = {tree for tree, _ in self.trees(answers)}
+        counted |= {tree.text for task in self.costings for tree in task.trees}
+        others = sorted((found_by, text) for text, found_by in known.items() if text not in counted)
+        trees = [KnownTree(found_by, text) for found_by, text in others]
+        first = self.searches[0]
+        # a scheduler that does not ask had the whole table solved, whether its rivals ask or not
+        asks = all(task.solve.asks for task in self.searches)
+        solve = TreeCosting.minimising(first.solve.objective, asks)
+        return [
+            TreeCostingTask(
+                first.network, first.on, first.demand, solve, trees=tuple(trees[at : at + TREES_IN_TASK])
+            )
+            for at in range(0, len(trees), TREES_IN_TASK)
+        ]
+
+    def to_refine(self, fraction: float, answers: Answers) -> list[TreeRefinementTask]:
+        """One task for each seed that can go on from the best tree; none where its own is the best."""
+        found = [_answer(task, answers) for task in (*self.searches, *self.costings)]
+        scheduled = [one for one in found if one.scheduled]
+        best = min(scheduled, key=lambda one: rank(one.objective, one.energy_pj, one.cycles), default=None)
+        if best is None or not best.tree_from:
+            return []
+        start = KnownTree(best.tree_from, best.tree)
+        return [
+            TreeRefinementTask(task.network, task.on, task.demand, task.solve, start=start, fraction=fraction)
+            for task in self.searches
+            if _may_start_from(task, best.tree)
+        ]
+
+
+@dataclass
+class _Opened:
+    """A design that asked for schedules; ``networks`` by their layers."""
+
+    design: Design
+    tasks: tuple[Task, ...]
+    networks: dict[Layers, _OneNetwork]
 
 
 @dataclass
 class SiblingTrees:
-    """Remembers the designs that ask for schedules and, once all are answered, has every tree costed on all.
+    """Remembers the designs that ask for schedules, and says what each of the three stages asks for.
 
-    That waits for the last search, so what is costed does not depend on the order in which answers come: a
-    run that was killed and resumed asks for the same tasks.
+    ``refinement``: the fraction of a search's rounds with which it goes on from a sibling's tree; 0: none.
     """
 
-    _opened: list[tuple[Design, tuple[Task, ...]]] = field(default_factory=list)
+    refinement: float = 0.0
+    _opened: list[_Opened] = field(default_factory=list)
 
     def opened(self, design: Design, tasks: Iterable[Task]) -> None:
         """Remember a design and the ``tasks`` that it asks for."""
-        self._opened.append((design, tuple(tasks)))
+        entry = _Opened(design, tuple(tasks), {})
+        for task in entry.tasks:
+            if isinstance(task, ScheduleTask):
+                entry.networks.setdefault(_layers(task), _OneNetwork()).searches.append(task)
+        self._opened.append(entry)
 
-    def costings(self, answers: Mapping[str, AnswerSummary]) -> list[DesignCostings]:
-        """For each design what is to be costed on its chip; designs without any are left out.
+    def costings(self, answers: Answers) -> Iterator[DesignTasks]:
+        """For each design, the tasks that cost on its chip what is known and not yet costed there.
 
-        ``answers``: to the tasks of all designs, by task id.
+        ``answers``: to the tasks of all designs until now. Designs without any new task are left out.
         """
         known = self._known(answers)
-        found = []
-        for design, tasks in self._opened:
-            asked = [
-                task for layers, own in _by_layers(tasks) for task in _asked(own, known[layers], answers)
-            ]
-            if asked:
-                found.append(DesignCostings(design, tasks, asked))
-        return found
+        for entry in self._opened:
+            new: list[Task] = []
+            for layers, own in entry.networks.items():
+                asked = own.to_cost(known[layers], answers)
+                own.costings += asked
+                new += asked
+            yield from _with(entry, new)
 
-    def _known(self, answers: Mapping[str, AnswerSummary]) -> dict[Layers, dict[str, str]]:
+    def refinements(self, answers: Answers) -> Iterator[DesignTasks]:
+        """For each design on which a sibling's tree is the best, the tasks that search on from that tree."""
+        for entry in self._opened:
+            new: list[Task] = []
+            for own in entry.networks.values():
+                asked = own.to_refine(self.refinement, answers) if self.refinement else []
+                own.refinements += asked
+                new += asked
+            yield from _with(entry, new)
+
+    def _known(self, answers: Answers) -> dict[Layers, dict[str, str]]:
         """The distinct trees, each with the id of a task that found it; of several the first by its id.
 
         So the order of the designs does not matter.
         """
         known: dict[Layers, dict[str, str]] = {}
-        for _, tasks in self._opened:
-            for layers, own in _by_layers(tasks):
+        for entry in self._opened:
+            for layers, own in entry.networks.items():
                 trees = known.setdefault(layers, {})
-                for task in own:
-                    if tree := _tree(task, answers):
-                        trees[tree] = min(task.id, trees.get(tree, task.id))
+                for tree, found_by in own.trees(answers):
+                    trees[tree] = min(found_by, trees.get(tree, found_by))
         return known
 
 
-def _by_layers(tasks: Iterable[Task]) -> Iterator[tuple[Layers, list[ScheduleTask]]]:
-    """The schedule tasks of a design, network by network."""
-    schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
-    for layers, own in groupby(schedules, lambda task: (task.network.id, task.batch)):
-        yield layers, list(own)
+def _with(entry: _Opened, new: list[Task]) -> Iterator[DesignTasks]:
+    if new:
+        entry.tasks += tuple(new)
+        yield DesignTasks(entry.design, entry.tasks, tuple(new))
 
 
-def _tree(task: ScheduleTask, answers: Mapping[str, AnswerSummary]) -> str:
-    answer = answers.get(task.id)
-    return answer.tree if isinstance(answer, ScheduleSummary) else ""
+def _layers(task: ScheduleTask) -> Layers:
+    return task.network.id, task.batch
 
 
-def _asked(
-    own: Sequence[ScheduleTask], known: Mapping[str, str], answers: Mapping[str, AnswerSummary]
-) -> list[TreeCostingTask]:
-    """The tasks that cost all ``known`` trees but those that the design's ``own`` tasks found themselves."""
-    mine = {_tree(task, answers) for task in own}
-    others = sorted((found_by, text) for text, found_by in known.items() if text not in mine)
-    trees = [KnownTree(found_by, text) for found_by, text in others]
-    first = own[0]
-    # a scheduler that does not ask had the whole table solved, whether its rivals ask or not
-    solve = TreeCosting.minimising(first.solve.objective, all(task.solve.asks for task in own))
-    return [
-        TreeCostingTask(
-            first.network, first.on, first.demand, solve, trees=tuple(trees[at : at + TREES_IN_TASK])
-        )
-        for at in range(0, len(trees), TREES_IN_TASK)
-    ]
+def _answer(task: ScheduleTask, answers: Answers) -> ScheduleSummary:
+    answer = answers[task.id]
+    assert isinstance(answer, ScheduleSummary)
+    return answer
+
+
+def _may_start_from(task: ScheduleTask, text: str) -> bool:
+    """Whether the task's solver anneals a space that has this tree."""
+    module = solver(task.solve.solver).load()
+    if not hasattr(module, "spaces_of"):
+        return False
+    params = checked_params(task.solve.solver, task.solve.content["params"])
+    name = module.spaces_of(params)[-1]
+    producers, tiles = task.network.graph.producers, task.on.chip.tiles
+    return not TreeSpace(producers, task.batch, tiles, name, params.deepest).violations(parse_tree(text))

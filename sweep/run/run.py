@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from results.store.schema.rows import AnswerRow, DesignRow, ScheduleRow
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.design.cost_tables import CostTables, CostTask
 from sweep.design.design_row import design_row, infeasible_row
-from sweep.design.sibling_trees import SiblingTrees
+from sweep.design.sibling_trees import DesignTasks, SiblingTrees
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.forecast.plan import StudyPlan
 from sweep.run.cost_ledger import CostLedger
@@ -85,11 +85,12 @@ class StudyRun:
         self._epochs = EpochLedger()
         self._ready = deque[ScheduleTask]()
         """Schedules that wait for nothing any more, to be given to the runtime next."""
-        self._siblings = SiblingTrees() if study.schedule and study.schedule.sibling_trees else None
+        chosen = study.schedule
+        self._siblings = SiblingTrees(chosen.refinement) if chosen and chosen.sibling_trees else None
         self._statuses: dict[str, str] = {}
-        """By design id, the status in its first row, where siblings' trees will be costed on it."""
+        """By design id, the status in its last row, where siblings' trees will be costed on it."""
         self._exchanging = False
-        """Whether every design has its first row, and siblings' trees are being costed."""
+        """Whether every design has its first row, and siblings' trees are being costed or refined."""
         folder = RunFolder(writer.path)
         self._held = {task_id for table in ANSWER_TABLES for task_id in folder.answered(table.name)}
         """Ids of the tasks whose rows this folder has from an earlier run."""
@@ -125,8 +126,10 @@ class StudyRun:
                 yield from self._open(design, tasks, stored)
         yield from self._until_scheduled()
         if self._siblings is not None:
-            yield from self._exchange(self._siblings)
-            yield from self._until_scheduled()
+            self._exchanging = True
+            for stage in (self._siblings.costings, self._siblings.refinements, self._siblings.costings):
+                yield from self._open_again(list(stage(self.ledger.answers)))
+                yield from self._until_scheduled()
 
     def _until_scheduled(self) -> Iterator[tuple[str, Any] | None]:
         """Submit what is left when every design is open, until every schedule has its row.
@@ -138,15 +141,13 @@ class StudyRun:
             yield from self._released()
             yield None
 
-    def _exchange(self, siblings: SiblingTrees) -> Iterator[tuple[str, Any]]:
-        """Open every design again, now that all are answered, with its siblings' trees to be costed on it."""
-        found = siblings.costings(self.ledger.answers)
-        tasks = {task.id: task for one in found for task in one.costings}
+    def _open_again(self, designs: Sequence[DesignTasks]) -> Iterator[tuple[str, Any]]:
+        """Open designs again, now that all are answered, with further tasks on their siblings' trees."""
+        tasks = {task.id: task for one in designs for task in one.new}
         self.observer.asked(len(tasks))
         stored = self._stored(tasks.values())
-        self._exchanging = True
-        for one in found:
-            new, row = self.ledger.open(one.design, [*one.tasks, *one.costings])
+        for one in designs:
+            new, row = self.ledger.open(one.design, one.tasks)
             if row is not None:
                 self._close(row)
             yield from self._ask(new, stored)
@@ -285,15 +286,16 @@ class StudyRun:
     def _close(self, row: DesignRow) -> None:
         """Write a design's row, and tell whatever learns from it.
 
-        The second row of a design, with the best of its siblings' trees, counts in results instead of the
+        A later row of a design, with the best of its siblings' trees, counts in results instead of the
         first. Searches are told the first one only: when the second is made, they have proposed all designs.
         """
         self.writer.append("designs", row | {"study_id": self._study_id})
-        if self._exchanging:
-            self.observer.judged_again(row, self._statuses[row["design_id"]])
-            return
+        before = self._statuses.get(row["design_id"], "")
         if self._siblings is not None:
             self._statuses[row["design_id"]] = row["status"]
+        if self._exchanging:
+            self.observer.judged_again(row, before)
+            return
         if self.pruning:
             self.pruning.evaluated(row)
         self.search.tell(row)

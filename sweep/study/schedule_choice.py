@@ -91,6 +91,11 @@ class ScheduleChoice(SchedulerChoice):
     """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
+    refinement: Annotated[float, Field(ge=0, le=1)] = 0.25
+    """Where a tree of another chip is better: the part of a search's rounds that goes on from it; 0: none.
+
+    It is done by every seed of ``set``; what that finds is costed on the other chips, too.
+    """
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
     """Further schedulers for the same question, each at most once."""
 
@@ -99,6 +104,13 @@ class ScheduleChoice(SchedulerChoice):
     def _known(cls, objective: str) -> str:
         Objective.named(objective)
         return objective
+
+    @model_validator(mode="after")
+    def _refines_what_is_costed(self) -> ScheduleChoice:
+        if "refinement" in self.model_fields_set and self.refinement and not self.sibling_trees:
+            expected = "0 where sibling_trees is false, for then no tree of another chip is looked at"
+            raise InputError("", expected, self.refinement, key="refinement")
+        return self
 
     @model_validator(mode="after")
     def _each_once(self) -> ScheduleChoice:

@@ -16,6 +16,7 @@ from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
 from sweep.tasks.tile_costs import run_tile_cost_task
 from sweep.tasks.tree_costing import run_tree_costing_task
+from sweep.tasks.tree_refinement import run_tree_refinement_task
 
 Task = MappingTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""
@@ -28,6 +29,7 @@ RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "schedule": run_schedule_task,
     "tile_costs": run_tile_cost_task,
     "tree_costing": run_tree_costing_task,
+    "tree_refinement": run_tree_refinement_task,
 }
 """The function that answers the content of a task, by the content's ``kind``."""
 

@@ -52,11 +52,16 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
         except TileCostsNeeded as needed:
             return cost_requests(needed, watch)
     states = [SearchState.from_json(state) for state in content["states"]]
-    plan = AnnealingPlan(
-        module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest
-    )
+    plan = annealing_plan(content, len(problem.graph.layers))
     outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
     return {**answer_columns(problem, outcome), "state": None if state is None else state.to_json()}
+
+
+def annealing_plan(content: ReadOnlyDict[str, Any], layers: int) -> AnnealingPlan:
+    """The annealings of a payload whose solver has them, for a network of so many ``layers``."""
+    params = checked_params(content["solver"], content["params"])
+    spaces = solver(content["solver"]).load().spaces_of(params)
+    return AnnealingPlan(spaces, params, params.rounds(layers), params.deepest)
 
 
 def cost_requests(needed: TileCostsNeeded, watch: Stopwatch) -> CostRequests:

@@ -21,7 +21,7 @@ NEEDED = {
     "schedules": (
         *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
         *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
-        *("network_content", "batch", "tree", "tree_from"),
+        *("network_content", "batch", "tree", "tree_from", "refined_from"),
     ),
     "tile_costs": _OF_ALL,
 }
@@ -149,6 +149,8 @@ class ScheduleSummary:
     """The schedule as text; empty where there is none."""
     tree_from: str
     """Of a tree found for another chip: the id of the task that found it. Empty for a search's own tree."""
+    refined_from: str
+    """Of a search that went on from such a tree: the same id. Empty for any other."""
 
     @classmethod
     def of(cls, row: ScheduleRow) -> ScheduleSummary:
@@ -169,6 +171,7 @@ class ScheduleSummary:
             layers=(intern(row.get("network_content") or ""), row.get("batch") or 0),
             tree=intern(row.get("tree") or ""),
             tree_from=intern(row.get("tree_from") or ""),
+            refined_from=intern(row.get("refined_from") or ""),
         )
 
     @property

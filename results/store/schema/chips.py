@@ -58,6 +58,12 @@ SCHEDULES = Table[ScheduleRow](
             "where `solver` is known_trees: the task_id of the schedule, of another chip, that has the tree",
         ),
         Column(
+            "refined_from",
+            "string",
+            "",
+            "of a search that went on from a tree of another chip: the task_id of the schedule that has it",
+        ),
+        Column(
             "costed_trees",
             "json",
             "pJ, cycles",

@@ -199,6 +199,8 @@ class ScheduleRow(AnswerRow, ScheduleColumns, total=False):
     tile_mapper: dict[str, Any]
     objective_name: str
     epoch: int | None
+    refined_from: str | None
+    """Of a search that went on from a tree of another chip: the id of the task that found that tree."""
 
 
 class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):
@@ -237,8 +239,8 @@ class NetworkEntry(TypedDict, total=False):
 
     ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures.
     ``scratchpad``: where one is planned. Of a study of chips ``schedule``, the best; ``seeds``, all that were
-    searched; ``costings``, the tasks that costed trees of other chips; ``tree_from``, where one of these is
-    the best: the id of the task that found it.
+    searched; ``costings``, the tasks that costed trees of other chips; ``refinements``, those that went on
+    from one of these; ``tree_from``, where a tree of another chip is the best: the id of its search.
     """
 
     weight: float
@@ -249,6 +251,7 @@ class NetworkEntry(TypedDict, total=False):
     schedule: str
     seeds: list[str]
     costings: list[str]
+    refinements: list[str]
     tree_from: str
 
 

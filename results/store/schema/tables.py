@@ -147,8 +147,8 @@ DESIGNS = Table[DesignRow](
             "of one occurrence, of which a run has `count`; where its scratchpad is planned, `scratchpad`: "
             "the task_id of that row of `scratchpads`; on a chip `schedule`, the task_id of the best row of "
             "`schedules`; `seeds`, those of the design's own searches; `costings`, those that costed trees "
-            "of other designs on its chip; and, where one of these trees is the best, `tree_from`: the "
-            "task_id of the schedule, of another chip, that has it",
+            "of other designs on its chip; `refinements`, those that went on from one of these; and, where "
+            "a tree of another chip is the best, `tree_from`: the task_id of the schedule that has it",
         ),
         Column(
             "energy_by_level_pj",

@@ -137,6 +137,14 @@ class TreeSearch:
         first = self._first_tree(check_time)
         return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
 
+    def begin_late(self, tree: Node, random: Random, rounds: int) -> SearchState:
+        """The state of a search of one phase as if ``rounds`` of it had led to ``tree``, which is counted.
+
+        Raises NotPossibleError where the chip cannot run the tree.
+        """
+        begun = self._annealings[0].begin(tree, random)
+        return SearchState(tree, (), (), replace(begun, round=rounds, trajectory=((rounds, begun.value),)))
+
     def _first_tree(self, check_time: Callable[[], None]) -> Node:
         """All layers one after the other, in the fewest sub-batches with which the chip can run them.
 

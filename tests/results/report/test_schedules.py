@@ -182,6 +182,30 @@ def test_the_report_says_which_trees_came_from_another_design(exchanged: RunData
     assert "least to most of the seeds" in page
 
 
+def test_searches_that_went_on_from_another_designs_tree_are_told_apart(
+    run_path: Path, make_schedule: Make, make_chip_design: Make
+) -> None:
+    mine, theirs = [make_schedule(0), make_schedule(1)], [make_schedule(2), make_schedule(3)]
+    costs = {"energy_pj": 0.4e6, "cycles": 600, "objective": 0.24e9, "edp_pj_cycles": 0.24e9}
+    refined = make_schedule(9, **costs, refined_from=mine[0]["task_id"])
+    first, second = make_chip_design(0, tuple(mine)), make_chip_design(1, (refined,))
+    first |= {"cycles": 1800}
+    second["networks"]["net x4"] |= {
+        "seeds": [row["task_id"] for row in theirs],
+        "refinements": [refined["task_id"]],
+    }
+    run = write(run_path, [first, second], [*mine, *theirs, refined])
+    assert refined["task_id"] in run.schedules
+    at = designs_by_columns(run)
+    # the spread is that of the seeds before they were shown the other design's tree
+    assert run.over_seeds(at["3"], "energy_pj") == (3e6, 4e6)
+    section = schedules_section(run)
+    assert section is not None
+    content = str(section.content)
+    assert f"its own search, from the tree of {run.tag(at['2'])}" in content
+    assert "seed 9, from a tree of another design" in content
+
+
 def test_a_design_none_of_whose_seeds_found_a_schedule_has_no_spread(
     run_path: Path, make_schedule: Make, make_chip_design: Make
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
+from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.evaluate import ChipEvaluator
@@ -34,7 +35,12 @@ from tests.sweep.run.test_schedule_study import STUDY, write
 HERE = RuntimeChoice(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 Row = dict[str, Any]
-TWO = STUDY.replace("[[2, 1], [2, 2]]", "[[2, 2]]").replace("beta: 2", "beta: 8, start: sequential")
+TWO = (
+    STUDY.replace("[[2, 1], [2, 2]]", "[[2, 2]]")
+    .replace("beta: 2", "beta: 8, start: sequential")
+    .replace("solver: set,", "refinement: 0, solver: set,")
+)
+REFINED = TWO.replace("refinement: 0", "refinement: 0.5")
 
 
 def starved(content: Any) -> Any:
@@ -244,6 +250,67 @@ def test_costs_that_a_siblings_tree_needs_are_asked_for(tmp_path: Path, in_proce
     judge = ChipEvaluator(graph, chip, 2, solved_costs(demand, TileMapper("nvdla")), (2.0, 1.0))
     cost = judge.evaluate(parse_tree(sample_by_sample))
     assert (costing["energy_pj"], costing["cycles"]) == (pytest.approx(cost.energy_pj), cost.cycles)
+
+
+def test_searches_go_on_from_a_siblings_better_tree(tmp_path: Path, in_process: MakeRuntime) -> None:
+    study = load_study(str(write(tmp_path, REFINED)))
+    tally = RunTally()
+    folder = explored(study, tmp_path / "runs" / "skip", in_process(starved), tally)
+    assert beaten(folder, tmp_path / "skip.json") == []
+    rows, poor, rich = schedules(folder), network(by_bandwidth(folder)[16]), network(by_bandwidth(folder)[2])
+    refined = [rows[task_id] for task_id in poor["refinements"]]
+    assert [(row["solver"], row["seed"], row["status"]) for row in refined] == [
+        ("set", 0, "feasible"),
+        ("set", 1, "feasible"),
+    ]
+    costed = rows[poor["costings"][0]]
+    for row in refined:
+        assert row["refined_from"] == costed["tree_from"]
+        assert row["refined_from"] in rich["seeds"]
+        assert row["objective"] <= costed["objective"]
+        (phase,) = row["search"]
+        # half of the rounds, 8 for each of 4 layers: the phase begins where the other half would have ended
+        assert (phase["rounds"], phase["trajectory"][0][0]) == (32, 16)
+    # the chip on which its own trees are the best has nothing to go on from
+    assert "refinements" not in rich
+    new = {row["tree"] for row in refined} - {row["tree"] for row in rows.values() if row not in refined}
+    assert len(rich["costings"]) == 1 + bool(new)
+    assert (tally.designs["complete"], tally.designs.total(), tally.failures) == (2, 2, 0)
+    assert (
+        poor["schedule"]
+        == min(
+            (rows[one] for one in (*poor["seeds"], *poor["costings"], *poor["refinements"])),
+            key=lambda row: row["objective"],
+        )["task_id"]
+    )
+    again = Solved()
+    explored(study, folder.path, in_process(starved), again)
+    assert again.kinds == []
+
+
+def test_a_run_that_ends_while_searches_go_on_from_trees_goes_on_there(
+    tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    class Interrupting(RunObserver):
+        def answered(self, row: AnswerRow) -> None:
+            if row.get("refined_from"):
+                raise KeyboardInterrupt
+
+    study, path = load_study(str(write(tmp_path, REFINED))), tmp_path / "runs" / "skip"
+    with pytest.raises(KeyboardInterrupt):
+        explored(study, path, in_process(starved), Interrupting())
+    again = Solved()
+    folder = explored(study, path, in_process(starved), again)
+    assert again.kinds[0] == "set"
+    straight = explored(study, tmp_path / "straight" / "skip", in_process(starved))
+    assert set(schedules(folder)) == set(schedules(straight))
+    assert network(by_bandwidth(folder)[16]) == network(by_bandwidth(straight)[16])
+
+
+def test_refinement_without_siblings_is_refused(tmp_path: Path) -> None:
+    text = REFINED.replace("refinement: 0.5", "refinement: 0.5, sibling_trees: false")
+    with pytest.raises(InputError, match=r"schedule.refinement: expected 0 where sibling_trees is false"):
+        load_study(str(write(tmp_path, text)))
 
 
 EDGE = """

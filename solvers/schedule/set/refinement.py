@@ -1,0 +1,45 @@
+"""The last part of an annealing, from a tree that is known already: of the same network on another chip.
+
+A good tree of the chip beside this one is a better start than any that a search begins with, but the first,
+hot rounds of an annealing would lose it. So the search joins where an annealing is nearly over: it has the
+temperatures, and the return to its best tree, of the last ``fraction`` of the rounds.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.budget import Budget, Deadline
+from solvers.outcome import Outcome, noting_limits
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.set.search import AnnealingPlan, TreeSearch
+from solvers.schedule.set.solving import stop_for_answer
+
+
+def last_rounds(rounds: int, fraction: float) -> int:
+    """How many the last ``fraction`` of ``rounds`` are: at least one."""
+    return max(1, min(rounds, round(fraction * rounds)))
+
+
+@noting_limits
+def solve_from(
+    problem: ScheduleProblem, budget: Budget, plan: AnnealingPlan, start: Node, fraction: float
+) -> Outcome[ScheduleSolution]:
+    """The best tree that the last ``fraction`` of an annealing of the plan's last space finds from ``start``.
+
+    It has the same fraction of the budget's wall seconds. The answer is never worse than ``start``, and is
+    UNKNOWN where the chip cannot run ``start``.
+    """
+    deadline = Deadline(budget.wall_seconds * fraction)
+    last = AnnealingPlan(plan.spaces[-1:], plan.params, plan.rounds, plan.deepest)
+    search = TreeSearch(problem, last)
+    left = last_rounds(plan.rounds, fraction)
+    try:
+        state = search.begin_late(start, Random(budget.seed), plan.rounds - left)
+    except NotPossibleError as reason:
+        return no_tree(problem, f"the tree to start from: {reason}", deadline)
+    state = search.advance(state, left, stop_for_answer(problem, deadline))
+    note = "" if search.finished(state) else f"stopped after {budget.wall_seconds * fraction:g} s"
+    return answer(problem, state.best[1], search.phases(state), deadline, note)
