@@ -35,14 +35,23 @@ def evaluate_rows(
     for row in range(rows.temporal.shape[0]):
         cycles[row] = NEVER
         energy_pj[row] = np.inf
-        valid[row] = (
-            _products_and_fanouts(tables, rows, row, counts.tiles)
-            and _capacity(tables, rows, row, counts.tiles, counts.words)
-            and _loops(rows, row, counts.tiles, counts.loops)
-        )
+        valid[row] = prepare_row(tables, rows, row, counts)
         if valid[row]:
-            count_groups(tables, rows, row, counts)
-            cycles[row], energy_pj[row] = _cost(tables, rows, row, counts)
+            cycles[row], energy_pj[row] = row_cost(tables, rows, row, counts, tables.mac_energy_pj)
+
+
+@inlined
+def prepare_row(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> bool:
+    """Fill the ``tiles``, ``words``, ``loops`` and ``groups`` of ``counts``; False if the row is no valid
+    mapping."""
+    if (
+        _products_and_fanouts(tables, rows, row, counts.tiles)
+        and _capacity(tables, rows, row, counts.tiles, counts.words)
+        and _loops(rows, row, counts.tiles, counts.loops)
+    ):
+        count_groups(tables, rows, row, counts)
+        return True
+    return False
 
 
 @inlined
@@ -125,19 +134,16 @@ def _capacity(tables: Tables, rows: BatchRows, row: int, tiles: Array, words: Ar
 
 
 @inlined
-def _cost(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> tuple[Int, float]:
-    """Cycles (item 11) and energy in pJ (item 10) of a valid row."""
+def row_cost(
+    tables: Tables, rows: BatchRows, row: int, counts: RowCounts, mac_energy_pj: float
+) -> tuple[Int, float]:
+    """Cycles (item 11) and energy in pJ (item 10) of a row that :func:`prepare_row` found valid.
+
+    ``mac_energy_pj`` is that of all MACs.
+    """
     levels, tensors = counts.words.shape
-    compute_cycles: Int = 1
-    for loop in range(counts.loops.starts[levels]):
-        compute_cycles *= counts.loops.bound[loop]
-    counts.instances[levels - 1] = 1
-    for level in range(levels - 2, -1, -1):
-        counts.instances[level] = counts.instances[level + 1] * _spread(rows, row, level + 1)
-    for level in range(levels):
-        counts.read_demand[level] = 0.0
-        counts.write_demand[level] = 0.0
-    energy_pj = tables.mac_energy_pj
+    compute_cycles = begin_row(rows, row, counts)
+    energy_pj = mac_energy_pj
     for tensor in range(tensors):
         energy_pj += _tensor_cost(tables, rows, row, tensor, counts, compute_cycles)
     cycles: Int = compute_cycles
@@ -147,6 +153,22 @@ def _cost(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> tuple
     for level in range(levels):
         energy_pj += tables.leakage_pj[level] * cycles * counts.instances[level]
     return cycles, energy_pj
+
+
+@inlined
+def begin_row(rows: BatchRows, row: int, counts: RowCounts) -> Int:
+    """The compute cycles of a row; fills ``counts.instances`` and sets the demands of all levels to zero."""
+    levels = counts.words.shape[0]
+    compute_cycles: Int = 1
+    for loop in range(counts.loops.starts[levels]):
+        compute_cycles *= counts.loops.bound[loop]
+    counts.instances[levels - 1] = 1
+    for level in range(levels - 2, -1, -1):
+        counts.instances[level] = counts.instances[level + 1] * _spread(rows, row, level + 1)
+    for level in range(levels):
+        counts.read_demand[level] = 0.0
+        counts.write_demand[level] = 0.0
+    return compute_cycles
 
 
 @inlined
@@ -165,7 +187,7 @@ def _tensor_cost(
     """Energy in pJ of one tensor's accesses; its words per cycle and instance are added to the demands."""
     is_output = tensor == tables.output
     if is_output:
-        _partitions(tables, rows, row, tensor, counts)
+        fill_partitions(tables, rows, row, tensor, counts)
     outermost = counts.instances.shape[0] - 1
     energy_pj = 0.0
     # From the MAC units outwards: ``through`` are the words that one child asks for. The fan-out multiplies
@@ -185,22 +207,22 @@ def _tensor_cost(
         counts.read_demand[level] += reads / compute_cycles
         counts.write_demand[level] += (fills + updates) / compute_cycles
         energy_pj += counts.instances[level] * (
-            _blocks(reads, tables.block_size[level]) * tables.read_pj[level]
-            + _blocks(fills, tables.block_size[level]) * tables.write_pj[level]
-            + _blocks(updates, tables.block_size[level]) * tables.update_pj[level]
+            blocks(reads, tables.block_size[level]) * tables.read_pj[level]
+            + blocks(fills, tables.block_size[level]) * tables.write_pj[level]
+            + blocks(updates, tables.block_size[level]) * tables.update_pj[level]
         )
         through = delivered
     return energy_pj
 
 
 @inlined
-def _blocks(words: int, block_size: int) -> Int:
+def blocks(words: int, block_size: int) -> Int:
     """Accesses for so many words (item 10); the branch spares most machines a division."""
     return words if block_size == 1 else (words + block_size - 1) // block_size
 
 
 @inlined
-def _partitions(tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts) -> None:
+def fill_partitions(tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts) -> None:
     """Fill ``counts.partitions`` (item 9): the words of the output that one instance of each level is
     responsible for, from the whole output at the outermost level inwards."""
     levels, dims = counts.tiles.shape

@@ -12,9 +12,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 from costmodel.errors import InputError
+from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch_tables import BatchRows
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
+from costmodel.workload.network import Layer
 
 LEVEL = re.compile(r"(\+ )?((?:\w+ )*?)(?:x ((?:\w+ )+?))?(?:y ((?:\w+ )+?))?:((?: \w+)*)")
 LOOP = re.compile(r"([A-Za-z_]\w*?)(\d+)")
@@ -33,6 +38,35 @@ def nest_text(mapping: AnyMapping) -> str:
             words += [side, *(f"{dim}{bound}" for dim, bound in loops)] if loops else []
         texts.append(" ".join([*words, ":", *sorted(level.keep)]))
     return " | ".join(texts)
+
+
+def nest_texts(batch: MappingBatch, layer: Layer) -> list[str]:
+    """The text of each row of ``batch``, as :func:`nest_text` writes it."""
+    rows = BatchRows(*(array[:, ::-1] for array in batch.rows))  # outermost levels first
+    order = rows.permutation[:, :, ::-1]
+    own_order = np.broadcast_to(np.arange(order.shape[2]), order.shape)
+    n, levels = len(batch), order.shape[1]
+    words: list[list[str]] = [[] for _ in range(n * levels)]
+    # Most factors are 1, and array operations find the others soonest.
+    names = list(layer.sizes)
+    for side, factors, dims in (
+        ("", np.take_along_axis(rows.temporal, order, axis=2), order),
+        ("x", rows.spatial_x, own_order),
+        ("y", rows.spatial_y, own_order),
+    ):
+        at = np.nonzero(factors != 1)
+        before = -1
+        loops = ((at[0] * levels + at[1]).tolist(), dims[at].tolist(), factors[at].tolist())
+        for level, dim, bound in zip(*loops, strict=True):
+            if side and level != before:
+                words[level].append(side)
+            before = level
+            words[level].append(f"{names[dim]}{bound}")
+    tensors = sorted((tensor.name, number) for number, tensor in enumerate(layer.tensors))
+    for level, keep in enumerate(rows.keep.reshape(n * levels, len(tensors)).tolist()):
+        words[level] += [":", *(name for name, number in tensors if keep[number])]
+    texts = [" ".join(level) for level in words]
+    return [" | ".join(texts[row : row + levels]) for row in range(0, n * levels, levels)]
 
 
 def mapping_of_text(text: str) -> AnyMapping:

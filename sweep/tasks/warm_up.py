@@ -66,10 +66,10 @@ def _map(entry: Entry) -> None:
 
 def _map_tile(entry: Entry) -> None:
     from solvers.schedule.tiles.layer_parts import TilePart
-    from solvers.schedule.tiles.mapper import TileProblem
+    from solvers.schedule.tiles.mapper import TileMapper
 
     part = TilePart.of(_chain().layers[0], (2, 1, 2, 1), 2)
-    entry.load().solve(TileProblem(load_tile("nvdla"), part, "edp"), LIMIT)
+    TileMapper(entry.name, "edp").cost(load_tile("nvdla"), part)
 
 
 def _schedule(entry: Entry) -> None:

@@ -59,8 +59,8 @@ class TabledTileCosts:
     Every tile is charged for its own part, and the slowest one is waited for. (SET's evaluator charges all
     tiles as the one with the largest part.)
 
-    ``known``: costs that are there beforehand. ``solve``: solves a part that is not known, in this
-    process; the answer is remembered. Without it, an unknown part raises MissingTilePartError, and
+    ``known``: costs that are there beforehand. ``solve``: solves parts that are not known, in this
+    process; the answers are remembered. Without it, an unknown part raises MissingTilePartError, and
     :meth:`need` raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where
     that is not offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits
     solvers that take microseconds; otherwise it falls back on a bound from the number of operations.
@@ -69,7 +69,7 @@ class TabledTileCosts:
     graph: LayerGraph
     tile: Tile
     known: TilePartCosts
-    solve: Callable[[TilePart], TilePartCost | None] | None = None
+    solve: Callable[[Iterable[TilePart]], TilePartCosts] | None = None
     pruning: Pruning = field(default_factory=Pruning)
     whole_chip: WholeChipCosts | None = None
     solve_floors: bool = False
@@ -92,7 +92,7 @@ class TabledTileCosts:
             return it.operations / self.tile.vector_units
         if it.needs_whole_chip:
             return it.operations / self.tile.macs
-        cost = self._cost(TilePart.of(it, (1, 1, 1, 1), 1))
+        (cost,) = self._costs_of(it, [it.sizes(1)]).values()
         return float(cost.cycles) if cost else it.operations / self.tile.macs
 
     @property
@@ -253,10 +253,11 @@ class TabledTileCosts:
             energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
             cycles = -(-operations // self.tile.vector_units)
             return TileRows(parts, energy_pj, cycles, np.zeros(len(parts)))
+        boxes_of = [(part, distinct_boxes(layer.sizes(batch), part)) for part in map(tuple, parts.tolist())]
+        of_box = self._costs_of(layer, (box for _, boxes in boxes_of for box, _ in boxes))
         rows, leakage = [], []
-        for part in map(tuple, parts.tolist()):
-            boxes = distinct_boxes(layer.sizes(batch), part)
-            costs = [(self._cost(TilePart.of_outputs(layer, box)), count) for box, count in boxes]
+        for part, boxes in boxes_of:
+            costs = [(of_box[box], count) for box, count in boxes]
             known = [(cost, count) for cost, count in costs if cost]
             if len(known) == len(costs):
                 energy = sum(count * cost.energy_pj for cost, count in known)
@@ -272,18 +273,25 @@ class TabledTileCosts:
         """
         it = self.graph.layers[layer]
         boxes = distinct_boxes(it.sizes(batch), parts) if it.has_weights else []
-        costs = {box: self._cost(TilePart.of_outputs(it, box)) for box, _ in boxes}
+        costs = self._costs_of(it, (box for box, _ in boxes))
         return {box: cost.mapping for box, cost in costs.items() if cost and cost.mapping}
 
-    def _cost(self, share: TilePart) -> TilePartCost | None:
-        """A part's cost, solved now if it is unknown; None where it has no mapping."""
-        if share in self.known:
-            return self.known[share]
-        if share not in self._solved:
+    def _costs_of(self, layer: NetworkLayer, boxes: Iterable[Four]) -> dict[Four, TilePartCost | None]:
+        """The costs of parts of a layer, by their channels, samples, rows and columns of outputs.
+
+        All that are unknown are solved together; None where a part has no mapping.
+        """
+        parts = {box: TilePart.of_outputs(layer, box) for box in dict.fromkeys(boxes)}
+        missing = dict.fromkeys(
+            part for part in parts.values() if part not in self.known and part not in self._solved
+        )
+        if missing:
             if self.solve is None:
-                raise MissingTilePartError(f"no cost of {share}")
-            self._solved[share] = self.solve(share)
-        return self._solved[share]
+                raise MissingTilePartError(f"no cost of {next(iter(missing))}")
+            self._solved.update(self.solve(missing))
+        return {
+            box: self.known[part] if part in self.known else self._solved[part] for box, part in parts.items()
+        }
 
 
 def need(costs: TileCosts, requests: Iterable[Request]) -> None:
@@ -307,11 +315,7 @@ def solved_costs(demand: TileCostDemand, mapper: TileMapper, chip: Chip | None =
 
     With a ``chip``, layers may also be mapped on the whole of it.
     """
-    architecture = architecture_of(demand.tile)
-
-    def solve(part: TilePart) -> TilePartCost | None:
-        return mapper.cost(architecture, part)
-
+    solve = partial(mapper.costs, architecture_of(demand.tile))
     on_chip = None if chip is None else WholeChipCosts(chip, {}, partial(mapper.whole_chip_cost, chip))
     quick = tile_solver(mapper.solver).family == "tile"
     return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, on_chip, quick)

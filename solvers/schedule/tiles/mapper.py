@@ -1,24 +1,28 @@
 """What a tile part costs on a tile (SET, section 4.2.2), and a layer on the whole chip, by a mapping solver.
 
 A tile solver maps tile parts, too: it knows one kind of tile and one dataflow. Whatever proposes the mapping,
-``evaluate`` counts it.
+the cost model counts it: ``evaluate``, or for many mappings at a time its compiled form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
+
+from numpy.typing import NDArray
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.whole_chip import whole_architecture
-from costmodel.mapping.nest_text import nest_text
+from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.nest_text import nest_text, nest_texts
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.schedule.image import Image
 from costmodel.schedule.tile_count import counted_on_tile
+from costmodel.schedule.tile_count_batch import BatchTileCounter
 from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
 from costmodel.workload.network import Layer
 from solvers.budget import Budget
@@ -26,6 +30,8 @@ from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
 from solvers.outcome import Outcome, Status
 from solvers.schedule.tiles.layer_parts import TilePart
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -73,18 +79,38 @@ class TileMapper:
 
     def cost(self, architecture: Architecture, part: TilePart) -> TilePartCost | None:
         """The cost model's numbers of the mapping found; None where there is none."""
+        return self.costs(architecture, [part])[part]
+
+    def costs(
+        self, architecture: Architecture, parts: Iterable[TilePart]
+    ) -> dict[TilePart, TilePartCost | None]:
+        """The costs of ``parts``. Tile solvers map many parts sooner together than one after the other."""
         entry = tile_solver(self.solver)
         if entry.family == "tile":
-            problem = TileProblem(architecture, part, self.objective)
-            found: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
-            if found.solution is None:
-                return None
-            executed, mapping, proven = with_sizes_of(found.solution, problem.layer), found.solution, False
-        else:
-            mapped = self._mapped(entry, architecture, part.layer())
-            if mapped is None:
-                return None
-            executed, mapping, proven = mapped
+            return self._proposed(entry, architecture, list(parts))
+        return {part: self._searched(entry, architecture, part) for part in parts}
+
+    def _proposed(
+        self, entry: Entry, architecture: Architecture, parts: list[TilePart]
+    ) -> dict[TilePart, TilePartCost | None]:
+        """The costs of what a tile solver proposes."""
+        costs: dict[TilePart, TilePartCost | None] = dict.fromkeys(parts)
+        module = entry.load()
+        alike: ProposedMappings
+        for alike in module.propose(architecture, costs, self.objective, self._params(entry)):
+            counts = _counter(architecture, alike.layer).count(alike.sizes, alike.mappings)
+            texts = nest_texts(alike.mappings, alike.layer)
+            for part, count, text in zip(alike.parts, counts, texts, strict=True):
+                leakage = count.leakage_pj_per_cycle
+                costs[part] = TilePartCost(count.energy_pj, count.cycles, False, leakage, text)
+        return costs
+
+    def _searched(self, entry: Entry, architecture: Architecture, part: TilePart) -> TilePartCost | None:
+        """The cost of what a mapping solver finds."""
+        mapped = self._mapped(entry, architecture, part.layer())
+        if mapped is None:
+            return None
+        executed, mapping, proven = mapped
         count = counted_on_tile(architecture, executed, mapping)
         return TilePartCost(
             count.energy_pj, count.cycles, proven, count.leakage_pj_per_cycle, nest_text(mapping)
@@ -118,10 +144,24 @@ class TileMapper:
     def _params(self, entry: Entry) -> Any:
         return entry.load().Params() if self.params is None else self.params
 
-    def costs(
-        self, architecture: Architecture, parts: Iterable[TilePart]
-    ) -> dict[TilePart, TilePartCost | None]:
-        return {part: self.cost(architecture, part) for part in parts}
+
+@dataclass(frozen=True)
+class ProposedMappings:
+    """A tile solver's mappings of ``parts`` whose nests have the dims and tensors of ``layer``.
+
+    Row i of ``mappings`` maps ``parts[i]`` with ``sizes[i]`` [dims], which may pad it.
+    """
+
+    parts: Sequence[TilePart]
+    layer: Layer
+    sizes: Array
+    mappings: MappingBatch
+
+
+@lru_cache(maxsize=64)
+def _counter(architecture: Architecture, layer: Layer) -> BatchTileCounter:
+    """The counter that is kept from one call to the next: a call may be for a single part."""
+    return BatchTileCounter(architecture, layer)
 
 
 def with_sizes_of(mapping: AnyMapping, layer: Layer) -> Layer:

@@ -2,7 +2,8 @@
 
 The dataflow is a set of constraints on mappings (:func:`dataflow`): which dims are spread where, which loops
 stand at which level, and in which order. This solver lists the mappings that obey them, each with the largest
-blocks that fit, counts all of them with the cost model's batch evaluator, and proposes the best one.
+blocks that fit, counts all of them with the cost model's batch counter, and proposes the best one. Parts are
+mapped many at a time (:func:`propose`): a call into compiled code takes longer than a part.
 
 SET's program has one thing more: PEs that need the same weights, or the same inputs, can pass them on to
 one another over a bus. That is left out, as it never pays in the program's own count. Of 20,952 tile parts
@@ -12,10 +13,10 @@ by energy, by cycles or by their product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,11 @@ from costmodel.mapping.batch_tables import RowCounts, Tables, tables_of, workspa
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 from solvers.budget import Budget, Stopwatch
-from solvers.divisors import divisors
-from solvers.mapping.problem import Objective
+from solvers.mapping.problem import OBJECTIVES, Objective
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome, Status, noting_limits
-from solvers.schedule.tiles.mapper import TileProblem
+from solvers.schedule.tiles.layer_parts import TilePart
+from solvers.schedule.tiles.mapper import ProposedMappings, TileProblem
 
 VERSION = "3"
 
@@ -41,10 +42,10 @@ FORM = (("weights",), ("outputs",), ("weights",), ("inputs",), ("outputs",), ALL
 accumulators, weight buffers, activation buffers, the output buffer, the tile's buffer."""
 SPLITS = (("C", "K"), ("C", "N"), ("N", "K"), ("C", "Q"), ("P", "K"), ("P", "Q"))
 """The dims that the columns and the rows of the grid of PEs are spread over."""
-Judged = tuple[float, float, float]
-"""The objective, cycles and energy (pJ) of a mapping: which of two is better, in this order."""
 PADDING = 1.0
 """A dim may be padded to at most twice its size, so that it fills lanes, MACs and PEs."""
+LEAST_CHECKED = 2.0**40
+"""Parts of more products than this are checked for counts that do not fit in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,34 @@ def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Ou
     """The best mapping of a tile part that has the dataflow; InputError for an architecture of another form.
 
     Of mappings that are equally good by the objective, the one with fewer cycles and then the one with less
-    energy is taken. ``budget`` is not used: listing and counting all mappings of a part takes about a
-    millisecond.
+    energy is taken. ``budget`` is not used: listing and counting all mappings of a part takes about a tenth
+    of a millisecond.
     """
     watch = Stopwatch()
-    mapper, layer = _mapper(problem.architecture), problem.layer
-    found: tuple[Judged, Mapping] | None = None
-    counted = 0
-    for padded in mapper.padded(layer):
-        count, better = mapper.best(padded, problem.objective, found and found[0])
-        counted, found = counted + count, better or found
-    times = watch.cpu_seconds, watch.wall_seconds
-    if found is None:
+    mapper, form = _mapper(problem.architecture), PartForm.of(problem.part)
+    rows, found = mapper.best(form, [problem.part], problem.objective)
+    times, counted = (watch.cpu_seconds, watch.wall_seconds), int(found.listed[0])
+    if not counted:
         note = "no block fits the buffers of a PE: they must hold all channels of an output"
         return Outcome(Status.INFEASIBLE, None, None, None, *times, note, evaluations=counted)
-    judged, mapping = found
-    return Outcome(Status.FEASIBLE, mapping, judged[0], None, *times, evaluations=counted)
+    mapping, objective = rows.mapping(0, form.layer), float(found.objective[0])
+    return Outcome(Status.FEASIBLE, mapping, objective, None, *times, evaluations=counted)
+
+
+def propose(
+    architecture: Architecture, parts: Iterable[TilePart], objective: Objective, params: Params = Params()
+) -> Iterator[ProposedMappings]:
+    """The best mappings of many parts, as :func:`solve` finds them one by one; parts without one are left
+    out."""
+    mapper = _mapper(architecture)
+    by_form: dict[PartForm, list[TilePart]] = {}
+    for part in parts:
+        by_form.setdefault(PartForm.of(part), []).append(part)
+    for form, alike in by_form.items():
+        rows, found = mapper.best(form, alike, objective)
+        (mapped,) = found.listed.nonzero()
+        names = [alike[number] for number in mapped.tolist()]
+        yield ProposedMappings(names, form.layer, found.sizes[mapped], rows[mapped])
 
 
 def dataflow(architecture: Architecture, layer: Layer, split: tuple[str, str]) -> SpaceRules:
@@ -122,120 +135,99 @@ def _mapper(architecture: Architecture) -> _Mapper:
     return _Mapper(architecture)
 
 
-@dataclass(frozen=True, eq=False)
+class PartForm(NamedTuple):
+    """What parts have in common whose nests have the same dims and tensors, whatever their sizes."""
+
+    depthwise: bool
+    grouped: bool
+    stride_h: int
+    stride_w: int
+
+    @staticmethod
+    def of(part: TilePart) -> PartForm:
+        grouped = part.groups > 1
+        return PartForm(grouped and part.c == part.k == 1, grouped, part.stride_h, part.stride_w)
+
+    @property
+    def layer(self) -> Layer:
+        """A nest of the form, of the least sizes."""
+        few = 1 if self.depthwise else 2
+        strides = self.stride_h, self.stride_w
+        return TilePart(few, few, 1, 1, 1, 1, *strides, 1, 2 if self.grouped else 1).layer()
+
+    def sizes(self, parts: Sequence[TilePart], layer: Layer) -> Array:
+        """The sizes int64 [n, dims] of ``parts`` of the form; ``layer`` is :attr:`layer`."""
+        columns = {"C": "groups" if self.depthwise else "c", "N": "b", "G": "groups"}
+        fields = [TilePart._fields.index(columns.get(dim, dim.lower())) for dim in layer.sizes]
+        sizes = np.array(parts, np.int64)[:, fields]
+        # A nest refuses sizes whose counts do not fit in 64 bits.
+        for number in np.nonzero(sizes.astype(float).prod(axis=1) > LEAST_CHECKED)[0].tolist():
+            parts[number].layer()
+        return sizes
+
+
 class _Mapper:
     """Lists and counts the mappings of parts on one tile.
 
-    It keeps arrays from one part to the next: most of the time would go into making them.
+    It keeps arrays from one call to the next: much of the time would go into making them.
     """
 
-    architecture: Architecture
-
-    def padded(self, layer: Layer) -> Iterator[Layer]:
-        """The layer, and with its dims padded to fill the MACs, the lanes and the PEs of each split."""
-        levels = self.architecture.levels
-        depthwise = "K" not in layer.sizes
-        units = {"C" if depthwise else "K": levels[3].fanout}
-        if not depthwise:
-            units["C"] = levels[1].fanout
-        seen = set()
-        for split in ((), *SPLITS):
-            sizes = dict(layer.dims)
-            for dim, unit in units.items():
-                sizes[dim] = _filled(sizes[dim], unit)
-            for dim, side in zip(split, (levels[4].fanout_x, levels[4].fanout_y), strict=False):
-                dim = "C" if dim == "K" and depthwise else dim
-                unit = units.get(dim, 1)
-                if sizes[dim] > unit:
-                    sizes[dim] = unit * _filled(sizes[dim] // unit, side)
-            for made in (layer.sizes, sizes):
-                if (dims := tuple(made.items())) not in seen:
-                    seen.add(dims)
-                    yield layer if made is layer.sizes else replace(layer, dims=dims)
+    def __init__(self, architecture: Architecture) -> None:
+        self._architecture = architecture
+        self._workspaces: dict[PartForm, _Workspace] = {}
 
     def best(
-        self, layer: Layer, objective: Objective, than: Judged | None
-    ) -> tuple[int, tuple[Judged, Mapping] | None]:
-        """How many mappings were counted, and the best with its numbers; None where none beats ``than``."""
-        from costmodel.mapping.batch_kernel import evaluate_rows
-        from solvers.schedule.tiles.nvdla_kernel import NvdlaPart, list_mappings, most_rows
+        self, form: PartForm, parts: Sequence[TilePart], objective: Objective
+    ) -> tuple[MappingBatch, Any]:
+        """The best mappings of ``parts`` of one form, and what was found: a :class:`.nvdla_kernel.Found`."""
+        from solvers.schedule.tiles.nvdla_kernel import Found, best_mappings
 
-        form = self._form(layer)
-        sizes = np.array([size for _, size in layer.dims], np.int64)
-        most = most_rows(len(divisors(layer.sizes["Q"])))
-        batch, cycles, energy_pj, valid = form.rows(most)
-        part = NvdlaPart(form.dims, sizes, *form.strides)
-        count = int(list_mappings(self.numbers, part, batch.rows))
-        if not count:
-            return 0, None
-        mac_pj = float(layer.macs * self.architecture.compute.energy_pj)
-        tables = form.tables._replace(sizes=sizes, mac_energy_pj=mac_pj)
-        evaluate_rows(tables, batch[:count].rows, form.counts, cycles, energy_pj, valid)
-        keys = (energy_pj[:count], cycles[:count])
-        value = {"energy": keys[0], "cycles": keys[1], "edp": keys[0] * keys[1]}[objective]
-        row = int(np.lexsort((*keys, value))[0])
-        if not valid[row]:
-            raise RuntimeError(f"a mapping of {layer.name} that does not fit was listed")
-        judged = float(value[row]), float(cycles[row]), float(energy_pj[row])
-        if than is not None and judged >= than:
-            return count, None
-        return count, (judged, batch.mapping(row, layer))
+        if form not in self._workspaces:
+            self._workspaces[form] = _Workspace(self._architecture, form)
+        made, n = self._workspaces[form], len(parts)
+        rows = MappingBatch.empty(n, self._architecture, made.layer)
+        rows.permutation[:] = made.row.permutation
+        sizes = form.sizes(parts, made.layer)
+        cycles, listed = np.empty(n, np.int64), np.empty(n, np.int64)
+        found = Found(rows.rows, sizes.copy(), np.empty(n), cycles, np.empty(n), listed)
+        judge = OBJECTIVES.index(objective), float(self._architecture.compute.energy_pj)
+        best_mappings(
+            self.numbers, made.form, sizes, judge, made.tables, made.counts, made.row.rows, made.padded, found
+        )
+        if wrong := np.nonzero((found.listed > 0) & (found.objective == np.inf))[0].tolist():
+            raise RuntimeError(f"no mapping of {parts[wrong[0]]} that was listed fits")
+        return rows, found
 
     @cached_property
     def numbers(self) -> Any:
         """The tile as :class:`.nvdla_kernel.NvdlaNumbers`."""
         from solvers.schedule.tiles.nvdla_kernel import NvdlaNumbers
 
-        levels = self.architecture.levels
+        levels = self._architecture.levels
         buffers = (_words(levels[level]) for level in (1, 2, 3, 4))
         return NvdlaNumbers(
             levels[1].fanout_y, levels[3].fanout_x, levels[4].fanout_x, levels[4].fanout_y, *buffers
         )
 
-    def _form(self, layer: Layer) -> _Form:
-        key = tuple(layer.sizes), layer.tensors
-        if key not in self._forms:
-            self._forms[key] = _Form(self.architecture, layer)
-        return self._forms[key]
 
-    @cached_property
-    def _forms(self) -> dict[Any, _Form]:
-        return {}
+class _Workspace:
+    """What compiled code needs to map parts of one form on one tile."""
 
+    def __init__(self, architecture: Architecture, form: PartForm) -> None:
+        from solvers.schedule.tiles.nvdla_kernel import SPLITS, NvdlaForm
 
-class _Form:
-    """What all layers with the same dims and tensors have in common on one tile, whatever their sizes."""
-
-    def __init__(self, architecture: Architecture, layer: Layer) -> None:
-        self._architecture, self._layer = architecture, layer
+        self.layer = layer = form.layer
         names = [dim for dim, _ in layer.dims]
-        roles = ["R", "S", "P", "Q", "C", "K", "N", "G"]
-        if "K" not in names:
-            roles[4:6] = ["", "C"]
-        self.dims = np.array([names.index(role) if role in names else -1 for role in roles], np.int64)
-        (self._inputs,) = (tensor for tensor in layer.tensors if tensor.role == "inputs")
-        steps = {dim: max(step) for dim, step in self._inputs.steps.items()}
-        self.strides = steps["P"], steps["Q"]
+        roles = ["R", "S", "P", "Q", "" if form.depthwise else "C", "C" if form.depthwise else "K", "N", "G"]
+        dims = np.array([names.index(role) if role in names else -1 for role in roles], np.int64)
         self.tables: Tables = tables_of(architecture, layer)
         self.counts: RowCounts = workspace(self.tables)
-        order = [place for place in self.dims[[3, 2, 6, 5, 7, 4, 0, 1]].tolist() if place >= 0]
-        self._order = np.array(order, np.int8)
-        self._rows: tuple[MappingBatch, Array, Array, Array] | None = None
-
-    def rows(self, most: int) -> tuple[MappingBatch, Array, Array, Array]:
-        """At least ``most`` rows with their orders and kept tensors, and arrays for their costs."""
-        if self._rows is None or len(self._rows[0]) < most:
-            batch = MappingBatch.empty(most, self._architecture, self._layer)
-            batch.permutation[:] = self._order
-            for level, hardware in enumerate(self._architecture.levels):
-                batch.keep[:, level] = [hardware.can_keep(tensor) for tensor in self._layer.tensors]
-            self._rows = batch, np.empty(most, np.int64), np.empty(most), np.empty(most, np.bool_)
-        return self._rows
-
-
-def _filled(size: int, unit: int) -> int:
-    """The size rounded up to a multiple of ``unit``; one that is smaller than ``unit`` stays."""
-    return size if size <= unit else -(-size // unit) * unit
+        self.form = NvdlaForm(dims, self.tables.sizes, form.stride_h, form.stride_w)
+        self.padded = np.empty((len(SPLITS) + 2, len(names)), np.int64)
+        self.row = MappingBatch.empty(1, architecture, layer)
+        self.row.permutation[:] = [dim for dim in dims[[3, 2, 6, 5, 7, 4, 0, 1]].tolist() if dim >= 0]
+        for level, hardware in enumerate(architecture.levels):
+            self.row.keep[:, level] = [hardware.can_keep(tensor) for tensor in layer.tensors]
 
 
 def _words(level: StorageLevel) -> int:

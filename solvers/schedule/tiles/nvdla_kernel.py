@@ -1,4 +1,4 @@
-"""The compiled half of :mod:`.nvdla`: lists the mappings of one tile part that have the dataflow.
+"""The compiled half of :mod:`.nvdla`: lists and counts the mappings of tile parts that have the dataflow.
 
 From the inside out, with the loops of each level; every factor that is not named is 1:
 
@@ -12,24 +12,29 @@ From the inside out, with the loops of each level; every factor that is not name
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
-from costmodel.mapping.batch_tables import BatchRows
+from costmodel.mapping.batch_kernel import prepare_row, row_cost
+
+if TYPE_CHECKING:
+    from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables
 
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
 R, S, P, Q, C, K, N, G = range(8)
-"""Positions of the dims in ``NvdlaPart.dims``; a depthwise layer's channels are its K, and it has no C."""
+"""Positions of the dims in ``NvdlaForm.dims``; a depthwise layer's channels are its K, and it has no C."""
 REGISTERS, ACCUMULATORS, WEIGHTS, ACTIVATIONS, OUTPUTS, BUFFER = range(6)
 SPLITS = np.array([[C, K], [C, N], [N, K], [C, Q], [P, K], [P, Q]])
 """The dims that the columns and the rows of the grid of PEs are spread over, as in SET's released program."""
-INPUT_TENSOR, OUTPUT_TENSOR = 1, 2
+OUTPUT_TENSOR = 2
+ENERGY, CYCLES, EDP = range(3)
+"""Objectives."""
 
 
 class NvdlaNumbers(NamedTuple):
@@ -45,9 +50,13 @@ class NvdlaNumbers(NamedTuple):
     output_words: int
 
 
-class NvdlaPart(NamedTuple):
-    """A tile part: ``dims`` [8] are the indices of its dims, -1 for one that it does not have; ``sizes`` are
-    by these indices."""
+class NvdlaForm(NamedTuple):
+    """What tile parts with the same dims and tensors have in common.
+
+    ``dims`` [8] are the indices of the dims, -1 for one that the parts do not have. ``sizes`` [dims] is
+    workspace: the sizes of the part that is looked at, padded or not. It is the array of the same name in the
+    tables.
+    """
 
     dims: Array
     sizes: Array
@@ -55,16 +64,110 @@ class NvdlaPart(NamedTuple):
     stride_w: int
 
 
-@entry
-def list_mappings(tile: NvdlaNumbers, part: NvdlaPart, rows: BatchRows) -> Int:
-    """Fill ``rows`` from the first on and return how many there are; rows that do not fit are left out.
+class Found(NamedTuple):
+    """The best mapping of each of n parts; rows of parts that have none (``listed`` 0) mean nothing."""
 
-    ``rows`` have their permutations and kept tensors already, but for the output buffer, which may pass
-    finished outputs on instead of keeping them. For each split every width ``w`` of a block takes the most
-    rows ``h`` that fit with it, and then the most output channels. The caller makes enough rows:
-    :func:`most_rows`.
+    rows: BatchRows
+    sizes: Array
+    """[n, dims] the sizes that the mapping executes, with its padding."""
+    objective: Array
+    """[n] in pJ, cycles or pJ cycles."""
+    cycles: Array
+    energy_pj: Array
+    listed: Array
+    """[n] how many mappings were counted."""
+
+
+@entry
+def best_mappings(
+    tile: NvdlaNumbers,
+    form: NvdlaForm,
+    parts: Array,
+    judge: tuple[int, float],
+    tables: Tables,
+    counts: RowCounts,
+    row: BatchRows,
+    padded: Array,
+    found: Found,
+) -> None:
+    """Fill ``found`` with the best mappings of ``parts`` [n, dims], as they are or padded.
+
+    ``judge`` is the objective (ENERGY, CYCLES or EDP) and the energy of one MAC in pJ. ``row`` is a batch of
+    one row: its permutation and kept tensors are there already, but for the output buffer, which may pass
+    finished outputs on instead of keeping them. ``padded`` [8, dims] is workspace.
     """
-    count: Int = 0
+    for part in range(parts.shape[0]):
+        found.objective[part] = found.energy_pj[part] = np.inf
+        found.listed[part] = 0
+        for variant in range(padded.shape[0]):
+            _pad(tile, form, parts[part], variant, padded[variant])
+            if not _is_new(padded, variant):
+                continue
+            macs: Int = 1
+            for dim in range(form.sizes.shape[0]):
+                form.sizes[dim] = padded[variant, dim]
+                macs *= padded[variant, dim]
+            _look_through(tile, form, part, (judge[0], macs * judge[1]), tables, counts, row, found)
+
+
+@inlined
+def _pad(tile: NvdlaNumbers, form: NvdlaForm, part: Array, variant: Int, sizes: Array) -> None:
+    """Fill ``sizes`` [dims]: the part as it is (0), with dims that fill MACs and lanes (1), and those that
+    fill the sides of the grid along each of SPLITS as well (2 to 7)."""
+    for dim in range(part.shape[0]):
+        sizes[dim] = part[dim]
+    if variant == 0:
+        return
+    for dim, unit in ((K, tile.lanes), (C, tile.vector)):
+        if form.dims[dim] >= 0:
+            sizes[form.dims[dim]] = _filled(sizes[form.dims[dim]], unit)
+    if variant == 1:
+        return
+    for side in range(2):
+        dim = SPLITS[variant - 2, side]
+        if form.dims[dim] < 0:
+            dim = K  # a depthwise layer has no C
+        unit = tile.lanes if dim == K else tile.vector if dim == C else 1
+        size = sizes[form.dims[dim]]
+        if size > unit:
+            pes = tile.columns if side == 0 else tile.rows
+            sizes[form.dims[dim]] = unit * _filled(size // unit, pes)
+
+
+@inlined
+def _filled(size: Int, unit: Int) -> Int:
+    """The size rounded up to a multiple of ``unit``; one that is smaller than ``unit`` stays."""
+    return size if size <= unit else (size + unit - 1) // unit * unit
+
+
+@inlined
+def _is_new(padded: Array, variant: Int) -> bool:
+    """Whether no earlier row of ``padded`` is equal."""
+    for earlier in range(variant):
+        equal = True
+        for dim in range(padded.shape[1]):
+            equal = equal and padded[earlier, dim] == padded[variant, dim]
+        if equal:
+            return False
+    return True
+
+
+@inlined
+def _look_through(
+    tile: NvdlaNumbers,
+    part: NvdlaForm,
+    number: Int,
+    judge: tuple[int, float],
+    tables: Tables,
+    counts: RowCounts,
+    row: BatchRows,
+    found: Found,
+) -> None:
+    """List the mappings of the part of ``part.sizes``, count each, and keep the best for part ``number``.
+
+    For each split every width ``w`` of a block takes the most rows ``h`` that fit with it, and then the most
+    output channels. ``judge`` is the objective and the energy of all MACs.
+    """
     r, s = _size(part, R), _size(part, S)
     for split in range(SPLITS.shape[0]):
         first, second = SPLITS[split, 0], SPLITS[split, 1]
@@ -102,43 +205,68 @@ def list_mappings(tile: NvdlaNumbers, part: NvdlaPart, rows: BatchRows) -> Int:
                     channels = min(channels, tile.output_words // (h * w * makers))
                 if channels < 1:
                     continue
-                _clear(rows, count)
+                _clear(row)
                 held = _divisor(k, channels)
-                _loop(rows.temporal, count, REGISTERS, part, Q, w)
-                _loop(rows.temporal, count, REGISTERS, part, P, h)
-                _loop(rows.temporal, count, ACCUMULATORS, part, R, r)
-                _loop(rows.temporal, count, ACCUMULATORS, part, S, s)
-                _loop(rows.temporal, count, ACCUMULATORS, part, C, c)
-                _loop(rows.spatial_y, count, ACCUMULATORS, part, C, vector)
-                _loop(rows.temporal, count, WEIGHTS, part, K, held)
-                _loop(rows.spatial_x, count, ACTIVATIONS, part, K, lanes)
-                _loop(rows.spatial_x, count, ACTIVATIONS, part, G, groups)
-                _loop(rows.spatial_x, count, OUTPUTS, part, first, columns)
-                _loop(rows.spatial_y, count, OUTPUTS, part, second, over_rows)
-                _loop(rows.temporal, count, BUFFER, part, Q, q // w)
-                _loop(rows.temporal, count, BUFFER, part, P, p // h)
-                _loop(rows.temporal, count, BUFFER, part, K, k // held)
-                _loop(rows.temporal, count, BUFFER, part, G, _size(part, G) // groups)
+                _loop(row.temporal, REGISTERS, part, Q, w)
+                _loop(row.temporal, REGISTERS, part, P, h)
+                _loop(row.temporal, ACCUMULATORS, part, R, r)
+                _loop(row.temporal, ACCUMULATORS, part, S, s)
+                _loop(row.temporal, ACCUMULATORS, part, C, c)
+                _loop(row.spatial_y, ACCUMULATORS, part, C, vector)
+                _loop(row.temporal, WEIGHTS, part, K, held)
+                _loop(row.spatial_x, ACTIVATIONS, part, K, lanes)
+                _loop(row.spatial_x, ACTIVATIONS, part, G, groups)
+                _loop(row.spatial_x, OUTPUTS, part, first, columns)
+                _loop(row.spatial_y, OUTPUTS, part, second, over_rows)
+                _loop(row.temporal, BUFFER, part, Q, q // w)
+                _loop(row.temporal, BUFFER, part, P, p // h)
+                _loop(row.temporal, BUFFER, part, K, k // held)
+                _loop(row.temporal, BUFFER, part, G, _size(part, G) // groups)
                 samples = _size(part, N) // (columns if first == N else over_rows if second == N else 1)
-                _loop(rows.temporal, count, BUFFER, part, N, samples)
-                rows.keep[count, OUTPUTS, OUTPUT_TENSOR] = kept == 1
-                count += 1
-    return count
-
-
-def most_rows(divisors_of_q: int) -> int:
-    """How many rows :func:`list_mappings` can fill at most: the width of a block divides Q."""
-    return 2 * len(SPLITS) * divisors_of_q
+                _loop(row.temporal, BUFFER, part, N, samples)
+                row.keep[0, OUTPUTS, OUTPUT_TENSOR] = kept == 1
+                found.listed[number] += 1
+                if prepare_row(tables, row, 0, counts):
+                    _keep_if_better(tables, counts, row, judge, number, found)
 
 
 @inlined
-def _size(part: NvdlaPart, dim: Int) -> Int:
+def _keep_if_better(
+    tables: Tables, counts: RowCounts, row: BatchRows, judge: tuple[int, float], number: Int, found: Found
+) -> None:
+    """Put the prepared ``row`` into ``found`` where it beats what is there: by the objective, then by cycles,
+    then by energy."""
+    objective, mac_energy_pj = judge
+    cycles, energy_pj = row_cost(tables, row, 0, counts, mac_energy_pj)
+    value = energy_pj if objective == ENERGY else float(cycles) if objective == CYCLES else energy_pj * cycles
+    if value > found.objective[number]:
+        return
+    if value == found.objective[number]:
+        if cycles > found.cycles[number]:
+            return
+        if cycles == found.cycles[number] and energy_pj >= found.energy_pj[number]:
+            return
+    found.objective[number], found.cycles[number], found.energy_pj[number] = value, cycles, energy_pj
+    best, levels = found.rows, row.temporal.shape[1]
+    for dim in range(found.sizes.shape[1]):
+        found.sizes[number, dim] = tables.sizes[dim]
+        for level in range(levels):
+            best.temporal[number, level, dim] = row.temporal[0, level, dim]
+            best.spatial_x[number, level, dim] = row.spatial_x[0, level, dim]
+            best.spatial_y[number, level, dim] = row.spatial_y[0, level, dim]
+    for level in range(levels):
+        for tensor in range(row.keep.shape[2]):
+            best.keep[number, level, tensor] = row.keep[0, level, tensor]
+
+
+@inlined
+def _size(part: NvdlaForm, dim: Int) -> Int:
     """The size of a dim, 1 for one that the part does not have."""
     return part.sizes[part.dims[dim]] if part.dims[dim] >= 0 else 1
 
 
 @inlined
-def _left(part: NvdlaPart, dim: Int, vector: Int, lanes: Int) -> Int:
+def _left(part: NvdlaForm, dim: Int, vector: Int, lanes: Int) -> Int:
     """What MACs and lanes leave of a dim for PEs and loops in time."""
     return _size(part, dim) // (vector if dim == C else lanes if dim == K else 1)
 
@@ -153,15 +281,15 @@ def _divisor(size: Int, most: Int) -> Int:
 
 
 @inlined
-def _clear(rows: BatchRows, row: Int) -> None:
-    """Make all factors of a row 1."""
-    rows.temporal[row] = 1
-    rows.spatial_x[row] = 1
-    rows.spatial_y[row] = 1
+def _clear(row: BatchRows) -> None:
+    """Make all factors 1."""
+    row.temporal[0] = 1
+    row.spatial_x[0] = 1
+    row.spatial_y[0] = 1
 
 
 @inlined
-def _loop(factors: Array, row: Int, level: Int, part: NvdlaPart, dim: Int, bound: Int) -> None:
+def _loop(factors: Array, level: Int, part: NvdlaForm, dim: Int, bound: Int) -> None:
     """Set one factor; a dim that the part does not have has none."""
     if part.dims[dim] >= 0:
-        factors[row, level, part.dims[dim]] = bound
+        factors[0, level, part.dims[dim]] = bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +22,17 @@ from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import AnnealingPlan
-from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
-from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
+from solvers.schedule.tiles.mapper import TileMapper
 
 CHIP = load_chip("set-edge")
 BUDGET = Budget(wall_seconds=5)
 MOST_SHARES = 150
 """What one look at the clock may stand for: the shares of a few leaves."""
+
+
+Solve = Callable[[Iterable[TilePart]], TilePartCosts]
 
 
 class Clock:
@@ -43,14 +46,13 @@ class Clock:
         self.left -= 1
         return 0.0 if self.left >= 0 else 1e9
 
-    def counting(
-        self, solve: Callable[[TilePart], TilePartCost | None]
-    ) -> Callable[[TilePart], TilePartCost | None]:
+    def counting(self, solve: Solve) -> Solve:
         """``solve``, with the shares counted that are solved when the time is up."""
 
-        def counted(share: TilePart) -> TilePartCost | None:
-            self.solved_after += self.left < 0
-            return solve(share)
+        def counted(shares: Iterable[TilePart]) -> TilePartCosts:
+            asked = list(shares)
+            self.solved_after += len(asked) if self.left < 0 else 0
+            return solve(asked)
 
         return counted
 
