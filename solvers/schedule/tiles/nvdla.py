@@ -34,7 +34,7 @@ from solvers.outcome import Outcome, Status, noting_limits
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import ProposedMappings, TileProblem
 
-VERSION = "3"
+VERSION = "4"
 
 Array = NDArray[Any]
 FORM = (("weights",), ("outputs",), ("weights",), ("inputs",), ("outputs",), ALL_ROLES)

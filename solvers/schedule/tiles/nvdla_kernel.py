@@ -168,7 +168,7 @@ def _look_through(
     For each split every width ``w`` of a block takes the most rows ``h`` that fit with it, and then the most
     output channels. ``judge`` is the objective and the energy of all MACs.
     """
-    r, s = _size(part, R), _size(part, S)
+    r, s, depthwise = _size(part, R), _size(part, S), part.dims[C] < 0
     for split in range(SPLITS.shape[0]):
         first, second = SPLITS[split, 0], SPLITS[split, 1]
         vector = _divisor(_size(part, C), tile.vector)
@@ -192,7 +192,8 @@ def _look_through(
         for w in range(min(q, tile.accumulator_words), 0, -1):
             if q % w:
                 continue
-            across = summed * groups * ((w - 1) * part.stride_w + s)
+            # every lane of a depthwise layer reads the inputs of its own channels, all others the same
+            across = (lanes if depthwise else summed * groups) * ((w - 1) * part.stride_w + s)
             most = min(
                 (tile.activation_words // across - r) // part.stride_h + 1, tile.accumulator_words // w
             )
@@ -201,6 +202,10 @@ def _look_through(
                 continue
             for kept in range(2):
                 channels = tile.weight_words // (r * s * summed)
+                if depthwise:
+                    channels = min(
+                        channels, tile.activation_words // (across * ((h - 1) * part.stride_h + r))
+                    )
                 if kept:
                     channels = min(channels, tile.output_words // (h * w * makers))
                 if channels < 1:

@@ -218,6 +218,8 @@ SHARES = [
     TilePart(c=512, k=250, p=1, q=1, r=1, s=1, stride_h=1, stride_w=1, b=8, groups=1),
     TilePart(c=1, k=1, p=14, q=14, r=3, s=3, stride_h=1, stride_w=1, b=1, groups=96),
     TilePart(c=4, k=4, p=14, q=14, r=3, s=3, stride_h=2, stride_w=1, b=1, groups=12),
+    # the weights of more channels fit a lane than the activation buffer has inputs of
+    TilePart(c=1, k=1, p=3, q=4, r=7, s=7, stride_h=2, stride_w=2, b=1, groups=864),
 ]
 
 
