@@ -37,7 +37,7 @@ class TreePoint:
     cycles: int
     dram_bytes: int
     noc_hop_bytes: float
-    dram_share: float
+    dram_fraction: float
 
 
 def write_figures(path: Path, rows: Sequence[PatternRow], points: Sequence[TreePoint]) -> None:
@@ -96,7 +96,7 @@ def variance_figure(rows: Sequence[PatternRow]) -> Any:
 
 
 def space_figure(points: Sequence[TreePoint]) -> Any:
-    """Energy and delay over depth, traffic, and DRAM's share of the time, of trees that can run."""
+    """Energy and delay over depth, traffic, and DRAM's fraction of the time, of trees that can run."""
     from plotly.graph_objects import Figure, Scatter
     from plotly.subplots import make_subplots
 
@@ -115,7 +115,7 @@ def space_figure(points: Sequence[TreePoint]) -> Any:
                 mine = [point for point in points if (point.network, point.drawn) == (network, drawn)]
                 marker = {"size": 4, "color": COLORS[drawn]}
                 if (column, drawn) == (len(pairs), "random"):
-                    marker |= {"color": [point.dram_share for point in mine], "colorscale": "Viridis"}
+                    marker |= {"color": [point.dram_fraction for point in mine], "colorscale": "Viridis"}
                 xs, ys = ([getattr(point, key) for point in mine] for key in (x, y))
                 trace = Scatter(
                     x=xs, y=ys, mode="markers", name=drawn, marker=marker, showlegend=row == column == 1

@@ -225,7 +225,7 @@ def print_points(trees: list[dict[str, Any]]) -> None:
             name = f"{network} {drawn} {quarter + 1}/4"
             print(f"{name:24} {_mean(part, 'depth'):6.2f} {_mean(part, 'energy_pj') / 1e9:8.2f}", end=" ")
             print(f"{_mean(part, 'cycles') / 1e6:9.3f} {_mean(part, 'dram_bytes') / 1e6:9.1f}", end=" ")
-            print(f"{_mean(part, 'noc_hop_bytes') / 1e9:9.3f} {_mean(part, 'dram_share'):9.2f}")
+            print(f"{_mean(part, 'noc_hop_bytes') / 1e9:9.3f} {_mean(part, 'dram_fraction'):9.2f}")
 
 
 def _mean(trees: list[dict[str, Any]], key: str) -> float:

@@ -1,12 +1,12 @@
-"""Tile cost tables of chips: their shares, what solving and finding them again takes, how good they are.
+"""Tile cost tables of chips: their tile parts, what solving and finding them again takes, how good they are.
 
     python benchmarks/tile_tables.py [--chip set-edge] [--network set-resnet50] [--batch 8]
         [--solvers nvdla cosa kapla exact] [--most-partitions N] [--sample N]
 
 Prints a table and one JSON object. Each solver fills a table of its own in this process, as a study does on a
-cluster, and a second study beside it finds every cost again. With ``--sample`` (200; 0 is all) only every so
-many-th share is solved and seconds are scaled. Ratios are geometric means over shares, to ``exact`` if it is
-among the solvers, of energy times cycles; NVDLA's counts are its own and not the cost model's.
+cluster, and a second study beside it finds every cost again. With ``--sample`` (200; 0 is all) about so many
+tile parts are solved, evenly picked, and seconds are scaled. Ratios are geometric means over tile parts, to
+``exact`` if it is among the solvers, of energy times cycles.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def filled(demand: TileCostDemand, mapper: TileMapper, folder: Path) -> tuple[Ti
 
 def ratio(costs: TilePartCosts, reference: TilePartCosts) -> float | None:
     """Geometric mean of energy times cycles over the reference's, where both have a mapping."""
-    pairs = [(costs[share], reference[share]) for share in costs]
+    pairs = [(costs[tile_part], reference[tile_part]) for tile_part in costs]
     logs = [log(_edp(one) / _edp(other)) for one, other in pairs if one and other]
     return exp(sum(logs) / len(logs)) if logs else None
 
@@ -88,7 +88,7 @@ def measured(demand: TileCostDemand, solvers: Sequence[str], seconds: float) -> 
         records.append(
             {
                 "solver": name,
-                "shares": len(costs[name]),
+                "tile_parts": len(costs[name]),
                 "mapped": len(some),
                 "proven": sum(cost.proven for cost in some),
                 **spent,
@@ -111,21 +111,21 @@ def main() -> None:
     chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
     start = time.process_time()
     whole = TileCostDemand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=asked.most_partitions))
-    shares = len(whole.tile_parts())
+    tile_parts = len(whole.tile_parts())
     listing = time.process_time() - start
-    step = max(1, shares // asked.sample) if asked.sample else 1
+    step = max(1, tile_parts // asked.sample) if asked.sample else 1
     demand = Sampled(graph, chip.tile, chip.tiles, asked.batch, whole.pruning, step)
     records = measured(demand, asked.solvers, asked.seconds)
     where = f"{asked.network}, batch {asked.batch}, {asked.chip}"
-    print(f"{where}: {shares} shares, listed in {listing:.2f} CPU s")
+    print(f"{where}: {tile_parts} tile parts, listed in {listing:.2f} CPU s")
     print("solver          solved  mapped  proven   CPU s  CPU s of all  ms to find  again  EDP ratio")
     for one in records:
-        one["cpu_seconds_of_all"] = one["cpu_seconds"] * shares / one["shares"]
-        counts = f"{one['solver']:15} {one['shares']:6} {one['mapped']:7} {one['proven']:7}"
+        one["cpu_seconds_of_all"] = one["cpu_seconds"] * tile_parts / one["tile_parts"]
+        counts = f"{one['solver']:15} {one['tile_parts']:6} {one['mapped']:7} {one['proven']:7}"
         seconds = f"{one['cpu_seconds']:7.2f} {one['cpu_seconds_of_all']:13.1f}"
         found = f"{1e3 * one['seconds_to_find']:11.1f} {one['solved_again']:6}"
         print(counts, seconds, found, f"{one['edp_ratio']:10.4f}" if one["edp_ratio"] else "         -")
-    totals = {"all_shares": shares, "listing_cpu_seconds": listing}
+    totals = {"all_tile_parts": tile_parts, "listing_cpu_seconds": listing}
     record.finish({**vars(asked), **totals, "json": None, "records": records}, asked)
 
 

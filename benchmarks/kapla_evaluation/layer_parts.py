@@ -118,7 +118,7 @@ def _line(one: NetworkResult, methods: Sequence[str], others: Sequence[str]) -> 
         *overheads,
         *(number(one.seconds(method)) for method in methods),
         number(None if total is None else total / scale),
-        f"{one.drawn_share:.1e}" if "R" in methods else "",
+        f"{one.drawn_fraction:.1e}" if "R" in methods else "",
     ]
 
 

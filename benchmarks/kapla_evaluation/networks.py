@@ -89,10 +89,10 @@ class NetworkResult:
         return [sum(column) for column in columns]
 
     @property
-    def drawn_share(self) -> float:
+    def drawn_fraction(self) -> float:
         """Mappings that R drew over factorisations of the space, the least of all layers."""
-        shares = (one.found["R"]["evaluations"] / one.case.factorisations for one in self.layers)
-        return float(min(shares))
+        fractions = (one.found["R"]["evaluations"] / one.case.factorisations for one in self.layers)
+        return float(min(fractions))
 
     def report(self, methods: Sequence[str]) -> dict[str, Any]:
         """For JSON: sums and overheads by method, and the layers that S has not proven."""
@@ -109,7 +109,7 @@ class NetworkResult:
             "proven": self.proven,
             "not_proven": open_layers,
             "bound": sum(layer.count * layer.found["S"]["bound"] for layer in self.layers),
-            "drawn_share": self.drawn_share if "R" in methods else None,
+            "drawn_fraction": self.drawn_fraction if "R" in methods else None,
             "methods": {method: self._of_method(method) for method in methods},
         }
 

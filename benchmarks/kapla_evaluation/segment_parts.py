@@ -118,10 +118,10 @@ def pruning(run: SegmentRun) -> dict[str, Any]:
     for name in run.networks:
         found = schedule(run.file, ScheduleCase(name), run.method("K"))
         counts = counts_of(found["note"])
-        share = 1 - counts["undominated"] / counts["schemes"]
+        pruned = 1 - counts["undominated"] / counts["schemes"]
         shown = [str(counts[head]) for head in heads[1:-2]]
-        table.line([name, *shown, f"{100 * share:.1f}", str(found["costed"])])
-        rows.append({"network": name, **counts, "pruned": share, "costed": found["costed"]})
+        table.line([name, *shown, f"{100 * pruned:.1f}", str(found["costed"])])
+        rows.append({"network": name, **counts, "pruned": pruned, "costed": found["costed"]})
     return {"pruning": rows}
 
 

@@ -118,8 +118,8 @@ def store_growth(found: list[dict[str, Any]]) -> str:
 
 
 def study(found: dict[str, Any]) -> str:
-    share = written(found["in_solves"])
-    return f"{found['solves']} solves, {share} of the workers' time in solves, {found['failed']} failed"
+    fraction = written(found["in_solves"])
+    return f"{found['solves']} solves, {fraction} of the workers' time in solves, {found['failed']} failed"
 
 
 def faults(found: list[dict[str, Any]]) -> str:

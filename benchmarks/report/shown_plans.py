@@ -95,33 +95,35 @@ def set_paper(found: dict[str, Any]) -> Iterator[Table]:
 def tile_tables(found: dict[str, Any]) -> Iterator[Table]:
     columns = {
         "solver": "solver",
-        "shares": "shares solved",
+        "tile_parts": "tile parts solved",
         "mapped": "mapped",
         "proven": "proven",
         "cpu_seconds": "CPU s",
         "cpu_seconds_of_all": "CPU s for all",
         "edp_ratio": "EDP over the reference's",
     }
-    title = f"{found['network']}, batch {found['batch']}, {found['chip']}: {found['all_shares']} shares"
+    title = (
+        f"{found['network']}, batch {found['batch']}, {found['chip']}: {found['all_tile_parts']} tile parts"
+    )
     yield Table.of(found["records"], columns, title)
 
 
 def search_quality(found: dict[str, Any]) -> Iterator[Table]:
     for space, row in found.items():
         first = next(iter(row["methods"].values()))
-        shares = list(first["hypervolume"])
+        fractions = list(first["hypervolume"])
         rows = [
             (
                 name,
-                *(method["hypervolume"][n][0] for n in shares),
+                *(method["hypervolume"][n][0] for n in fractions),
                 *("never" if solves is None else solves for solves in method["solves_to"].values()),
             )
             for name, method in row["methods"].items()
         ]
         heads = (
             "search",
-            *(f"{int(designs) * row['layers']} solves" for designs in shares),
-            *(f"solves to {float(share):.0%}" for share in first["solves_to"]),
+            *(f"{int(designs) * row['layers']} solves" for designs in fractions),
+            *(f"solves to {float(fraction):.0%}" for fraction in first["solves_to"]),
         )
-        title = f"{space}: {row['designs']} designs, {row['front']} on the front; share of the hypervolume"
+        title = f"{space}: {row['designs']} designs, {row['front']} on the front; fraction of the hypervolume"
         yield Table(heads, tuple(rows), title)

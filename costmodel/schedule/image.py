@@ -13,18 +13,20 @@ from typing import NamedTuple
 
 from costmodel.mapping.traffic import StridedLoop, nest_of
 from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.schedule.boxes.layers import IMAGE_AXES, space_of_layer
+from costmodel.schedule.boxes.space import Projection
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.workload.network import Axis, Layer
 
 
 class Image(NamedTuple):
-    """Where the image lies among the positions under a layer's windows: it has ``rows`` rows below ``above``
-    rows of padding, and ``columns`` columns on the right of ``left`` columns of padding."""
+    """The axes of a layer's inputs along which windows slide, some of them with padding around the image.
 
-    above: int
-    rows: int
-    left: int
-    columns: int
+    Each is a projection, which says what an axis of a loop nest's tensor cannot: along it the image has
+    ``length`` rows (columns), and ``-offset`` rows of padding come before it.
+    """
+
+    axes: tuple[Projection, ...]
 
     @staticmethod
     def of(layer: NetworkLayer) -> Image | None:
@@ -33,13 +35,18 @@ class Image(NamedTuple):
         Nor is there one for the layers of a training step that run on the whole chip only: their nests are
         those of the forward layers, whose tensors have other parts there.
         """
-        if layer.needs_whole_chip or layer.kind == "fc":
+        if layer.needs_whole_chip:
             return None
-        below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
-        right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
-        if max(layer.pad_h, layer.pad_w, below, right) <= 0:
-            return None
-        return Image(layer.pad_h, layer.input_h, layer.pad_w, layer.input_w)
+        space = space_of_layer(layer, 1)
+        inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
+        axes = tuple(inputs.axes[axis] for axis in IMAGE_AXES)
+        ends = [axis.at({dim: size - 1 for dim, size in space.dims}) for axis in axes]
+        padded = any(one.offset < 0 or last >= one.length for one, last in zip(axes, ends, strict=True))
+        return Image(axes) if padded else None
+
+    def along(self, axis: Axis) -> Projection | None:
+        """The image along an axis of the layer's loop nest, which follows the dims as the projection does."""
+        return next((one for one in self.axes if {stride[:2] for stride in one.steps} == set(axis)), None)
 
 
 class Fetched(NamedTuple):
@@ -74,10 +81,9 @@ def fetched(nest: Layer, mapping: AnyMapping, image: Image | None) -> Fetched:
     moving = list(dropwhile(lambda loop: loop.dim not in inputs.steps, loops.temporal[-1]))
     image_words, all_words = 1, 1
     for axis, extent in zip(inputs.axes, inputs.extents(tile), strict=True):
-        dims = dict(axis)
-        if "P" not in dims and "Q" not in dims:
+        if (along := image.along(axis)) is None:
             continue
-        window = (image.above, image.rows) if "P" in dims else (image.left, image.columns)
+        dims, window = dict(axis), (-along.offset, along.length)
         spread = [loop for loop in loops.spatial[-1] if loop.dim in dims]
         if len(spread) > 1 or sum(loop.dim in dims for loop in moving) > 1:
             return EVERYTHING

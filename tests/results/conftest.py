@@ -185,7 +185,7 @@ def schedule_row(number: int = 0, **changes: Any) -> Row:
 
 
 def tile_lot_row(number: int = 0, **changes: Any) -> Row:
-    """An answered ``tile_costs`` row of one share."""
+    """An answered ``tile_costs`` row of one tile part."""
     row: Row = {
         "task_id": sha256(f"lot {number}".encode()).hexdigest()[:32],
         "study": "example",

@@ -21,6 +21,7 @@ the space of its forward layer, in which the roles of the tensors are exchanged.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.space import IterationSpace, ProjectedTensor, Projection, Stride
@@ -49,8 +50,9 @@ def space_of_nest(nest: Layer) -> IterationSpace:
     return IterationSpace(nest.name, nest.dims, tensors)
 
 
+@lru_cache(maxsize=4096)
 def space_of_layer(layer: NetworkLayer, batch: int) -> IterationSpace:
-    """The iteration space of ``batch`` samples of a layer.
+    """The iteration space of ``batch`` samples of a layer; built once, as the same few are asked for often.
 
     The inputs of an element-wise layer of several operands are ``Inputs0``, ``Inputs1`` and so on.
     What a softmax or normalisation takes from other elements than its own is not in a

@@ -52,6 +52,10 @@ class Projection:
     length: int
     offset: int = 0
 
+    def at(self, point: dict[str, int]) -> int:
+        """The index that a point touches; below 0, or not below ``length``, it is padding."""
+        return self.offset + sum(c * (point[dim] // divisor) for dim, c, divisor in self.steps)
+
     def jumps(self, box: dict[str, tuple[int, int]]) -> bool:
         """Whether the points of ``box`` touch only some of the indices between the first and the last.
 
@@ -73,11 +77,11 @@ class Projection:
     def touched(self, box: dict[str, tuple[int, int]]) -> int:
         """How many different indices the points of ``box`` touch, padding left out."""
         if not self.jumps(box):
-            first = self.offset + sum(c * (box[dim][0] // divisor) for dim, c, divisor in self.steps)
-            # No gaps: the first and the last index are enough. Else all indices are made, one dim after the
-            # other; repetitions are dropped in between, so the list is never much longer than the axis.
-            last = self.offset + sum(c * ((box[dim][1] - 1) // divisor) for dim, c, divisor in self.steps)
+            first = self.at({dim: first for dim, (first, _) in box.items()})
+            last = self.at({dim: end - 1 for dim, (_, end) in box.items()})
             return max(min(last + 1, self.length) - max(first, 0), 0)
+        # Without gaps the two ends are enough. With them all indices are made, one dim after the other;
+        # repetitions are dropped in between, so the list is never much longer than the axis.
         found = np.array([self.offset])
         for dim, coefficient, divisor in self.steps:
             along = np.unique(np.arange(*box[dim]) // divisor) * coefficient

@@ -152,13 +152,13 @@ class LayerCosts:
     ) -> LayerTraffic:
         if not tensor.is_output:
             return LayerTraffic(content, delivered, NOTHING)
-        first_reads = self._share(tensor, index) * -1.0
+        first_reads = self._partition(tensor, index) * -1.0
         fills = delivered + first_reads if delivered.terms else NOTHING
         # The first partial sum of a word starts from zero: nothing is read for it at this level, and nothing
         # is filled into it from outside.
         return LayerTraffic(content + first_reads, fills, content)
 
-    def _share(self, tensor: Tensor, index: int) -> Signomial:
+    def _partition(self, tensor: Tensor, index: int) -> Signomial:
         """Words of the output that belong to one instance: all over the spatial loops that divide it."""
         fixed = dict(self.loops.fixed)
         outside = (

@@ -77,18 +77,18 @@ class Members:
 
         The relaxed fan-outs are all scaled down by one factor until they fit, which keeps their proportions.
         Then each in turn is made as large as it can be."""
-        share, fanouts = 1.0, self._scaled(1.0)
+        fraction, fanouts = 1.0, self._scaled(1.0)
         while not self._fits(sizes, fanouts):
             if set(fanouts.values()) <= {1}:
                 return None
-            share *= 0.95
-            fanouts = self._scaled(share)
+            fraction *= 0.95
+            fanouts = self._scaled(fraction)
         for name in fanouts:
             fanouts[name] = self._largest(sizes, fanouts, name)
         return fanouts
 
-    def _scaled(self, share: float) -> dict[str, int]:
-        return {name: max(1, floor(share * value + 1e-6)) for name, value in self.relaxed.fanouts.items()}
+    def _scaled(self, fraction: float) -> dict[str, int]:
+        return {name: max(1, floor(fraction * value + 1e-6)) for name, value in self.relaxed.fanouts.items()}
 
     def _largest(self, sizes: dict[str, int], fanouts: dict[str, int], name: str) -> int:
         """The largest whole fan-out of a level that fits the area beside the others.

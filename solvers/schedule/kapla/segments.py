@@ -138,14 +138,16 @@ class Slicing:
     def node(self, scheme: Scheme) -> Node:
         """The scheme as a child of the root T cut; see the picture above."""
         segment, subbatches = scheme
-        batch, share = self.batch, self.batch // subbatches
+        batch, samples = self.batch, self.batch // subbatches
         names = [layer.name for layer in self.problem.graph.layers]
         if len(segment) == 1 and subbatches == 1:
             return Leaf(names[segment.first], batch)
-        regions = [tuple(Leaf(names[number], share) for number in region) for region in self.regions(segment)]
+        regions = [
+            tuple(Leaf(names[number], samples) for number in region) for region in self.regions(segment)
+        ]
         if segment.kind == "turns":
             return Cut("T", batch, subbatches, regions[0])
-        children = (region[0] if len(region) == 1 else Cut("T", share, 1, region) for region in regions)
+        children = (region[0] if len(region) == 1 else Cut("T", samples, 1, region) for region in regions)
         return Cut("S", batch, subbatches, tuple(children))
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:

@@ -134,7 +134,7 @@ def test_what_follows_an_opaque_node_names_it(tmp_path: Path) -> None:
     assert "tensors are of unknown size and count as 0 bytes, the first g, made by node attend" in warning
 
 
-def test_one_line_says_how_many_of_what_kind_and_which_share(tmp_path: Path) -> None:
+def test_one_line_says_how_many_of_what_kind_and_which_fraction(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("ConvTranspose", ["x", "w"], ["a"], name="up"),
         helper.make_node("MatMul", ["a", "m"], ["b"], name="multiply"),
@@ -146,8 +146,8 @@ def test_one_line_says_how_many_of_what_kind_and_which_share(tmp_path: Path) -> 
     assert network.macs == 3 * 5 * 4 * 6
     (warning,) = counting_warnings(network)
     assert "made: 3 of 4 operators are not counted: 2 com.microsoft.NonsenseNorm, 1 ConvTranspose" in warning
-    share = 120 / (120 + 360)
-    assert f"1 of them ask for 120 MACs, {share:.1%} of all that are known" in warning
+    fraction = 120 / (120 + 360)
+    assert f"1 of them ask for 120 MACs, {fraction:.1%} of all that are known" in warning
 
 
 def test_a_model_of_nothing_else_is_an_error(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class FormulaCosts:
 
 
 class MappedCosts(FormulaCosts):
-    """The same, and layers alone by mappings drawn at random: the best of some in energy or in cycles."""
+    """The same, and layers on the whole chip by random mappings: the best of some in energy or cycles."""
 
     def __init__(self, graph: LayerGraph, on: Chip, random: Random) -> None:
         super().__init__(graph)
@@ -210,7 +210,7 @@ def cut_off() -> LayerGraph:
 
 
 def strided() -> LayerGraph:
-    """What has a training step with all kinds of layers that run alone: strides, pooling, flattening."""
+    """What has a training step with all layers that need a whole chip: strides, pooling, flattening."""
     third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
     layers = (
         layer("stem", c=2, k=4, external_c=2, stride_h=2, stride_w=2, input_h=8, input_w=8, **third),
@@ -258,7 +258,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
-    """A root T cut of random trees, of one leaf each for layers that run alone and half of the others."""
+    """A root T cut of random trees, a leaf each for layers that need a whole chip, and half the others."""
     order, subbatches = _order(random, graph), random.choice(_divisors(batch))
     pieces: list[list[str]] = []
     for name in order:
@@ -267,8 +267,8 @@ def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
             pieces.append([name])
         else:
             pieces[-1].append(name)
-    share = batch // subbatches
-    children = [Leaf(one[0], share) if len(one) == 1 else _node(random, one, share, 2) for one in pieces]
+    samples = batch // subbatches
+    children = [Leaf(one[0], samples) if len(one) == 1 else _node(random, one, samples, 2) for one in pieces]
     return Cut("T", batch, subbatches, tuple(children))
 
 

@@ -27,7 +27,7 @@ Link = tuple[tuple[int, int], tuple[int, int]]
 
 
 def split(length: int, parts: int, part: int) -> range:
-    """Part i begins at the first whole number from i equal shares on."""
+    """Part i begins at the first whole number from i equal parts on."""
     return range(ceil(Fraction(length * part, parts)), ceil(Fraction(length * (part + 1), parts)))
 
 

@@ -58,22 +58,22 @@ def test_weights_are_loaded_again_for_every_batch_of_a_child_of_a_root_t_cut() -
     graph, on = chain(2), chip(2, 1)
     activations = 8 * 64
     for subbatches in (1, 2, 8):
-        share = 8 // subbatches
-        apart = evaluate(f"T 8/{subbatches}|>layer0 {share}|>layer1 {share}", graph, on)
+        samples = 8 // subbatches
+        apart = evaluate(f"T 8/{subbatches}|>layer0 {samples}|>layer1 {samples}", graph, on)
         assert apart.dram_read_bytes == 2 * activations + subbatches * 2 * 16
-        together = evaluate(f"T 8/1|>T 8/{subbatches}|>>layer0 {share}|>>layer1 {share}", graph, on)
+        together = evaluate(f"T 8/1|>T 8/{subbatches}|>>layer0 {samples}|>>layer1 {samples}", graph, on)
         assert together.dram_read_bytes == activations + 2 * 16
-        pipelined = evaluate(f"S 8/{subbatches}|>layer0 {share}|>layer1 {share}", graph, on)
+        pipelined = evaluate(f"S 8/{subbatches}|>layer0 {samples}|>layer1 {samples}", graph, on)
         assert pipelined.dram_read_bytes == activations + 2 * 16
 
 
 @pytest.mark.parametrize("subbatches", [1, 2, 3, 6])
 def test_two_leaves_in_a_pipeline(subbatches: int) -> None:
-    share = 6 // subbatches
+    samples = 6 // subbatches
     found = evaluate(
-        f"S 6/{subbatches}|>layer0 {share}|>layer1 {share}", chain(2), chip(2, 1, dram=999, link=999)
+        f"S 6/{subbatches}|>layer0 {samples}|>layer1 {samples}", chain(2), chip(2, 1, dram=999, link=999)
     )
-    each = share * 4 * 4 * 16 // 4
+    each = samples * 4 * 4 * 16 // 4
     assert [child.cycles for child in found.segments[0].children] == [each, each]
     first_fetch = 1  # of less than 999 bytes
     assert found.cycles == first_fetch + (subbatches + 1) * each

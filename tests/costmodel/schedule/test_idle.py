@@ -94,7 +94,7 @@ def test_a_leaf_that_minimises_energy_sees_what_its_cycles_take() -> None:
     assert cycles == [1000, 10]
 
 
-class Alone(FormulaCosts):
+class OnWholeChip(FormulaCosts):
     """A layer that may also run on the whole chip: nearly for free, in 100,000 cycles."""
 
     def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost:
@@ -102,12 +102,12 @@ class Alone(FormulaCosts):
 
 
 def test_a_segment_sees_it_when_it_chooses_how_to_run() -> None:
-    graph, alone = chain(1), []
+    graph, mapped = chain(1), []
     for idle_pj in (0.0, 100.0):
         on = idling(chip(2, 2), 0.0, idle_pj)
-        found = ChipEvaluator(graph, on, 1, Alone(graph), (1.0, 0.0)).evaluate(Leaf("layer0", 1))
-        alone.append(found.segments[0].whole_chip is not None)
-    assert alone == [True, False]
+        found = ChipEvaluator(graph, on, 1, OnWholeChip(graph), (1.0, 0.0)).evaluate(Leaf("layer0", 1))
+        mapped.append(found.segments[0].whole_chip is not None)
+    assert mapped == [True, False]
 
 
 def test_one_tile_is_still_its_stack_of_levels() -> None:

@@ -49,12 +49,12 @@ def test_known_effects_come_back_from_an_uneven_sample() -> None:
 
 
 def test_noise_is_not_taken_for_an_effect() -> None:
-    shares = []
+    fractions = []
     for seed in range(200):
         found = importance(AXES, np.exp(np.random.default_rng(seed).normal(size=len(GRID))))
         assert sum(found.fractions.values()) + found.rest == pytest.approx(1)
-        shares.append(list(found.fractions.values()))
-    assert np.mean(shares) < 0.05  # uncorrected: (levels - 1) / 23, 0.087 on average
+        fractions.append(list(found.fractions.values()))
+    assert np.mean(fractions) < 0.05  # uncorrected: (levels - 1) / 23, 0.087 on average
 
 
 def test_objectives_that_may_be_zero_or_constant() -> None:

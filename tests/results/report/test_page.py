@@ -403,8 +403,8 @@ def test_numbers_are_short() -> None:
         "1.500 KiB",
         "3.000 MiB",
     ]
-    shares = (0.1234, 1.0, 12.0, 0.0, 1e-6, -0.02)
-    assert [percent(x) for x in shares] == ["12.3 %", "100.0 %", "1,200.0 %", "0.0 %", "<0.1 %", "-2.0 %"]
+    fractions = (0.1234, 1.0, 12.0, 0.0, 1e-6, -0.02)
+    assert [percent(x) for x in fractions] == ["12.3 %", "100.0 %", "1,200.0 %", "0.0 %", "<0.1 %", "-2.0 %"]
     assert percent(nan) == percent(None) == percent(inf)
     assert [seconds(x) for x in (0.0123, 59, 90, 7200, 3600 * 5000)] == [
         "12.3 ms",

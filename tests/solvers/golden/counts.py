@@ -150,7 +150,7 @@ def of_layers() -> dict[str, Answer]:
 
 
 def of_schedules() -> dict[str, Answer]:
-    """Random trees on small chips, their layers on tiles by a formula or alone by random mappings."""
+    """Random trees on small chips, their layers by a formula, or on the whole chip by random mappings."""
     found: dict[str, Answer] = {}
     chips = (
         chip_cases.chip(3, 2),

@@ -1,4 +1,4 @@
-"""The frozen problems of solvers that know several layers: schedules, shares of tiles, co-design."""
+"""The frozen problems of solvers that know several layers: schedules, parts of tiles, co-design."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def by_formula(graph: LayerGraph, columns: int, rows: int, batch: int, buffer: i
     return ScheduleProblem(graph, ChipModel(small, FormulaCosts(graph)), batch)
 
 
-def with_layers_alone(graph: LayerGraph, batch: int) -> ScheduleProblem:
-    """On tiles with an architecture, by a mapping solver; layers may run alone from DRAM, some must.
+def with_whole_chip_layers(graph: LayerGraph, batch: int) -> ScheduleProblem:
+    """On tiles with an architecture, by a mapping solver; layers may run mapped on the whole chip, some must.
 
     The nodes take nothing when idle, as they did not when these answers were frozen.
     """
@@ -132,7 +132,7 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
     for graph in (training_graph(chain(2)), two_products()):
         yield Case(
             f"{graph.name} of {len(graph.layers)} layers, some alone",
-            with_layers_alone(graph, 2),
+            with_whole_chip_layers(graph, 2),
             budget,
             {},
             tree,
@@ -180,7 +180,7 @@ def codesign_cases(entry: Entry) -> Iterator[Case]:
 
 
 def tile_cases(entry: Entry) -> Iterator[Case]:
-    """The distinct shares of some networks' layers."""
+    """The distinct tile parts of some networks' layers."""
     tile = load_tile("nvdla")
     divisions = ((1, 1, 1, 1), (2, 1, 2, 1), (4, 2, 1, 1))
     for network in ("resnet", "goog", "zfnet", "lstm"):
@@ -190,10 +190,10 @@ def tile_cases(entry: Entry) -> Iterator[Case]:
             objective = OBJECTIVES[(number + number // 3) % 3]
             problem = TileProblem(tile, TilePart.of(it, parts, 2), objective)
             name = f"{it.name} of {network} in {parts}, {objective}"
-            yield Case(name, problem, Budget(ENOUGH), {}, share_cost)
+            yield Case(name, problem, Budget(ENOUGH), {}, tile_part_cost)
 
 
-def share_cost(outcome: Outcome[Any]) -> Answer:
+def tile_part_cost(outcome: Outcome[Any]) -> Answer:
     """All of the answer; of the mapping a digest."""
     mapping = outcome.solution
     return {**numbers(outcome), "mapping": None if mapping is None else digest(plain(mapping))}

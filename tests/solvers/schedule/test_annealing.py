@@ -173,7 +173,7 @@ def test_seeds_exchange_trees_and_stay_reproducible(problem: ScheduleProblem) ->
 
 def test_temperatures_are_the_papers() -> None:
     cooling = Cooling()
-    assert [cooling.temperature(share) for share in (0, 0.5, 1)] == pytest.approx([0.07, 0.007, 0])
+    assert [cooling.temperature(done) for done in (0, 0.5, 1)] == pytest.approx([0.07, 0.007, 0])
 
 
 def test_time_ends_a_search(problem: ScheduleProblem, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_a_graph_that_was_cut_can_be_scheduled() -> None:
 
 
 def test_training_steps_are_cut_where_layers_read_whole_producers() -> None:
-    """Errors of large products are cut as the products are; updates run alone and read all parts."""
+    """Errors of large products are cut as the products are; updates take the whole chip, read all parts."""
     graph = load_layer_graph("alexnet.training")
     cut = fitted(graph, EDGE)
     assert work(cut) == work(graph)

@@ -85,13 +85,13 @@ def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
     (tmp_path / "one.yaml").write_text(text.replace("mesh: [4, 4]", "mesh: [1, 1]"))
     tile = load_chip(str(tmp_path / "one.yaml")).tile
     assert tile.architecture is not None
-    share = TilePart.of(load_layer_graph(str(tmp_path / "chain.json")).layers[0], (1, 1, 1, 1), 1)
-    costs = {TileMapper("nvdla", one).cost(tile.architecture, share) for one in ("energy", "cycles", "edp")}
+    part = TilePart.of(load_layer_graph(str(tmp_path / "chain.json")).layers[0], (1, 1, 1, 1), 1)
+    costs = {TileMapper("nvdla", one).cost(tile.architecture, part) for one in ("energy", "cycles", "edp")}
     assert len(costs) == 3
     for options, asked in (((), objective), (("--tile-objective", "edp"), "edp")):
         given = ("--chip", "one.yaml", "--seeds", "1", "--objective", objective, "--json", *options)
         answer = json.loads(solve(*given)[1])
-        cost = TileMapper("nvdla", asked).cost(tile.architecture, share)  # type: ignore[arg-type]
+        cost = TileMapper("nvdla", asked).cost(tile.architecture, part)  # type: ignore[arg-type]
         assert cost is not None
         assert answer["tile_objective"] == asked
         assert answer["energy_by_part_pj"]["tiles"] == pytest.approx(cost.energy_pj)

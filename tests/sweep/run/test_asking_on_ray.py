@@ -86,8 +86,8 @@ def test_a_killed_driver_is_resumed_on_ray_with_the_answer_of_one_process(path: 
     resumed = run_study(study, folder, RuntimeChoice(workers=2))
     after = answered(resumed)
     assert before.items() < after.items()
-    shares = [tuple(share) for row in resumed.read_rows("tile_costs") for share, *_ in row["costs"]]
-    assert len(shares) == len(set(shares))
+    tile_parts = [tuple(part) for row in resumed.read_rows("tile_costs") for part, *_ in row["costs"]]
+    assert len(tile_parts) == len(set(tile_parts))
     alone = run_study(study, tmp_path / "alone" / "kapla", RuntimeChoice(in_process=True))
     assert found(resumed) == found(alone)
     assert len(found(alone)) == 2

@@ -81,7 +81,7 @@ class Asking(RunObserver):
     def __init__(self, graph: LayerGraph, tile: Tile) -> None:
         every = [Request(n, b, t) for n in range(3) for b in batches_of(BATCH) for t in range(1, TILES + 1)]
         self.stages = [[Request(n, 1, 1) for n in range(3)], every[::2], every]
-        self.shares = {one: requested_parts(graph, one, tile, Pruning()) for one in every}
+        self.tile_parts = {one: requested_parts(graph, one, tile, Pruning()) for one in every}
         self.told: list[int] = []
         self.announced = 0
         self.solved: list[Row] = []
@@ -91,7 +91,7 @@ class Asking(RunObserver):
             known = {tuple(row[: len(TilePart._fields)]) for row in content["tile_costs"]}
             self.told.append(len(known))
             for stage in self.stages:
-                if any(share not in known for one in stage for share in self.shares[one]):
+                if any(part not in known for one in stage for part in self.tile_parts[one]):
                     return {"needs": [list(one) for one in stage], "cpu_seconds": 1e3, "wall_seconds": 2e3}
         return answer_task(content)
 
@@ -128,18 +128,18 @@ def test_asked_in_rounds_the_answers_are_those_of_the_whole_table(
     assert found(folder) == found(whole)
     assert len(found(folder)) == 2
     # every round of both designs is told what it asked for, and nothing else
-    sizes = [len({share for one in stage for share in asking.shares[one]}) for stage in asking.stages]
+    sizes = [len({part for one in stage for part in asking.tile_parts[one]}) for stage in asking.stages]
     assert sorted(asking.told) == sorted(2 * [0, *sizes])
     for row in folder.read_rows("schedules"):
         assert 3000 < row["cpu_seconds"] < 3010
         assert 6000 < row["wall_seconds"] < 6010
-    # one task a request, less what is known: no share twice, and none of two requests together
+    # one task a request, less what is known: no tile part twice, and none of two requests together
     lots = folder.read_rows("tile_costs")
-    shares = [tuple(share) for row in lots for share, *_ in row["costs"]]
-    assert len(shares) == len(set(shares)) == sizes[-1]
+    tile_parts = [tuple(part) for row in lots for part, *_ in row["costs"]]
+    assert len(tile_parts) == len(set(tile_parts)) == sizes[-1]
     for row in lots:
-        mine = {TilePart(*share) for share, *_ in row["costs"]}
-        assert any(mine <= set(shares) for shares in asking.shares.values())
+        mine = {TilePart(*part) for part, *_ in row["costs"]}
+        assert any(mine <= set(tile_parts) for tile_parts in asking.tile_parts.values())
     assert asking.announced == len(lots)
     assert len(asking.solved) == len(lots) + 2
 
@@ -158,8 +158,8 @@ def test_a_second_study_and_a_killed_one_solve_only_what_is_not_there(
     with pytest.raises(KeyboardInterrupt):
         explored(study, path, first, in_process(first.work))
     folder = explored(study, path, asking, in_process(asking.work))
-    shares = [tuple(share) for row in folder.read_rows("tile_costs") for share, *_ in row["costs"]]
-    assert len(shares) == len(set(shares))
+    tile_parts = [tuple(part) for row in folder.read_rows("tile_costs") for part, *_ in row["costs"]]
+    assert len(tile_parts) == len(set(tile_parts))
     assert not {row["task_id"] for row in first.solved} & {row["task_id"] for row in asking.solved}
     again = Asking(load_layer_graph(tmp_path / "chain.json"), load_chip("set-edge").tile)
     renamed = study.model_copy(update={"name": "again"})
@@ -272,8 +272,8 @@ def test_kapla_finds_what_it_finds_in_one_process_without_tasks(kapla: tuple[Stu
 def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> None:
     study, folder = kapla
     every = (replace(task.demand, pruning=Pruning()) for task in schedule_tasks(study).values())
-    table = {share for demand in every for share in demand.tile_parts()}
-    solved = [tuple(share) for row in folder.read_rows("tile_costs") for share, *_ in row["costs"]]
+    table = {part for demand in every for part in demand.tile_parts()}
+    solved = [tuple(part) for row in folder.read_rows("tile_costs") for part, *_ in row["costs"]]
     assert len(solved) == len(set(solved))
     assert set(solved) < table
     assert 2 * len(solved) <= len(table)

@@ -187,16 +187,16 @@ def check_chart(row: Row, tiles: int) -> None:
 def test_tile_costs_are_solved_once_for_all_seeds_and_meshes(solved: Path, study: Study) -> None:
     lots = by_id(RunFolder(solved), "tile_costs")
     assert len(COUNTED.solved) == len(set(COUNTED.solved)) == 8 + len(lots)
-    shares = [tuple(share) for row in lots.values() for share, *_ in row["costs"]]
-    assert len(shares) == len(set(shares))
+    tile_parts = [tuple(part) for row in lots.values() for part, *_ in row["costs"]]
+    assert len(tile_parts) == len(set(tile_parts))
     needed = {
-        share
+        part
         for design in designs(study)
         for task in workload_of(study).tasks(design)
         if isinstance(task, ScheduleTask)
-        for share in task.demand.tile_parts()
+        for part in task.demand.tile_parts()
     }
-    assert set(shares) == needed
+    assert set(tile_parts) == needed
 
 
 def test_a_second_run_another_study_and_other_seeds_reuse_what_there_is(

@@ -95,7 +95,7 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     new = again.open_parts(source, more.tile_parts())
     assert 0 < len(new) < len(more.tile_parts())
     rows = run(again, [(source, more)], tmp_path / "two")
-    assert [tuple(cost[0]) for row in rows for cost in row["costs"] or ()] == [tuple(share) for share in new]
+    assert [tuple(cost[0]) for row in rows for cost in row["costs"] or ()] == [tuple(part) for part in new]
     # another solver or budget is another table
     other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id

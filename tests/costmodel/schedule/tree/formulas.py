@@ -83,9 +83,9 @@ def _broken(
             yield "Formula 7, a leaf has one layer, no children and one sub-batch"
         return
     children = [nodes[child] for child in sorted(node.children)]
-    share = node.batch / node.subbatches
+    samples = node.batch / node.subbatches
     covered = [layer for child in children for layer in child.layers]
-    if not children or frozenset(covered) != node.layers or any(child.batch != share for child in children):
+    if not children or frozenset(covered) != node.layers or any(child.batch != samples for child in children):
         yield "Formula 8, children have all layers between them and the sub-batch's samples"
     if len(covered) != len(set(covered)):
         yield "section 3.1.2, a leaf for every layer"

@@ -1,4 +1,4 @@
-"""KAPLA's segments with layers alone from DRAM, training steps, and costs that are asked for and answered."""
+"""KAPLA's segments with layers on the whole chip, training steps, and costs that are asked for."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def problem_of(graph: LayerGraph, costs: TileCosts) -> ScheduleProblem:
     return ScheduleProblem(graph, ChipModel(CHIP, costs), BATCH)
 
 
-def in_process(graph: LayerGraph, alone: bool = True) -> ScheduleProblem:
+def in_process(graph: LayerGraph, whole_chip: bool = True) -> ScheduleProblem:
     demand = TileCostDemand(graph, CHIP.tile, CHIP.tiles, BATCH, FEW)
-    return problem_of(graph, solved_costs(demand, MAPPER, CHIP if alone else None))
+    return problem_of(graph, solved_costs(demand, MAPPER, CHIP if whole_chip else None))
 
 
 def solved(problem: ScheduleProblem, seed: int = 0, **params: Any) -> Outcome[ScheduleSolution]:
@@ -77,29 +77,29 @@ def segments(outcome: Outcome[ScheduleSolution]) -> list[Any]:
     return list(outcome.solution.tree.children)
 
 
-def test_layers_of_too_many_weights_run_alone_and_cost_what_they_cost_alone() -> None:
-    without, problem = solved(in_process(LARGE, alone=False)), in_process(LARGE)
+def test_layers_of_too_many_weights_run_on_the_whole_chip_and_cost_what_they_cost_there() -> None:
+    without, problem = solved(in_process(LARGE, whole_chip=False)), in_process(LARGE)
     assert without.solution is None
     assert "no chain of segments" in without.note
     outcome = solved(problem)
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
     assert isinstance(problem.model, ChipModel)
-    alone = problem.model.tile_costs.on_whole_chip(1, BATCH)
-    assert alone is not None
+    there = problem.model.tile_costs.on_whole_chip(1, BATCH)
+    assert there is not None
     assert segments(outcome)[-1] == Leaf("second", BATCH)
     cost = problem.model.evaluator(LARGE, BATCH, problem.objective).segment(Leaf("second", BATCH))
-    assert cost.parts_pj == pytest.approx(alone.parts_pj)
-    assert cost.cycles == alone.cycles
+    assert cost.parts_pj == pytest.approx(there.parts_pj)
+    assert cost.cycles == there.cycles
 
 
-def test_a_training_step_needs_layers_alone_and_gets_them_by_themselves() -> None:
+def test_a_training_step_needs_layers_on_the_whole_chip_and_gets_them_by_themselves() -> None:
     strided = replace(product("strided", 16, 16, 0, 2), stride_h=2, stride_w=2, input_h=4, input_w=4)
     graph = training_graph(LayerGraph("net", (product("first", 16, 16, None), strided)))
     bound = {layer.name for layer in graph.layers if layer.needs_whole_chip}
     assert bound == {"first.update", "strided.update", "strided.error"}
     with pytest.raises(InputError, match=r"as strided\.error runs in no other way, found not offered, and 3"):
-        solved(in_process(graph, alone=False))
+        solved(in_process(graph, whole_chip=False))
     problem = in_process(graph)
     outcome = solved(problem)
     assert outcome.solution is not None
@@ -112,13 +112,13 @@ class Answers:
 
     def __init__(self, graph: LayerGraph) -> None:
         self.graph = graph
-        self.shares: dict[TilePart, TilePartCost | None] = {}
-        self.alone: dict[NestShape, WholeChipCost | None] = {}
+        self.tile_parts: dict[TilePart, TilePartCost | None] = {}
+        self.whole_chip: dict[NestShape, WholeChipCost | None] = {}
         self.asked: list[Request] = []
 
     def table(self) -> TabledTileCosts:
-        alone = WholeChipCosts(CHIP, dict(self.alone))
-        return TabledTileCosts(self.graph, CHIP.tile, dict(self.shares), None, FEW, alone)
+        whole_chip = WholeChipCosts(CHIP, dict(self.whole_chip))
+        return TabledTileCosts(self.graph, CHIP.tile, dict(self.tile_parts), None, FEW, whole_chip)
 
     def answer(self, requests: tuple[Request, ...]) -> None:
         self.asked += requests
@@ -126,9 +126,9 @@ class Answers:
             if request.on_whole_chip:
                 layer = self.graph.layers[request.layer]
                 cost = MAPPER.whole_chip_cost(CHIP, layer.nest(request.batch), Image.of(layer))
-                self.alone[nest_shape(layer, request.batch)] = cost
-            shares = requested_parts(self.graph, request, CHIP.tile, FEW)
-            self.shares |= MAPPER.costs(architecture_of(CHIP.tile), shares)
+                self.whole_chip[nest_shape(layer, request.batch)] = cost
+            tile_parts = requested_parts(self.graph, request, CHIP.tile, FEW)
+            self.tile_parts |= MAPPER.costs(architecture_of(CHIP.tile), tile_parts)
 
 
 def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
@@ -145,7 +145,7 @@ def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
     assert len(set(answers.asked)) == len(answers.asked)
     assert {request.layer for request in answers.asked} == {0}  # all layers are equal
     whole = TileCostDemand(SMALL, CHIP.tile, CHIP.tiles, BATCH).tile_parts()
-    assert set(answers.shares) < set(whole)
+    assert set(answers.tile_parts) < set(whole)
 
 
 def test_floors_and_needs_solve_nothing() -> None:
@@ -167,7 +167,7 @@ def test_floors_and_needs_solve_nothing() -> None:
 def test_random_choice_is_of_the_seed_and_keeps_single_layers() -> None:
     problem = in_process(SMALL)
     every = solved(problem, chains=0)
-    none, half, again = (solved(problem, seed=3, chains=0, probability=share) for share in (0.0, 0.5, 0.5))
+    none, half, again = (solved(problem, seed=3, chains=0, probability=kept) for kept in (0.0, 0.5, 0.5))
     assert half.solution == again.solution
     assert counts(none)["drawn"] == 0
     assert counts(none)["costed"] == len(SMALL.layers)

@@ -1,4 +1,4 @@
-"""Segments of one layer that runs alone: which way counts, what schedules add up, and what is refused."""
+"""Segments of one layer mapped on the whole chip: which way counts, what is added up, what refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 4
 
 
 class OfferedCosts(FormulaCosts):
-    """Formulas, and the same costs alone for any layer and batch."""
+    """Formulas, and the same costs on the whole chip for any layer and batch."""
 
     def __init__(self, graph: LayerGraph, offered: WholeChipCost | None) -> None:
         super().__init__(graph)
@@ -48,22 +48,23 @@ def half_the_energy_thrice_the_cycles() -> WholeChipCost:
 
 
 @pytest.mark.parametrize(
-    ("exponents", "alone"), [((1.0, 0.0), True), ((0.0, 1.0), False), ((1.0, 1.0), False), ((2.0, 1.0), True)]
+    ("exponents", "mapped"),
+    [((1.0, 0.0), True), ((0.0, 1.0), False), ((1.0, 1.0), False), ((2.0, 1.0), True)],
 )
-def test_a_layer_runs_as_the_objective_says(exponents: tuple[float, float], alone: bool) -> None:
+def test_a_layer_runs_as_the_objective_says(exponents: tuple[float, float], mapped: bool) -> None:
     offered = half_the_energy_thrice_the_cycles()
     found = evaluated(Leaf("layer0", BATCH), offered, exponents, chain(1))
-    assert (found.segments[0].whole_chip is offered) == alone
-    assert (found.segments[0].leaf is None) == alone
+    assert (found.segments[0].whole_chip is offered) == mapped
+    assert (found.segments[0].leaf is None) == mapped
 
 
-def test_a_schedule_adds_up_layers_alone_and_pinned() -> None:
-    """Two rounds of a layer that runs alone, and of two in turns, which stay pinned."""
+def test_a_schedule_adds_up_layers_on_the_whole_chip_and_pinned() -> None:
+    """Two rounds of a layer mapped on the whole chip, and of two in turns, which stay pinned."""
     offered = replace(half_the_energy_thrice_the_cycles(), parts_pj=(0.0, 1.0, 2.0, 3.0), cycles=1)
     turns = Cut("T", 2, 1, (Leaf("layer1", 2), Leaf("layer2", 2)))
     found = evaluated(Cut("T", BATCH, 2, (Leaf("layer0", 2), turns)), offered, (1.0, 0.0))
-    alone, pinned = found.segments
-    assert alone.whole_chip is offered
+    mapped, pinned = found.segments
+    assert mapped.whole_chip is offered
     assert all(child.leaf is not None for child in pinned.children)
     assert found.cycles == 2 * (1 + pinned.cycles)
     assert found.energy_pj == pytest.approx(2 * (6.0 + sum(pinned.parts_pj)))
@@ -84,7 +85,7 @@ def test_weights_that_fit_no_buffer_are_streamed() -> None:
     )
 
 
-def test_layers_that_only_run_alone_are_segments_of_their_own() -> None:
+def test_layers_that_need_the_whole_chip_are_segments_of_their_own() -> None:
     graph = training_graph(strided())
     names = [layer.name for layer in graph.layers]
     single = Cut("T", BATCH, 1, tuple(Leaf(name, BATCH) for name in names))

@@ -22,7 +22,7 @@ Words = frozenset[tuple[int, ...]]
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-class AloneCounts:
+class WholeChipCounts:
     """Words and link loads (bytes) of a mapping whose DRAM loops number columns and rows as ``sides`` say."""
 
     def __init__(self, chip: Chip, nest: Layer, mapping: Mapping, sides: Sides) -> None:

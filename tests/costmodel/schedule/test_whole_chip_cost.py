@@ -1,4 +1,4 @@
-"""Layers alone on the chip: counted word by word and link by link, and against the multi-node template."""
+"""Layers mapped on the whole chip: counted word by word and link by link, and by the multi-node template."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.schedule.boxes.space import Projection, Stride
 from costmodel.schedule.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.image import Image
-from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
 from costmodel.workload.network import Layer, convolution, gemm
-from tests.costmodel.schedule.alone_counts import AloneCounts, all_placements
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     MappedCosts,
@@ -36,6 +36,7 @@ from tests.costmodel.schedule.chip_cases import (
     random_mapping,
     strided,
 )
+from tests.costmodel.schedule.whole_chip_counts import WholeChipCounts, all_placements
 
 MAPPINGS = 12
 PIXEL: dict[str, Any] = {"input_h": 1, "input_w": 1}
@@ -80,7 +81,7 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
     whole = counted_architecture(on)
     assert whole is not None
     for mapping in mappings(Random(1), on, nest):
-        placed = [AloneCounts(on, nest, mapping, sides) for sides in all_placements(on, mapping)]
+        placed = [WholeChipCounts(on, nest, mapping, sides) for sides in all_placements(on, mapping)]
         found, words = whole_chip_cost(on, nest, mapping), placed[0]
         fewest = min(sum(one.links.values()) for one in placed)
         assert (found.dram_read_bytes, found.dram_write_bytes) == (words.read, words.written)
@@ -98,7 +99,7 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
         assert tiles == pytest.approx(inner)
 
 
-def _cycles(on: Chip, counts: AloneCounts, of_tiles: int) -> int:
+def _cycles(on: Chip, counts: WholeChipCounts, of_tiles: int) -> int:
     busiest = max(counts.links.values(), default=0)
     dram = ceil((counts.read + counts.written) / on.dram.bytes_per_cycle)
     return max(of_tiles, dram, ceil(busiest / on.noc.link_bytes_per_cycle))
@@ -110,8 +111,8 @@ class OneRow(FormulaCosts):
     def __init__(self, graph: LayerGraph, on: Chip, inner: Mapping) -> None:
         super().__init__(graph)
         assert on.tile.architecture is not None
-        share = convolution("share", N=1, K=2, C=4, P=4, Q=4, R=1, S=1)
-        tile = evaluate(on.tile.architecture, share, inner)
+        part = convolution("part", N=1, K=2, C=4, P=4, Q=4, R=1, S=1)
+        tile = evaluate(on.tile.architecture, part, inner)
         self.row = TileRows.of([((2, 2, 1, 1), 4 * tile.energy_pj, tile.cycles)])
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
@@ -119,7 +120,7 @@ class OneRow(FormulaCosts):
 
 
 @pytest.mark.parametrize("link", [1, 100])
-def test_a_layer_that_is_fetched_once_costs_alone_what_it_costs_pinned(link: int) -> None:
+def test_a_layer_that_is_fetched_once_costs_on_the_whole_chip_what_it_costs_pinned(link: int) -> None:
     """The same loops within tiles, everything of a tile in its buffer: the two ways of counting agree."""
     graph, on = chain(1), mapped_chip(2, 2, 1000, link=link, stream=0, dram=100)
     nest = graph.layers[0].nest(2)
@@ -164,7 +165,9 @@ def test_padding_is_not_fetched_for_any_tile() -> None:
     """The same with an image of two rows between a row of padding above and one below: each tile gets two."""
     nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
     mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
-    data, found = (whole_chip_cost(on, nest, mapping, image) for image in (None, Image(1, 2, 0, 1)))
+    rows = Projection((Stride("P"), Stride("R")), length=2, offset=-1)
+    image = Image((rows, Projection((Stride("Q"), Stride("S")), length=1)))
+    data, found = (whole_chip_cost(on, nest, mapping, one) for one in (None, image))
     assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 2, 2)
     assert found.hop_bytes == data.hop_bytes - 2 / 2
     assert data.parts_pj[1] - found.parts_pj[1] == 2 * 2.0
@@ -174,8 +177,25 @@ def test_padding_is_not_fetched_for_any_tile() -> None:
 def test_only_windows_beyond_the_edges_are_padded() -> None:
     inside = layer("inside", r=3, s=3, input_h=6, input_w=6)
     assert Image.of(inside) is None
-    assert Image.of(layer("around", r=3, s=3, pad_h=1, pad_w=1)) == Image(1, 4, 1, 4)
-    assert Image.of(layer("below", r=3, input_h=5)) == Image(0, 5, 0, 4)
+    assert padding_and_length(layer("around", r=3, s=3, pad_h=1, pad_w=1)) == [(1, 4), (1, 4)]
+    assert padding_and_length(layer("below", r=3, input_h=5)) == [(0, 5), (0, 4)]
+
+
+def test_the_image_lies_along_the_axes_of_the_nest() -> None:
+    """Rows and columns of the nest's inputs, the last two axes; none of weights or outputs."""
+    for one in (layer("a", r=3, s=3, pad_h=1), layer("b", "groupconv", r=3, pad_h=1, stride_h=2, groups=2)):
+        image, nest = Image.of(one), one.nest(2)
+        assert image is not None
+        found = {t.name: [image.along(axis) for axis in t.axes] for t in nest.tensors}
+        assert found["Inputs"] == [None] * (len(found["Inputs"]) - 2) + list(image.axes)
+        assert {along for name in ("Weights", "Outputs") for along in found[name]} == {None}
+
+
+def padding_and_length(one: NetworkLayer) -> list[tuple[int, int]]:
+    """By axis of the image, the padding in front of it and its length."""
+    image = Image.of(one)
+    assert image is not None
+    return [(-axis.offset, axis.length) for axis in image.axes]
 
 
 @pytest.mark.parametrize("costs", ["paper", "released"])
