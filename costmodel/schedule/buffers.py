@@ -5,7 +5,7 @@ leaf starts, so they arrive while the tile still computes something else:
 
 - from DRAM: while the tile computes what comes before, whatever that is;
 - from a producer: while that computes. In a T cut it is the child before; in an S cut all of the sub-batch
-  before. Who makes several sub-batches of the consumer at a time sends them all at once.
+  before. A producer that makes several of the consumer's sub-batches at a time sends them all at once.
 
       T cut, tile:    | child 0        | child 1        | child 2        |
       its buffer:     | inputs of 0    | inputs of 1    | inputs of 2    |

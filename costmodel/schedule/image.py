@@ -66,10 +66,10 @@ EVERYTHING = Fetched(1, 1)
 def fetched(nest: Layer, mapping: AnyMapping, image: Image | None) -> Fetched:
     """How much of the inputs that a ``mapping`` of ``nest`` on the whole chip fetches is ``image``.
 
-    Tiles are boxes, so rows and columns are followed for themselves: where every fetched interval of rows
-    begins and ends, and how much of it is image. All padding is counted as data where that is not so simple:
-    where buffers do not keep the inputs, and where two loops of DRAM move along one axis, because then a step
-    of the outer one may find what a step of the inner one has fetched.
+    Tiles are boxes, so each axis is followed by itself: where every fetched interval of rows begins and ends,
+    and how much of it is image. In two cases all padding is counted as data: where buffers do not keep the
+    inputs, and where two loops of DRAM move along one axis, because then a step of the outer one may find
+    what a step of the inner one has fetched.
     """
     if image is None:
         return EVERYTHING

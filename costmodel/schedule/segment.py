@@ -233,8 +233,9 @@ class SegmentEvaluation:
     def _turns(self, cut: Cut, children: Sequence[NodeCost], once: bool) -> tuple[int, NodeStart]:
         """Cycles and start of a T cut; ``once``: it runs a single time, and so do its children.
 
-        Of children that run several times each counts with its own data, a part of its weights included:
-        over all runs their data comes as often as they compute.
+        A child that runs several times takes its own cycles each time. These have the time for its own data,
+        an equal part of its weights included. The data is fetched while another child computes, but over all
+        runs that is the same time.
         """
         runs = [self._run(child) for child in children]
         first = runs[0].start

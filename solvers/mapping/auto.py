@@ -27,8 +27,8 @@ LEADER = "exact"
 """The member whose search is continued from turn to turn; the others begin anew in each turn."""
 
 TURN_PARTS: Dictionary[str, float] = {"cosa": 0.5, "thistle": 0.6, "random_search": 1.0}
-"""The members beside the leader in their order, and which part of the seconds they may then take together is
-for a member's turn. What one leaves over is for the next ones."""
+"""The other members, in the order of their turns. When the leader has had a turn, they get some seconds
+together: each takes at most this fraction of what those before it have left."""
 
 MEMBERS = (LEADER, *TURN_PARTS)
 

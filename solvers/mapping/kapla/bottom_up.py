@@ -1,5 +1,6 @@
 """KAPLA's Algorithm 1: schemes are built level by level, from the inside out.
 
+A scheme is a mapping whose inner levels are decided; the loops that are still open come around these.
 For each level, for each loop order (``genLoopOrder``) and each set of tensors that the level may keep:
 
 1. *stack*: spread the layer over the instances of the level, one or all ways;
@@ -89,6 +90,7 @@ class BottomUp:
         return Schemes.joined(parts)[interleaved]
 
     def _with_option(self, schemes: Schemes, level: int, pattern: int, mask: int) -> Schemes:
+        """The same schemes with one stationary order (by number) around ``level``, which keeps ``mask``."""
         order, keep = schemes.order.copy(), schemes.keep.copy()
         order[:, level + 1] = self._orders[pattern].order
         keep[:, level] = mask
@@ -113,12 +115,18 @@ class BottomUp:
         return schemes, costs
 
     def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
+        """The schemes spread over the fan-out: greedily, one each, or the ``stacks`` best of all ways."""
         if self._params.stacking == "greedy":
             return filling.greedy(filling.ladder.begun(schemes))
         everywhere = np.ones(schemes.rest.shape, np.bool_)
         return filling.products(schemes, everywhere, self._params.stacks)
 
     def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
+        """The schemes with grown tiles: greedily in all dims, or as the released code does.
+
+        That tries all products of divisors in the dims of the tensor that stays in place the longest, and
+        grows the ``variants`` best greedily in all dims.
+        """
         if self._params.filling == "greedy":
             return filling.greedy(filling.ladder.begun(schemes))
         innermost = np.zeros((len(self._orders), schemes.rest.shape[1]), np.bool_)
@@ -128,7 +136,12 @@ class BottomUp:
         return filling.greedy(products)
 
     def _going_on(self, schemes: Schemes, costs: SchemeCosts, outer: int, most: int) -> Array:
-        """The rows that go on to the next level, the best first: distinct ones, few that are spread alike."""
+        """The rows of the ``most`` schemes that go on to the next level, the best first, all different.
+
+        Of schemes with equal spatial factors at most ``alike`` go on: spread alike they mostly end alike, and
+        would take the others' positions. The costs are optimistic, as everything outside is taken to be large
+        enough; ``caution`` mixes in, as a weighted geometric mean, what each would cost as a whole mapping.
+        """
         rows = schemes.distinct()
         rows = rows[np.isfinite(costs.objective[rows])]
         some, key = schemes[rows], costs.objective[rows]

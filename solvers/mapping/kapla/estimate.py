@@ -22,7 +22,10 @@ ENDLESS = 2**60
 
 
 class SchemeCosts(NamedTuple):
-    """``objective``, ``edp_pj_cycles`` between equal ones: float64 [n], infinity where tiles do not fit."""
+    """The objectives of n schemes, float64 [n]; of equal ones the smaller ``edp_pj_cycles`` is the better.
+
+    Both are infinite where tiles do not fit.
+    """
 
     objective: Array
     edp_pj_cycles: Array
@@ -61,9 +64,10 @@ class Estimator:
         )
 
     def unaided(self, schemes: Schemes, outer: int) -> Array:
-        """The objective with the open loops at the outermost level in the order of ``outer``, float64 [n].
+        """What the schemes cost as whole mappings, float64 [n].
 
-        The levels in between then hold no more than what is decided makes them: a mapping's true cost.
+        All open loops stand at the outermost level, in the order chosen for ``outer``. Unlike in
+        :meth:`costs`, no level in between is taken to be large enough for everything.
         """
         order = schemes.order.copy()
         order[:, self.outermost] = order[:, outer]

@@ -12,7 +12,7 @@ COUNTS = {"keeps": 1, "programs": 1, "classes": 1, "nearest": 1, "candidates": 1
 
 @dataclass(frozen=True)
 class Params:
-    """The settings of one Thistle solve; of the switches the paper has ``mirror`` alone on.
+    """The settings of one Thistle solve. Of the switches only ``mirror`` is on in the paper.
 
     ``spread_windows``: a filter's R and S, never tiled (section III), may also stand whole across a fan-out.
     ``mirror``: of two classes that differ by height and width exchanged only one is solved (section III).

@@ -80,7 +80,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, ClassNode]]:
-    """Of classes with the same trip counts only the first, of each branching at most ``most_each``."""
+    """The classes worth rounding: the first of those with equal trip counts, ``most_each`` a branching."""
     seen: dict[int, set[tuple[float, ...]]] = {}
     for branching, node in search.nodes():
         mine = seen.setdefault(id(branching), set())

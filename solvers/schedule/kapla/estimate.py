@@ -25,7 +25,7 @@ from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Energy and cycles of a scheme or chain for the batch of one pass."""
+    """Energy (pJ) and cycles of a scheme or chain for the samples of one pass (``Slicing.passes``)."""
 
     energy_pj: float
     cycles: float

@@ -18,14 +18,15 @@ MARGIN = 1 - 1e-9
 
 
 def certified(program: ClassProgram, relaxed: ClassOptimum) -> float:
-    """A number that the program's objective (energy or cycles) is nowhere below within its constraints.
+    """A lower bound on the program's objective (energy or cycles) at every point that meets its constraints.
 
-    The Lagrangian L is the objective plus multipliers of at least 0 times the constraints' excess; where the
-    constraints hold it is nowhere above the objective. In x it is convex, a sum of exponentials and linear
-    terms. So for any point p, ``L(x) >= L(p) + gradient L(p) @ (x - p)`` everywhere, and the least of the
-    right side over the domain is a lower bound. ``relaxed`` gives p and the multipliers: at the optimum
-    nothing would be lost. For cycles L has the average of the times' logarithms with ``time_weights``: the
-    largest is at least any average, and the logarithm of a sum of exponentials is convex, too.
+    The Lagrangian L is the objective plus multipliers of at least 0 times what each constraint is exceeded
+    by. Where the constraints hold, L is therefore at most the objective. In x it is convex, a sum of
+    exponentials and linear terms. So for any point p, ``L(x) >= L(p) + gradient L(p) @ (x - p)`` everywhere,
+    and the least of the right side over the domain is a lower bound. ``relaxed`` gives p and the multipliers:
+    at the optimum nothing would be lost. For cycles L has the average of the times' logarithms with
+    ``time_weights``: the largest is at least any average, and the logarithm of a sum of exponentials is
+    convex, too.
     """
     x = relaxed.x
     if program.objective == "energy":

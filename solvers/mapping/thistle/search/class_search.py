@@ -69,9 +69,11 @@ class Branching:
         return tuple(order for order in orders if order is not None)
 
     def _next_level(self, orders: Orders) -> int:
+        """The outermost level that has no order yet."""
         return max(level for level, order in enumerate(orders) if order is None)
 
     def _with_forced(self, orders: Orders) -> Orders:
+        """``orders`` with the order of each level that has a single class, as far as such levels follow."""
         while None in orders:
             level = self._next_level(orders)
             only = self._orders(level, orders)
@@ -81,6 +83,7 @@ class Branching:
         return orders
 
     def _orders(self, level: int, orders: Orders) -> list[Order]:
+        """One order of each class that ``level`` can have inside the orders chosen so far."""
         tiling, classes = self.costs.tiling, self._classes(level)
         loops = tiling.loops_at(level)
         found = classes.of(loops)
@@ -95,7 +98,10 @@ class Branching:
         return [tensor for tensor in self._classes(level).tensors if self._is_hoisted(tensor, level, orders)]
 
     def _is_hoisted(self, tensor: Tensor, level: int, orders: Orders) -> bool:
-        """Whether, outside ``level``, loops over dims that the tensor lacks stand inside the first it has."""
+        """Whether the loops directly outside ``level`` are over dims that the tensor lacks.
+
+        These are the loops through which it could stay, up to the first loop over a dim that it has.
+        """
         of_tensor = OrderClasses(self.costs.layer, (tensor,), self.costs.tiling.unseen)
         for order in orders[level + 1 :]:
             (walk,) = of_tensor.walks(order or ())
@@ -147,11 +153,12 @@ def _sortable(walk: HoistWalk) -> tuple[object, ...]:
 
 @dataclass
 class ClassSearch:
-    """Solves programs, those with the least optimum so far first; ``may_go_on()`` is asked before each.
+    """Solves programs best first: next is always the node of least optimum; ``may_go_on()`` is asked before.
 
-    An open order costs at most what any class does in its place, so nothing that comes later has a smaller
-    relaxed optimum, and whoever has a mapping as good as that may stop. ``estimate`` is no bound on the cost
-    model's objective (see :class:`TilingCosts`); the proof has expressions of its own.
+    A level without an order counts at most what it would with any. So a node's optimum is at most that of the
+    nodes below it, and optima come out in ascending order: whoever has a mapping as good as the last one may
+    stop. The optima are estimates, and no bounds on the cost model's objective (see :class:`TilingCosts`);
+    the proof has expressions of its own.
     """
 
     branchings: Sequence[Branching]
@@ -194,9 +201,9 @@ class ClassSearch:
         return [(branching, node) for _, _, branching, node in self._open]
 
     def _push(self, branching: Branching, orders: Orders, parent: ClassNode | None = None) -> None:
-        """Solve and open the node of ``orders``.
+        """Solve the program of ``orders`` and put its node into the queue.
 
-        Where no more may be solved it takes its parent's optimum, which is no larger.
+        Where no more may be solved, the node takes its parent's optimum, which is no larger than its own.
         """
         if parent is not None and not self.may_go_on():
             self._insert(branching, replace(parent, orders=orders))

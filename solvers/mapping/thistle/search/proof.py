@@ -71,10 +71,10 @@ MOST_PIECES = 6
 
 
 def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Callable[[], bool]) -> float:
-    """A number that no mapping of ``problem`` with one of ``keeps`` costs less than; 0 if none is proven.
+    """A lower bound on every mapping of ``problem`` whose levels keep one of ``keeps``; 0 if none is proven.
 
-    It holds wherever ``may_go_on`` ends the search: choices still open count with the program that covers
-    them.
+    It holds whenever ``may_go_on`` ends the search, as choices that are still open then count with the
+    program that covers them.
     """
     if problem.rules.padding or not _is_covered(problem.layer):
         return 0.0
