@@ -162,6 +162,8 @@ def paired(left: Digits, right: Digits) -> list[tuple[int, bool, bool]] | None:
     divide 3, so there are no common ones, and the result is None.
     """
     ends = sorted({*_ends(left), *_ends(right)})
+    # Common digits exist exactly if the spans of both axes, taken together, form a chain in which each
+    # divides the next.
     if any(ends[i + 1] % ends[i] for i in range(len(ends) - 1)):
         return None
     pairs = [(outer // inner, _moves(left, inner), _moves(right, inner)) for inner, outer in pairwise(ends)]
@@ -206,6 +208,8 @@ def _digits_of(shown: Sequence[int]) -> Digits | None:
         return () if count else None
     step = shown[1] - shown[0]
     run = next((i for i in range(2, count) if shown[i] - shown[i - 1] != step), count)
+    # The longest run first: it leaves the fewest slower digits. A shorter one is only tried where the run
+    # does not fit evenly into all positions.
     for size in range(run, 1, -1):
         starts = shown[::size]
         if count % size == 0 and all(

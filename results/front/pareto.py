@@ -54,6 +54,7 @@ def front_mask(points: ArrayLike) -> NDArray[np.bool_]:
     values = _points(points)
     mask = np.asarray(np.isfinite(values).all(axis=1))
     if mask.any():
+        # Only finite points take part: NaN compares as false with everything and would never be dominated.
         mask[mask] = moocore.is_nondominated(values[mask], keep_weakly=True)
     return mask
 
@@ -68,6 +69,8 @@ def reference_point(points: ArrayLike) -> Points:
     if not len(values):
         raise ValueError("no point with finite objectives")
     worst, best = values.max(axis=0), values.min(axis=0)
+    # Where all values of an objective are equal there is no range; without a margin those points would add no
+    # volume at all.
     spread = np.where(worst > best, worst - best, np.abs(worst))
     return np.asarray(worst + REFERENCE_MARGIN * np.where(spread > 0, spread, 1.0))
 

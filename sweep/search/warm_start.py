@@ -132,6 +132,7 @@ class RelaxedStart:
 
     def _nearest(self, optimum: RelaxedOptimum) -> Point:
         """The point whose sizes and fan-outs are nearest to the optimum's, with other axes in the middle."""
+        # Nothing is known of the other axes; from the middle a search reaches either end soonest.
         point = [len(axis.choices) // 2 for axis in self.space.axes]
         for (level, quantity), positions in self.chosen.items():
             wanted = (optimum.sizes_words if quantity == "size" else optimum.fanouts)[level]
@@ -152,6 +153,7 @@ class RelaxedStart:
             return _quantity(self._level(level, values), quantity)
 
         candidates = _candidates(axes, lambda indices: found(indices) < wanted)
+        # By the logarithm of the ratio: half of what is wanted is as far away as twice of it.
         return min(candidates, key=lambda indices: abs(log(found(indices) / wanted)))
 
     def _level(self, name: str, values: dict[str, Choice]) -> StorageLevel:

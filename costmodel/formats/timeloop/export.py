@@ -57,6 +57,8 @@ def _fan_out(
         x, y = (level.spatial_x if "x" in step.sides else ()), (level.spatial_y if "y" in step.sides else ())
         split = len(layer.sizes) if step.sides == "x" else len(x)
         yield _block(target, "spatial", (*x, *y), layer, version) | {"split": split}
+        # A node that fans out is a dummy memory there, which has to be told that it loops over nothing and
+        # keeps nothing.
         if version == "0.3" and target != hardware.name:
             yield _block(target, "temporal", (), layer, version)
             yield _kept(target, (), layer, version)

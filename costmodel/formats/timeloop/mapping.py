@@ -49,6 +49,7 @@ class _MappingReader:
 
     def add(self, found: Directive) -> None:
         known_target(found, self._fan_outs)
+        # Two of a type for one target contradict each other; taking either would hide that.
         if self._seen.setdefault((found.target, found.type), found) is not found:
             raise found.refused(f"one {found.type} directive a target", f"another for {found.target}", "type")
         if found.type == "spatial":
@@ -81,6 +82,7 @@ class _MappingReader:
             return found.split
         level = self._levels[fan_out.level]
         if level.fanout_y == 1 or fan_out.sides == "x":
+            # All dims are before the split, and so on X.
             return len(self._layer.sizes)
         if level.fanout_x == 1 or fan_out.sides == "y":
             return 0
@@ -101,6 +103,8 @@ class _MappingReader:
             bounds[factor.dim] = factor.value
         order = found.permutation(self._layer)
         missing = [dim for dim, bound in bounds.items() if bound > 1 and dim not in order]
+        # A single loop has only one order. With more, leaving dims out would mean an order that nobody has
+        # stated.
         if missing and len(missing) + len(order) > 1:
             expected = "every dim with a factor above 1"
             raise found.refused(expected, f"none of {', '.join(missing)}", "permutation")

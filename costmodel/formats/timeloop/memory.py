@@ -77,6 +77,8 @@ class MemoryAttributes:
             if key in _ONLY_AS and value is not None and value not in _ONLY_AS[key]:
                 allowed = " or ".join(map(str, _ONLY_AS[key])) or "no such attribute"
                 raise self._refused(key, allowed, _REMEDIES.get(key, "Only this is modelled"))
+            # Any name may be a parameter of some estimator, so an unknown one is no mistake by itself. One
+            # that is almost a known attribute most likely is: it would be ignored in silence.
             if key not in (*_ONLY_AS, *_PARAMETERS_OF_ESTIMATORS):
                 check_spelling(self.memory, key, _KNOWN, self.file)
 
@@ -122,6 +124,7 @@ class MemoryAttributes:
             "sizeKB": None if kibibytes is None else kibibytes * 1024 * 8 // self.word_bits,
         }
         stated = {name: size for name, size in words.items() if size is not None}
+        # Sizes that disagree are a mistake in the file; taking one of them would hide it.
         if len(set(stated.values())) > 1:
             found = ", ".join(f"{name} makes {size} words" for name, size in stated.items())
             raise InputError(self.file, "one size", found, "Remove all but one", key=self._key("depth"))
@@ -134,6 +137,7 @@ class MemoryAttributes:
         """The kind of memory whose energy law the class follows; None if it follows none."""
         if self._own.get("technology") == "DRAM":
             return "dram"
+        # The subclass is the more specific of the two names.
         return _law(self.memory.subclass) or _law(self.memory.class_name)
 
     @property

@@ -87,6 +87,8 @@ def _tensor(space: Mapping[str, Any], coefficients: Mapping[str, int]) -> Tensor
     role: Role = "inputs"
     if written:
         role = "outputs"
+    # Timeloop has no roles. They are needed where a level keeps weights only; by its name is how people tell
+    # them. ``b`` must be the whole name: many names begin with it.
     elif name.lower() in _WEIGHT_NAMES or name.lower().startswith(_WEIGHT_NAMES[:-1]):
         role = "weights"
     axes = tuple(_axis(axis, name, coefficients) for axis in _list(space, "projection"))
@@ -151,6 +153,7 @@ def _whole(data: Any, key: str) -> int:
 
 def _only(data: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in data:
+        # An empty one says that the problem is dense.
         if key == "densities" and not data[key]:
             continue
         if key in ("densities", "commonDensity", "flatten"):

@@ -133,6 +133,8 @@ def scheme_cost(
     accesses = tuple(tuple(words * nodes for words in level) for level in accesses)
     cycles = (
         unit.cycles * passes,
+        # The largest of the three tensors, not their sum: each has a bus of its own. Rounded as the tool
+        # does.
         ceil(ceil(max(accesses[GBUF]) / nodes) / hardware.bus_words_per_cycle),
         ceil(sum(accesses[DRAM]) / hardware.dram_words_per_cycle),
     )
@@ -169,6 +171,8 @@ def fetched(blocking: Blocking, unit: ProcessingPass, block: int) -> Counts:
         times = 1
         for loop in set(range(len(LOOPS))) - set(related):
             blocks = block + 1 if order[loop] > min(changing) else block
+            # ``blocks`` is how many blocks count: those outside, and this one too if its loop stands outside
+            # the innermost loop that changes the tile.
             times *= prod(outer[loop] for outer in blocking.factors[:blocks])
         counts.append(2 * times - 1 if tensor == OFM else times)
     return tuple(counts)
@@ -218,4 +222,5 @@ def _accesses(
         buffer.append(unit.words_once(GBUF, t) * from_buffer * kept[t])
         bus.append(unit.words_once(ITCN, t) * from_buffer)
     filters, inputs, outputs = unit.accesses[REGF]
+    # Twice: every operation reads its partial sum and writes it back.
     return tuple(dram), tuple(buffer), tuple(bus), (filters * passes, inputs * passes, outputs * passes * 2)

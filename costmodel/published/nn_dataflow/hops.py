@@ -86,6 +86,7 @@ def corner_layout(partition: Partition, shape: tuple[int, int, int, int]) -> Lay
         for kind in reversed(partition.order):
             sizes[kind][side] = min(free_corners, kept[kind][side])
             free_corners //= sizes[kind][side]
+        # The sizes have to multiply to all corners, as each corner holds a part.
         sizes[BATP][side] *= free_corners
     corners = tuple((rows, columns) for rows, columns in sizes)
     return Layout(Partition(partition.order, corners), shape, partition.nodes)
@@ -109,6 +110,7 @@ def unit_hops(
     pieces = [
         (piece(layer, batch, partition, index), partition.position(index)) for index in partition.indices()
     ]
+    # With more nodes than indices some have no part, and nothing is sent to them.
     working = [(one, at) for one, at in pieces if words(one.outputs) and words(one.inputs)]
     filters = _filter_hops(layer, working, _corners(partition.nodes), forward) if layer.has_filters else 0
     from_inputs = sum(
@@ -142,6 +144,7 @@ def _output_hops(layout: Layout, made: tuple[Range, ...], positions: list[Sides]
     if forward:
         read = min(layout.hops_to(made, [position], forward=False) for position in positions)
         return ceil((read + layout.hops_to(made, positions, forward=True)) / 2)
+    # The tool's choice: the middle one in the order of the nodes, whatever the distances are.
     middle = positions[len(positions) // 2]
     sent = sum(
         ceil(words(made) * distance(position, middle) / 2) for position in positions if position != middle

@@ -87,6 +87,8 @@ def _push(leaf: Int, store: Store, stack: NodeStack, height: Int, limits: Limits
     """Put row ``leaf`` of the store onto the stack; while busy, a tile with inputs also streams outputs."""
     known, node, tiles = store.numbers[leaf], stack.numbers[height], limits.tiles
     stack.energy_pj[height] = store.energy_pj[leaf]
+    # The store has inputs and weights of each tile, then links. The stack has what a busy tile holds in
+    # between, so links move on by ``tiles`` columns.
     for column in range(HELD + 2 * tiles):
         node[column] = known[column]
     for tile in range(tiles):
@@ -113,6 +115,7 @@ def _combine(cut: Array, stack: NodeStack, first: Int, segment: bool, limits: Li
     stack.energy_pj[first] = times * energy
     for tile in range(HELD, HELD + limits.tiles):
         held = HeldColumns(tile, tile + limits.tiles, tile + 2 * limits.tiles)
+        # Tile by tile, since what a tile holds depends on nothing that other tiles hold.
         if cut[IN_TIME]:
             _hold_in_time(numbers, first, children, times, segment, held)
         else:

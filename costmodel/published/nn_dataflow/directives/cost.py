@@ -92,6 +92,7 @@ def cost(scheme: LayerScheme, device: MultiNode, operations: int) -> DirectiveCo
     moved = transfers(device)
     to_pes, to_nodes = (accesses(scheme, name, moved[name]) for name in ("REGF", "GBUF"))
     nodes, costs = scheme.level("GBUF").parallelism, device.costs
+    # ``next_reads`` counts a word once where it is broadcast to several nodes, so this needs no division.
     dram_words = sum(_next(one) for one in to_nodes.values())
     passed = sum(one.passed for one in to_nodes.values())
     compute = cycles(scheme, _per_update(scheme.level("REGF")))
@@ -133,6 +134,8 @@ def _hops(to_nodes: dict[str, TensorAccesses], nodes: int, device: MultiNode) ->
     hops = 0.0
     for one in to_nodes.values():
         from_memory = _next(one)
+        # Every node's fill is a delivery; those beyond the reads of DRAM are further copies of the same
+        # words.
         copies = (one.filled + one.drained) * nodes - from_memory
         hops += from_memory * far + (one.passed if device.node_forwarding else copies + one.passed)
     return hops

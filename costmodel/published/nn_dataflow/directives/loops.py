@@ -54,6 +54,8 @@ def directives_of(
     if mapping.levels[0].spatial:
         raise InputError(where, "one MAC unit below the innermost level", mapping.levels[0].spatial)
     nest, names = nest_of(mapping), tensor_names or {}
+    # Directives of a level are about the loops around its tiles, which a mapping has at the next level;
+    # around the outermost tiles there are none.
     outside = [*zip(nest.spatial[1:], nest.temporal[1:], strict=True), ([], [])]
     return LayerScheme(
         layer.name,
@@ -99,6 +101,8 @@ def mapping_of(
         levels.append(LevelMapping(temporal, x, y, every))
     mapping = Mapping(tuple(levels))
     level_names = [level.name for level in scheme.levels]
+    # Instead of a test for each thing that loops cannot say, the result is written as directives again:
+    # whatever got lost on the way shows as a difference.
     _check_expressed(scheme, directives_of(layer, mapping, level_names, tensor_names))
     return mapping
 

@@ -98,6 +98,7 @@ class LevelScheme:
         known: dict[str, int] = {}
         for tensor in self.tensors:
             for dim, size in tensor.sizes:
+                # All tensors of a level are parts of one tile of the loop nest, so a dim has one size there.
                 if known.setdefault(dim, size) != size:
                     expected = f"{dim}={known[dim]} as in the level's other tensors"
                     raise InputError(f"level {self.name}", expected, size, key=f"tensor{{{tensor.name}}}")

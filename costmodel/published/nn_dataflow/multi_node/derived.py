@@ -61,6 +61,8 @@ def architecture(chip: MultiNode) -> Architecture:
         read_energy_pj=costs.buffer_pj,
         write_energy_pj=costs.buffer_pj,
         update_energy_pj=costs.buffer_pj + costs.bus_pj,
+        # Optimistic where one tensor moves more than the others: a level has one bandwidth, and the three
+        # buses cannot lend each other words.
         shared_bandwidth=float(BUSES * chip.bus_words_per_cycle),
         fanout_x=chip.pe_columns,
         fanout_y=chip.pe_rows,
@@ -118,6 +120,8 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
                 replace(level, word_bits=8)
                 for level in (
                     registers,
+                    # Without a size, because the chip model itself counts what buffers hold: a mapping of a
+                    # part cannot know what else is in the buffer at that time.
                     replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
                 )
             ),

@@ -57,6 +57,8 @@ def hop_bytes(workspace: ReleasedWorkspace, placement: ReleasedPlacement, most: 
     leaf, links = placement.leaf, workspace.mesh.links
     hops = 0
     if leaf.space.has_weights and not leaf.space.weights_follow_b:
+        # Floored as a whole here and link by link below, as the released program does: the two sums differ by
+        # less than one per link.
         hops = _load(workspace, placement, WEIGHTS, (0, leaf.sizes[0])) // leaf.batches_of_run
         if placement.counted:
             for link in range(links.shape[0]):
@@ -70,6 +72,8 @@ def hop_bytes(workspace: ReleasedWorkspace, placement: ReleasedPlacement, most: 
         hops += _save(workspace, placement)
     for number in range(leaf.sources.shape[0]):
         source = leaf.sources[number]
+        # Data from producers comes last: it takes longest to count, and placements that are too dear by then
+        # are given up without it.
         if source[DIRECT] and hops <= most:
             hops += _forward(
                 workspace, placement, WEIGHTS if source[OF_WEIGHTS] else INPUTS, source, most - hops

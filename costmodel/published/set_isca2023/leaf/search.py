@@ -131,6 +131,8 @@ class ReleasedLeafSearch:
         rows, numbers = self._from_dram[layer]
         if not producers:
             return rows
+        # The rows are kept for the layer, and with other producers in the segment other ones come over the
+        # NoC.
         rows = rows.copy()
         for row, number in enumerate(numbers):
             if number in producers:
@@ -164,6 +166,7 @@ class ReleasedLeafSearch:
             numbers.append(-1)
         channel = layer.external_c
         for producer in layer.producers:
+            # Operands of an element-wise layer have the same channels, so each begins anew at channel 0.
             if layer.kind == "eltwise" and channel == layer.k:
                 channel = 0
             k = self._graph.layers[producer].k

@@ -85,6 +85,8 @@ def search(
         bounds[cheapest] = np.inf
         if least > best[0]:
             break
+        # A bound that equals the best value cannot be beaten, only met; that counts for rows further up in
+        # the table alone, as the first of equals is taken.
         if least == best[0] and cheapest > best[1]:
             continue
         parts = table.parts[cheapest]
@@ -95,6 +97,7 @@ def search(
     answer[0][0], answer[0][1] = best[1], best[2]
     parts = table.parts[best[1]]
     steps = steps_of(parts, table.orders[axes_cut(parts), best[2]])
+    # Links are counted now, for the one placement that was picked: contention has no say in the choice.
     _fill_numbers(workspace, ReleasedPlacement(leaf, parts, steps, True), answer[1])
     waiting = ceil_divided(answer[1][DRAM], prices.dram_bytes_per_cycle)
     answer[1][CYCLES] = max(table.cycles[best[1]], waiting)

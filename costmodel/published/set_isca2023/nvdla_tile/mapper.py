@@ -62,6 +62,8 @@ class NvdlaMapper:
         if not layer.has_weights:
             return self._without_weights(layer, share)
         work = _workload(layer, share)
+        # A search meets the same part hundreds of times: on other tiles, in other trees, in layers of equal
+        # shape.
         if work not in self._known:
             self._known[work] = self.searched(work)
         return self._known[work]
