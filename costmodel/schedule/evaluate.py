@@ -14,7 +14,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
-from costmodel.schedule.segment import NodeCost, SegmentEvaluation
+from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Node, leaves, rounds_of_segments
@@ -38,7 +38,7 @@ class _Segment:
 
 
 class ChipEvaluator:
-    """Evaluates schedules of one network for one batch and chip; remembers leaves and segments.
+    """Evaluates schedules of one network for one batch and chip; remembers nodes and segments.
 
     ``tile_costs``: what layers cost within tiles. ``exponents``: n and m of the objective E^n D^m, by which
     each leaf's partition and placement are picked.
@@ -59,6 +59,7 @@ class ChipEvaluator:
         self._search = LeafSearch(graph, chip, tile_costs, exponents)
         self._wiring = Wiring.of(graph.producers)
         self._normalized = cache(tile_costs.normalized_cycles)
+        self._nodes = KnownNodes()
         self._by_value: dict[Node, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
 
@@ -112,7 +113,7 @@ class ChipEvaluator:
         flow = SegmentFlow(node, self._wiring)
         try:
             # That a segment cannot run is remembered like a cost: searches come back to such segments often.
-            cost = SegmentEvaluation(self._search, flow, self._normalized).cost(node)
+            cost = SegmentEvaluation(self._search, flow, self._normalized, self._nodes).cost(node)
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))
         return _Segment(node, names, needs, cost)

@@ -37,6 +37,8 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
 """The parts of energy that segments take: within tiles, between their buffers and the NoC, links, DRAM."""
+MOST_REMEMBERED = 30_000
+"""How many nodes are remembered before all are forgotten, which bounds the memory that they take."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,63 @@ class _Planned:
     stages: tuple[int, ...] = ()
 
 
+class KnownNodes:
+    """What nodes of segments cost on tiles, of all segments that were evaluated before.
+
+    A search changes a segment at one spot, and many of its nodes cost what they did. A leaf is known by all
+    that its cost depends on. A cut is known by the ids of its children's costs, for these say all of what is
+    below it; as they are remembered with the cut, no id can come to mean another cost.
+    A node that is not possible is remembered by the reason.
+    """
+
+    def __init__(self) -> None:
+        self._leaves: dict[tuple[Any, ...], NodeCost | str] = {}
+        self._cuts: dict[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | str]] = {}
+
+    def leaf(self, key: tuple[Any, ...], count: Callable[[], NodeCost]) -> NodeCost:
+        """The leaf's cost by ``key``; if it is not known yet, ``count`` says it."""
+        found = self._leaves.get(key)
+        if found is None:
+            self._forget_if_full()
+            found = self._leaves[key] = _or_reason(count)
+        return _cost_of(found)
+
+    def cut(
+        self, key: tuple[Any, ...], children: Sequence[NodeCost], count: Callable[[], NodeCost]
+    ) -> NodeCost:
+        """The cost of a cut with these ``children``; ``key`` is all else that it depends on."""
+        of_children = (*key, *map(id, children))
+        found = self._cuts.get(of_children)
+        if found is None:
+            self._forget_if_full()
+            found = self._cuts[of_children] = children, _or_reason(count)
+        return _cost_of(found[1])
+
+    def _forget_if_full(self) -> None:
+        if len(self._leaves) + len(self._cuts) >= MOST_REMEMBERED:
+            self._leaves.clear()
+            self._cuts.clear()
+
+
+def _or_reason(count: Callable[[], NodeCost]) -> NodeCost | str:
+    try:
+        return count()
+    except NotPossibleError as reason:
+        return str(reason)
+
+
+def _cost_of(found: NodeCost | str) -> NodeCost:
+    """The cost; a new NotPossibleError for a reason, as a remembered one would collect tracebacks."""
+    if isinstance(found, str):
+        raise NotPossibleError(found)
+    return found
+
+
 class SegmentEvaluation:
     """Evaluates one segment whose data flow is ``flow``.
 
-    ``normalized`` gives the cycles that one sample of a layer, by its number, takes on one tile.
+    ``normalized`` gives the cycles that one sample of a layer, by its number, takes on one tile. ``known``:
+    nodes that are not counted again.
     """
 
     def __init__(
@@ -107,8 +162,9 @@ class SegmentEvaluation:
         search: LeafSearch,
         flow: SegmentFlow,
         normalized: Callable[[int], float],
+        known: KnownNodes,
     ) -> None:
-        self._search, self._flow, self._normalized = search, flow, normalized
+        self._search, self._flow, self._normalized, self._known = search, flow, normalized, known
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
         self._batch = 1
@@ -219,14 +275,19 @@ class SegmentEvaluation:
             children = [self._node(child, first, tiles, once_below) for child in planned.children]
         else:
             children = self._side_by_side(planned, first, tiles, once_below)
+        key = (node.kind, node.batch, node.subbatches, self._batch, once, planned.stages)
+        return self._known.cut(key, children, lambda: self._joined(node, children, planned.stages, once))
+
+    def _joined(self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool) -> NodeCost:
+        """What a cut costs with these children; ``once`` as in :meth:`_node`."""
         links = np.sum([child.links for child in children], axis=0)
         holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.subbatches, once)
-            cycles, start = self._turns(node, children, once_below)
+            cycles, start = self._turns(node, children, once and node.subbatches == 1)
         else:
             held = cut_in_space(holding, node.subbatches)
-            cycles, start = self._pipeline(node, children, planned.stages, links)
+            cycles, start = self._pipeline(node, children, stages, links)
         self._check(_name(node), held)
         return self._cut(node, children, cycles, start, links, held)
 
@@ -317,12 +378,23 @@ class SegmentEvaluation:
     def _leaf(self, leaf: Leaf, first: int, tiles: int) -> NodeCost:
         """The cheapest partition and placement of a leaf whose weights are pinned.
 
-        The placement is remembered: consumers, which are evaluated later, fetch its outputs from there.
+        The placement is kept for its consumers, which are evaluated later and fetch its outputs from there.
         """
         layer, flow = self._graph.index[leaf.layer], self._flow
-        runs = self._batch // leaf.batch
-        producers = {number: self._placements[number] for number in flow.sources.get(layer, ())}
-        run = LeafRun(leaf.batch, first, tiles, runs, layer in flow.written)
+        numbers = flow.sources.get(layer, ())
+        producers = {number: self._placements[number] for number in numbers}
+        above = tuple(flow.cuts_between(number, layer) for number in numbers)
+        runs, to_dram = self._batch // leaf.batch, layer in flow.written
+        key = (layer, leaf.batch, first, tiles, runs, to_dram, tuple(producers.items()), above)
+        run = LeafRun(leaf.batch, first, tiles, runs, to_dram)
+        found = self._known.leaf(key, lambda: self._searched(leaf, layer, run, producers))
+        assert found.leaf is not None
+        self._placements[layer] = found.leaf.place
+        return found
+
+    def _searched(self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> NodeCost:
+        """The same, of a leaf that is not known; ``producers``: where those are that send over the NoC."""
+        tiles, runs = run.tiles, run.runs
         cost = self._search.cost(layer, run, producers)
         if cost is None:
             raise NotPossibleError(
@@ -331,12 +403,11 @@ class SegmentEvaluation:
             )
         # Layers are evaluated in topological order, so a producer in the segment is always here before its
         # consumers; one outside of the segment is not, and its data comes from DRAM.
-        self._placements[layer] = cost.place
         held = self._leaf_held(layer, cost, producers)
         self._check(leaf.layer, held)
         return NodeCost(
             node=leaf,
-            first_tile=first,
+            first_tile=run.first_tile,
             tiles=tiles,
             cycles=cost.cycles,
             parts_pj=self._parts_pj(cost),

@@ -44,7 +44,18 @@ class SegmentFlow:
     ``stages``: for every S cut the stage in which each child starts, empty for T cuts.
     """
 
-    __slots__ = ("_ways", "batches", "children", "cuts", "layers", "sources", "stages", "top", "written")
+    __slots__ = (
+        "_above",
+        "_ways",
+        "batches",
+        "children",
+        "cuts",
+        "layers",
+        "sources",
+        "stages",
+        "top",
+        "written",
+    )
 
     def __init__(self, segment: Node, wiring: Wiring) -> None:
         self.layers: list[int] = []
@@ -53,6 +64,7 @@ class SegmentFlow:
         self.children: list[list[int]] = []
         self.stages: list[list[int]] = []
         self._ways: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self._above: dict[tuple[int, int], int] = {}
         self.top = self._add(segment, (), (), wiring.numbers)
         self.sources: dict[int, tuple[int, ...]] = {}
         self.written: set[int] = set()
@@ -87,8 +99,9 @@ class SegmentFlow:
         for consumer in self.layers:
             for producer in wiring.producers[consumer]:
                 if producer in self._ways:
-                    cut, before, after = self._meeting(producer, consumer)
+                    cut, before, after, above = self._meeting(producer, consumer)
                     edges.append((producer, consumer, cut, before, after))
+                    self._above[producer, consumer] = above
                     if stages := self.stages[cut]:
                         stages[after] = max(stages[after], stages[before] + 1)
         inside: dict[int, set[int]] = {}
@@ -105,13 +118,14 @@ class SegmentFlow:
 
     def cuts_between(self, producer: int, consumer: int) -> int:
         """How many cuts lie between the consumer and the lowest cut above both; 0 if that is its parent."""
-        cuts = self._ways[consumer][0]
-        return len(cuts) - 1 - cuts.index(self._meeting(producer, consumer)[0])
+        return self._above[producer, consumer]
 
-    def _meeting(self, one: int, other: int) -> tuple[int, int, int]:
-        """The lowest cut above two layers, and the ranks of its children that hold them."""
+    def _meeting(self, one: int, other: int) -> tuple[int, int, int, int]:
+        """The lowest cut above two layers, the ranks of its children that hold them, and how many cuts lie
+        between it and the other layer.
+        """
         (cuts, left), (_, right) = self._ways[one], self._ways[other]
         level = 0
         while left[level] == right[level]:
             level += 1
-        return cuts[level], left[level], right[level]
+        return cuts[level], left[level], right[level], len(right) - 1 - level

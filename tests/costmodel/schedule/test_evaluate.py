@@ -13,7 +13,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment import MOST_REMEMBERED, NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -181,3 +181,38 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
     recount_leaf(counts, flow, number)
     assert values[picked.leaf.place] == pytest.approx(min(values.values()), rel=1e-12)
     return len(values)
+
+
+@pytest.mark.parametrize("most", [MOST_REMEMBERED, 7])
+def test_what_is_remembered_costs_what_it_costs_anew(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Many trees by one evaluator, which may have to forget between them, and each by a new one."""
+    monkeypatch.setattr("costmodel.schedule.segment.MOST_REMEMBERED", most)
+    graph, on, random = every_kind(), CHIPS[1], Random(5)
+    costs, possible = FormulaCosts(graph), 0
+    evaluator = ChipEvaluator(graph, on, 4, costs)
+    for _ in range(80):
+        tree = random_tree(random, graph, 4)
+        known, anew = _all_counts(evaluator, tree), _all_counts(ChipEvaluator(graph, on, 4, costs), tree)
+        assert known == anew
+        possible += not isinstance(anew, str)
+    assert 15 < possible < 80
+
+
+def _all_counts(evaluator: ChipEvaluator, tree: Node) -> list[object] | str:
+    """Every count of every node; the reason where the tree is not possible."""
+    try:
+        nodes = evaluator.evaluate(tree).nodes()
+    except NotPossibleError as reason:
+        return str(reason)
+    return [
+        (
+            (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy, cost.start),
+            (cost.dram_read_bytes, cost.dram_write_bytes, cost.links.tolist(), cost.held.busy.tolist()),
+            (
+                cost.held.weights.tolist(),
+                cost.held.ahead.tolist(),
+                [one.tolist() for one in cost.held.arriving],
+            ),
+        )
+        for cost in nodes
+    ]
