@@ -103,6 +103,20 @@ def best_of(problem: ScheduleProblem, trees: Sequence[KnownTree], wall_seconds: 
     return CostedTrees(outcome, tuple(costed), len(trees) - len(costed), best)
 
 
+def evaluated(problem: ScheduleProblem, text: str) -> TreeCost:
+    """What one tree costs, which the chip can run; TileCostsNeeded as for :func:`best_of`."""
+    evaluator, node = _asking(problem).evaluator(), parse_tree(text)
+    needed = dict[Request, None]()
+    for segment in rounds_of_segments(node)[1]:
+        try:
+            evaluator.segment(segment)
+        except TileCostsNeeded as more:
+            needed |= dict.fromkeys(more.requests)
+    if needed:
+        raise TileCostsNeeded(tuple(needed))
+    return evaluator.evaluate(node)
+
+
 def _best(problem: ScheduleProblem, costed: Sequence[CostedTree]) -> KnownTree:
     value = problem.objective.value
     return min(costed, key=lambda o: rank(value(o.energy_pj, o.cycles), o.energy_pj, o.cycles)).tree

@@ -13,6 +13,7 @@ from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers, stored_in
 from results.store.schema.rows import AnswerRow, DesignRow, ScheduleRow
 from results.store.schema.tables import ANSWER_TABLES
+from sweep.design.best_programs import BestPrograms
 from sweep.design.cost_tables import CostTables, CostTask
 from sweep.design.design_row import design_row, infeasible_row
 from sweep.design.sibling_trees import DesignTasks, SiblingTrees
@@ -87,6 +88,7 @@ class StudyRun:
         """Schedules that wait for nothing any more, to be given to the runtime next."""
         chosen = study.schedule
         self._siblings = SiblingTrees(chosen.refinement) if chosen and chosen.sibling_trees else None
+        self._programs = BestPrograms()
         self._statuses: dict[str, str] = {}
         """By design id, the status in its last row, where siblings' trees will be costed on it."""
         self._exchanging = False
@@ -130,6 +132,8 @@ class StudyRun:
             for stage in (self._siblings.costings, self._siblings.refinements, self._siblings.costings):
                 yield from self._open_again(list(stage(self.ledger.answers)))
                 yield from self._until_scheduled()
+        yield from self._write_programs()
+        yield from self._until_scheduled()
 
     def _until_scheduled(self) -> Iterator[tuple[str, Any] | None]:
         """Submit what is left when every design is open, until every schedule has its row.
@@ -147,10 +151,17 @@ class StudyRun:
         self.observer.asked(len(tasks))
         stored = self._stored(tasks.values())
         for one in designs:
+            self._programs.opened(one.new)
             new, row = self.ledger.open(one.design, one.tasks)
             if row is not None:
                 self._close(row)
             yield from self._ask(new, stored)
+
+    def _write_programs(self) -> Iterator[tuple[str, Any]]:
+        """Have the program of every design's best schedule written, now that none is to be had better."""
+        tasks = self._programs.tasks(self.ledger.answers)
+        self.observer.asked(len(tasks))
+        yield from self._ask(tasks, self._stored(tasks))
 
     def _before_a_design(self, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
         """Wait for the answers that decide what is proposed next, and submit what they released."""
@@ -182,6 +193,8 @@ class StudyRun:
         row = self._without_solves(design, tasks, stored)
         if row is None and self._siblings is not None:
             self._siblings.opened(design, tasks)
+        if row is None:
+            self._programs.opened(tasks)
         new, row = ([], row) if row else self.ledger.open(design, tasks)
         if row is not None:
             self._close(row)
@@ -290,6 +303,7 @@ class StudyRun:
         first. Searches are told the first one only: when the second is made, they have proposed all designs.
         """
         self.writer.append("designs", row | {"study_id": self._study_id})
+        self._programs.judged(row)
         before = self._statuses.get(row["design_id"], "")
         if self._siblings is not None:
             self._statuses[row["design_id"]] = row["status"]

@@ -24,13 +24,14 @@ class RunTally(RunObserver):
 
     ``total``: solves known of. ``done``: those that ended; among them ``hits`` were answered from the store
     and ``failures`` failed, which ``errors`` counts by their reason. ``schedule_cpu_seconds``: CPU time spent
-    on whole networks, schedules. ``layer_cpu_seconds``: on everything else; answers from the store count in
-    neither. ``designs`` counts designs by status, ``trials`` has the Optuna numbers of those with a row.
+    on whole networks, schedules. ``program_cpu_seconds``: on writing programs of schedules.
+    ``layer_cpu_seconds``: on everything else. Answers from the store count in none of them. ``designs``
+    counts designs by status, ``trials`` has the Optuna numbers of those with a row.
     """
 
     def __init__(self) -> None:
         self.hits = self.failures = self.total = self.done = 0
-        self.schedule_cpu_seconds = self.layer_cpu_seconds = 0.0
+        self.schedule_cpu_seconds = self.program_cpu_seconds = self.layer_cpu_seconds = 0.0
         self.errors: Counter[str] = Counter()
         self.designs: Counter[str] = Counter()
         self.trials: set[int] = set()
@@ -51,6 +52,8 @@ class RunTally(RunObserver):
             spent = row.get("cpu_seconds") or 0.0  # of a solve that could not begin there is none
             if "network" in row:
                 self.schedule_cpu_seconds += spent
+            elif "schedule_id" in row:
+                self.program_cpu_seconds += spent
             else:
                 self.layer_cpu_seconds += spent
 

@@ -18,8 +18,8 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.program.program import Work
 from results.report.page import write_schedules_page
 from results.store.folder import RunFolder
-from results.store.schema.chips import SCHEDULES, TILE_COSTS
-from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ScheduleRow
+from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
+from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ProgramRow, ScheduleRow
 from results.store.schema.tables import DESIGNS
 from solvers.schedule.fitting import fitted
 from solvers.schedule.tiles.layer_parts import TilePart, distinct_boxes
@@ -36,6 +36,11 @@ from sweep.tasks.scheduling_costs import tile_part_cost_of
 FAMILY = "schedule"
 STUDY_NAME = "solve-schedule"
 """Name of the study that a request becomes: all have the same, so that one folder may hold several."""
+NO_LEAVES = (
+    "the stored answer is of an earlier version, which kept nothing of how each layer runs: "
+    "solve it anew in another folder"
+)
+"""What is said of an answer from the store that has a tree and no leaves."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,17 @@ class ScheduleRequest:
             if self.chart:
                 write_schedules_page(folder.path, self.chart)
             answer, best = _answer(folder, study, self, tally)
-            if answer.leaves is None:
+            if answer.tree is None:
                 return answer
+            if answer.leaves is None:
+                if self.program:
+                    raise InputError("--program", "an answer that says how each layer runs", NO_LEAVES)
+                return replace(answer, note=f"{answer.note}. {NO_LEAVES}" if answer.note else NO_LEAVES)
             answer = replace(answer, leaves=_with_mappings(answer.leaves, folder, best, self, study))
             if self.program:
-                _write_program(self.program, best, load_chip(self.chip), answer.leaves or [])
+                network = best.get("network") or ""
+                program = _program(folder, best)
+                _write_program(self.program, program, network, load_chip(self.chip), answer.leaves or [])
             return answer
 
 
@@ -183,22 +194,31 @@ def _mapped(work: Work, leaves: Mapping[str, LeafRow]) -> Work:
     return replace(work, mapping=next((one["mapping"] for one in mappings if one["part"] == part), ""))
 
 
-def _write_program(path: Path, row: ScheduleRow, chip: Chip, leaves: Sequence[LeafRow]) -> None:
-    """Write the program of a schedule; InputError where it has none, with the reason.
+def _program(folder: RunFolder, schedule: ScheduleRow) -> str:
+    """The packed program of a schedule; InputError where it has none, with the reason."""
+    rows = folder.read_rows(PROGRAMS)
+    found: ProgramRow = {}
+    for row in rows:
+        if row["schedule_id"] == schedule["task_id"] and row["tree"] == schedule.get("tree"):
+            found = row
+    if packed := found.get("program"):
+        return packed
+    reason = found.get("no_program") or found.get("error") or f"none in {folder.path}"
+    remedy = "The same command tries it again"
+    if found.get("no_program"):
+        remedy = "--no-whole-chip keeps layers from being mapped so" if "whole chip" in reason else ""
+    raise InputError("--program", "a schedule with a program", reason, remedy)
 
-    The stored answer has the numbers of ``chip`` without its names and clock, and no name of the network.
+
+def _write_program(path: Path, packed: str, network: str, chip: Chip, leaves: Sequence[LeafRow]) -> None:
+    """Write a program that is packed as text into a file.
+
+    It has the numbers of ``chip`` without its names and clock, and no name of the ``network``.
     """
-    packed = row.get("program")
-    if packed is None:
-        reason = row.get("no_program") or "an answer of an earlier version, which kept no program"
-        remedy = "Solve it anew in another folder"
-        if row.get("no_program"):
-            remedy = "--no-whole-chip keeps layers from being mapped so" if "whole chip" in reason else ""
-        raise InputError("--program", "a schedule with a program", reason, remedy)
     program = unpacked_program(packed)
     by_layer = {leaf["layer"]: leaf for leaf in leaves}
     works = tuple(_mapped(work, by_layer) for work in program.works)
-    program = replace(program, network=row.get("network") or "", chip=chip, works=works)
+    program = replace(program, network=network, chip=chip, works=works)
     try:
         write_program_file(path, program)
     except OSError as error:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TypedDict, final
 
-from results.store.schema.rows import MappingColumns, ScheduleColumns, ScratchpadColumns, TileCostColumns
+from results.store.schema.rows import (
+    MappingColumns,
+    ProgramColumns,
+    ScheduleColumns,
+    ScratchpadColumns,
+    TileCostColumns,
+)
 
 
 @final
@@ -16,4 +22,6 @@ class CostRequests(TypedDict):
     wall_seconds: float
 
 
-AnswerColumns = MappingColumns | ScheduleColumns | CostRequests | ScratchpadColumns | TileCostColumns
+AnswerColumns = (
+    MappingColumns | ScheduleColumns | ProgramColumns | CostRequests | ScratchpadColumns | TileCostColumns
+)

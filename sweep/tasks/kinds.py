@@ -11,6 +11,7 @@ from results.store.schema.rows import AnswerRow
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
+from sweep.tasks.program import run_program_task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
@@ -30,6 +31,7 @@ RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "tile_costs": run_tile_cost_task,
     "tree_costing": run_tree_costing_task,
     "tree_refinement": run_tree_refinement_task,
+    "program": run_program_task,
 }
 """The function that answers the content of a task, by the content's ``kind``."""
 

@@ -6,15 +6,12 @@ from collections.abc import Collection, Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
-from costmodel.formats.programs import packed_program
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Leaf
-from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
@@ -124,17 +121,8 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
         "tree": solution.text,
         "spatial_temporal": _by_leaf(rectangles, on_whole_chip),
         "leaves": [_leaf(evaluation, one) for one in evaluation.nodes() if isinstance(one.node, Leaf)],
-        **_program(problem.graph, evaluation),
         "search": phases_as_json(solution.phases),
     }
-
-
-def _program(graph: LayerGraph, evaluation: ChipEvaluation) -> ScheduleColumns:
-    """The program of the answer, or why it has none."""
-    try:
-        return {"program": packed_program(write_program(graph, evaluation))}
-    except NotPossibleError as reason:
-        return {"no_program": str(reason)}
 
 
 def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:

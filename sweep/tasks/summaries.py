@@ -23,11 +23,13 @@ NEEDED = {
         *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
         *("network_content", "batch", "tree", "tree_from", "refined_from"),
     ),
+    "programs": (*_OF_ALL, "schedule_id"),
     "tile_costs": _OF_ALL,
 }
 """By table, the columns of a stored row that a run reads.
 
-Designs need most of them; later epochs need ``state``; the studies say who solved it.
+Designs need most of them; later epochs need ``state``; the studies say who solved it; ``schedule_id`` tells
+observers that a row is a program's.
 """
 FOUND = ("optimal", "feasible")
 """Statuses of an answer that has a solution."""

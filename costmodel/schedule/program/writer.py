@@ -47,6 +47,9 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
+VERSION = "1"
+"""Goes up when the writer writes another program for a schedule than before."""
+
 Code = tuple[Instruction | Repeat, ...]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from results.store.schema.columns import Column, Table
-from results.store.schema.rows import ScheduleRow, TileCostRow
+from results.store.schema.rows import ProgramRow, ScheduleRow, TileCostRow
 from results.store.schema.shared_columns import ASKED_HOW, EFFORT, IDENTITY, SCHEMA_VERSION, SOLVER
 
 SCHEDULES = Table[ScheduleRow](
@@ -89,13 +89,6 @@ SCHEDULES = Table[ScheduleRow](
             "mapped on the whole chip",
         ),
         Column(
-            "program",
-            "string",
-            "",
-            "what every tile does, in order: the JSON of a program file, gzipped and in base64",
-        ),
-        Column("no_program", "string", "", "why the schedule has no program"),
-        Column(
             "search",
             "json",
             "",
@@ -103,6 +96,35 @@ SCHEDULES = Table[ScheduleRow](
             "[round, objective of the tree at hand], operators: list of {operator, tried, invalid, accepted, "
             "better}, cpu_seconds}",
         ),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
+PROGRAMS = Table[ProgramRow](
+    "programs",
+    "task_id",
+    "One row per program: what every tile does in the best schedule of a network on a design.",
+    (
+        *IDENTITY,
+        Column("schedule_id", "string", "", "task_id of the schedule in `schedules`", required=True),
+        Column("tree", "string", "", "the schedule's tree, of which this is the program", required=True),
+        Column("solver", "string", "", "always program_writer", required=True),
+        *ASKED_HOW,
+        Column(
+            "status",
+            "string",
+            "",
+            "feasible, infeasible (the schedule has no program) or failed",
+            required=True,
+        ),
+        Column(
+            "program",
+            "string",
+            "",
+            "what every tile does, in order: the JSON of a program file, gzipped and in base64",
+        ),
+        Column("no_program", "string", "", "why the schedule has no program"),
         *EFFORT,
     ),
     SCHEMA_VERSION,

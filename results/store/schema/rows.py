@@ -129,8 +129,6 @@ class ScheduleColumns(ProofColumns, total=False):
     tree: str | None
     spatial_temporal: list[ChartLeaf] | None
     leaves: list[LeafRow] | None
-    program: str | None
-    no_program: str | None
     search: list[ReadOnlyDict[str, Any]] | None
     tree_from: str | None
     """Of a tree that was found for another chip: the id of the schedule task that found it."""
@@ -152,6 +150,13 @@ class TileCostColumns(SolveColumns, total=False):
     """What a solve of tile parts decides: for each part its numbers, energy in pJ, cycles, whether proven."""
 
     costs: list[list[Any]] | None
+
+
+class ProgramColumns(SolveColumns, total=False):
+    """What writing a program decides: the program packed as text, or why there is none."""
+
+    program: str | None
+    no_program: str | None
 
 
 class AskedColumns(TypedDict, total=False):
@@ -222,6 +227,13 @@ class TileCostRow(AnswerRow, TileCostColumns, total=False):
     architecture: dict[str, Any]
     objective_name: str
     tile_parts: int
+
+
+class ProgramRow(AnswerRow, ProgramColumns, total=False):
+    """A ``programs`` row: the program of the schedule ``tree`` that the task ``schedule_id`` found."""
+
+    schedule_id: str
+    tree: str
 
 
 class LayerEntry(TypedDict):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from results.errors import WrongRowError
-from results.store.schema.chips import SCHEDULES, TILE_COSTS
+from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Column, Table
 from results.store.schema.rows import DesignRow, LayerRow, ScratchpadRow
 from results.store.schema.shared_columns import (
@@ -208,10 +208,10 @@ SCRATCHPADS = Table[ScratchpadRow](
 )
 
 TABLES: Mapping[str, Table[Any]] = MappingProxyType(
-    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, TILE_COSTS)}
+    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS)}
 )
 
-ANSWER_TABLES: tuple[Table[Any], ...] = (LAYERS, SCRATCHPADS, SCHEDULES, TILE_COSTS)
+ANSWER_TABLES: tuple[Table[Any], ...] = (LAYERS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS)
 """Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")

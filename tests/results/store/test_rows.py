@@ -6,7 +6,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from results.store.schema.rows import DesignRow, LayerRow, ScheduleRow, ScratchpadRow, TileCostRow
+from results.store.schema.rows import (
+    DesignRow,
+    LayerRow,
+    ProgramRow,
+    ScheduleRow,
+    ScratchpadRow,
+    TileCostRow,
+)
 from results.store.schema.tables import TABLES
 
 ROWS: dict[str, Any] = {
@@ -14,6 +21,7 @@ ROWS: dict[str, Any] = {
     "designs": DesignRow,
     "scratchpads": ScratchpadRow,
     "schedules": ScheduleRow,
+    "programs": ProgramRow,
     "tile_costs": TileCostRow,
 }
 KINDS = {str: "string", int: "int", float: "float", bool: "bool", datetime: "timestamp"}

@@ -22,6 +22,7 @@ from results.store.folder import RunFolder
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.study.schedule_choice import ScheduleChoice
+from sweep.tasks import schedule_answer
 from tests.costmodel.schedule.program.program_counts import dram_bytes
 
 Command = Callable[..., tuple[int, str, str]]
@@ -137,6 +138,26 @@ def test_the_program_of_the_best_schedule_can_be_kept(solve: Command, tmp_path: 
         part = dict(zip("NKPQ", lengths, strict=True))
         (own,) = (one["mapping"] for one in leaf["mappings"] if one["part"] == part)
         assert work.mapping == own != ""
+
+
+def test_an_answer_without_leaves_is_not_silent(
+    solve: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may have answers of an earlier version, which have a tree and nothing of their layers."""
+    measured = schedule_answer._measured
+    monkeypatch.setattr(schedule_answer, "_measured", lambda *given: {**measured(*given), "leaves": None})
+    status, out, _ = solve("--seeds", "1", "-o", "runs/mine", "--json")
+    answer = json.loads(out)
+    assert (status, answer["leaves"]) == (0, None)
+    assert answer["tree"]
+    assert (
+        "the stored answer is of an earlier version, which kept nothing of how each layer runs"
+        in answer["note"]
+    )
+    status, _, errors = solve("--seeds", "1", "-o", "runs/mine", "--program", "best.json")
+    assert status == 2
+    assert "the stored answer is of an earlier version" in " ".join(errors.split())
+    assert not (tmp_path / "best.json").exists()
 
 
 def test_a_program_is_not_written_where_no_file_can_be(solve: Command, tmp_path: Path) -> None:

@@ -140,8 +140,9 @@ def test_asked_in_rounds_the_answers_are_those_of_the_whole_table(
     for row in lots:
         mine = {TilePart(*part) for part, *_ in row["costs"]}
         assert any(mine <= set(tile_parts) for tile_parts in asking.tile_parts.values())
-    assert asking.announced == len(lots)
-    assert len(asking.solved) == len(lots) + 2
+    # beside the tile costs, the programs of both designs' schedules are announced and answered
+    assert asking.announced == len(lots) + 2
+    assert len(asking.solved) == len(lots) + 4
 
 
 def test_a_second_study_and_a_killed_one_solve_only_what_is_not_there(

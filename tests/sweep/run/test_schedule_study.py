@@ -90,8 +90,12 @@ class Counter(RunObserver):
     def __init__(self) -> None:
         self.solved: list[str] = []
         self.cached: list[str] = []
+        self.programs: list[str] = []
 
     def answered(self, row: AnswerRow) -> None:
+        if "schedule_id" in row:
+            self.programs.append(row["task_id"])
+            return
         (self.cached if row["cached"] else self.solved).append(row["task_id"])
 
 
@@ -187,6 +191,7 @@ def check_chart(row: Row, tiles: int) -> None:
 def test_tile_costs_are_solved_once_for_all_seeds_and_meshes(solved: Path, study: Study) -> None:
     lots = by_id(RunFolder(solved), "tile_costs")
     assert len(COUNTED.solved) == len(set(COUNTED.solved)) == 8 + len(lots)
+    assert len(COUNTED.programs) == len(set(COUNTED.programs)) == 4
     tile_parts = [tuple(part) for row in lots.values() for part, *_ in row["costs"]]
     assert len(tile_parts) == len(set(tile_parts))
     needed = {

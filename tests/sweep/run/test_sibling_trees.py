@@ -143,8 +143,9 @@ def test_a_siblings_tree_counts_where_it_is_better(
         sum(rows[task_id]["cpu_seconds"] for task_id in (*entry["seeds"], *entry["costings"]))
     )
     assert (tally.designs["complete"], tally.designs.total(), tally.failures) == (2, 2, 0)
-    # no plan counts what trees there will be: the run says so when it knows, one task for each design
-    assert tally.total == 2
+    # no plan counts what trees there will be, or which are the best: the run says so when it knows, one task
+    # for the trees of each design and one for its program
+    assert tally.total == 4
 
 
 def test_a_run_that_ends_while_trees_are_costed_goes_on_there(
@@ -163,7 +164,7 @@ def test_a_run_that_ends_while_trees_are_costed_goes_on_there(
     assert (len(kept), len(by_bandwidth(RunFolder(path)))) == (1, 2)
     again = Solved()
     folder = explored(study, path, in_process(answer_task), again)
-    assert again.kinds == ["known_trees"]
+    assert again.kinds == ["known_trees", "program_writer", "program_writer"]
     assert beaten(folder, tmp_path / "skip.json") == []
     nothing = Solved()
     explored(study, path, in_process(answer_task), nothing)
@@ -203,7 +204,8 @@ def test_where_costing_fails_a_design_keeps_what_its_own_searches_found(
     assert tally.failures == 2
     again = Solved()
     folder = explored(study, folder.path, in_process(answer_task), again)
-    assert again.kinds == ["known_trees", "known_trees"]
+    # the program of what the other design's own search found is there; a sibling's tree is the best now
+    assert again.kinds == ["known_trees", "known_trees", "program_writer"]
     assert beaten(folder, tmp_path / "skip.json") == []
 
 

@@ -1,0 +1,130 @@
+"""Programs in the store: those of the best schedules, of no others, and all of them after a killed run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from costmodel.formats.programs import unpacked_program
+from costmodel.schedule.program.checker import violations
+from costmodel.schedule.tree.validity import NotPossibleError
+from results.store.folder import RunFolder, RunWriter
+from results.store.schema.rows import AnswerRow
+from sweep.run.run import RunObserver, StudyRun
+from sweep.run.run_tally import RunTally
+from sweep.search.search import search_of
+from sweep.study.study import Study, load_study
+from sweep.tasks.kinds import answer_task
+from tests.costmodel.schedule.program.program_counts import dram_bytes
+from tests.sweep.run.test_schedule_study import STUDY, write
+
+MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return load_study(str(write(tmp_path, STUDY)))
+
+
+def explored(
+    study: Study, path: Path, runtime: InProcessRuntime, observer: RunObserver | None = None
+) -> RunFolder:
+    with RunWriter(path) as writer:
+        StudyRun(study, search_of(study), writer, observer, path.parent).explore(runtime)
+    return RunFolder(path)
+
+
+def best(folder: RunFolder) -> list[str]:
+    """The best schedule of every design."""
+    entries = (row["networks"].values() for row in folder.read_rows("designs"))
+    return [entry["schedule"] for entries_of in entries for entry in entries_of]
+
+
+def schedules(folder: RunFolder) -> dict[str, Row]:
+    return {row["task_id"]: row for row in folder.read_rows("schedules")}
+
+
+def test_each_designs_best_schedule_has_its_program(
+    study: Study, tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    tally = RunTally()
+    folder = explored(study, tmp_path / "runs" / "skip", in_process(answer_task), tally)
+    rows, programs = schedules(folder), folder.read_rows("programs")
+    assert sorted(row["schedule_id"] for row in programs) == sorted(best(folder))
+    assert len(programs) == 4 < len(rows)
+    for row in programs:
+        schedule = rows[row["schedule_id"]]
+        program = unpacked_program(row["program"])
+        assert (row["status"], row["tree"], row["no_program"]) == ("feasible", schedule["tree"], None)
+        assert sum(dram_bytes(program)) == schedule["dram_bytes"]
+        assert violations(program) == []
+    assert 0 < tally.program_cpu_seconds < tally.schedule_cpu_seconds + tally.layer_cpu_seconds
+
+
+def test_a_run_that_ends_while_programs_are_written_goes_on_there(
+    study: Study, tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    class Interrupting(RunObserver):
+        def answered(self, row: AnswerRow) -> None:
+            if row.get("solver") == "program_writer":
+                raise KeyboardInterrupt
+
+    class Kinds(RunObserver):
+        def __init__(self) -> None:
+            self.solved: list[str] = []
+
+        def answered(self, row: AnswerRow) -> None:
+            if not row["cached"]:
+                self.solved.append(row["solver"])
+
+    path, again, nothing = tmp_path / "runs" / "skip", Kinds(), Kinds()
+    with pytest.raises(KeyboardInterrupt):
+        explored(study, path, in_process(answer_task), Interrupting())
+    (kept,) = RunFolder(path).read_rows("programs")
+    folder = explored(study, path, in_process(answer_task), again)
+    assert again.solved == ["program_writer"] * 3
+    programs = folder.read_rows("programs")
+    assert sorted(row["schedule_id"] for row in programs) == sorted(best(folder))
+    assert kept["task_id"] in {row["task_id"] for row in programs}
+    explored(study, path, in_process(answer_task), nothing)
+    assert nothing.solved == []
+
+
+def test_a_program_that_fails_is_a_failure_and_tried_again(
+    study: Study, tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    def no_programs(content: Any) -> Any:
+        if content["kind"] == "program":
+            raise RuntimeError("no writer today")
+        return answer_task(content)
+
+    tally = RunTally()
+    folder = explored(study, tmp_path / "runs" / "skip", in_process(no_programs), tally)
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+    assert tally.failures == 4
+    assert {row["error"] for row in folder.read_rows("programs")} == {"RuntimeError: no writer today"}
+    folder = explored(study, folder.path, in_process(answer_task))
+    assert {row["status"] for row in folder.read_rows("programs")} == {"feasible"}
+
+
+def test_a_schedule_without_a_program_says_why(
+    study: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a row is an answer: nobody tries it again."""
+
+    def nothing(*_: object) -> None:
+        raise NotPossibleError("a: no program yet for a layer mapped on the whole chip")
+
+    monkeypatch.setattr("sweep.tasks.program.write_program", nothing)
+    folder = explored(study, tmp_path / "runs" / "skip", in_process(answer_task))
+    for row in folder.read_rows("programs"):
+        assert (row["status"], row["program"]) == ("infeasible", None)
+        assert row["no_program"] == "a: no program yet for a layer mapped on the whole chip"
+    again = RunTally()
+    explored(study, folder.path, in_process(answer_task), again)
+    assert again.hits == again.done
