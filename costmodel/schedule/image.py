@@ -57,6 +57,7 @@ class Fetched(NamedTuple):
 
     def of(self, words: int) -> int:
         """The words of the image among ``words``."""
+        # Exact: the words are a multiple of ``all``, as axes without windows and loops around only multiply.
         return words // self.all * self.image
 
 
@@ -78,6 +79,8 @@ def fetched(nest: Layer, mapping: AnyMapping, image: Image | None) -> Fetched:
     if inputs.name not in parts.levels[-2].keep:
         return EVERYTHING
     loops, tile = nest_of(parts), parts.tiles[-2]
+    # Loops inside the first one that moves the inputs' tile leave it in the buffer: nothing is fetched in
+    # them.
     moving = list(dropwhile(lambda loop: loop.dim not in inputs.steps, loops.temporal[-1]))
     image_words, all_words = 1, 1
     for axis, extent in zip(inputs.axes, inputs.extents(tile), strict=True):
@@ -111,6 +114,7 @@ def _lengths(
     first = [(0, extent)]
     if moving and moving[0].dim in steps:
         step = steps[moving[0].dim] * moving[0].inner
+        # The next tile lies ``step`` further, and overlaps with this one by the rest.
         new = min(step, extent)
         first += [(step * i + extent - new, new) for i in range(1, moving[0].bound)]
     of_image, of_axis = 0, 0

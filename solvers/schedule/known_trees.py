@@ -56,7 +56,7 @@ class CostedTrees:
 
     @property
     def nondominated(self) -> tuple[CostedTree, ...]:
-        """Those of which no other takes less of one of energy and cycles and no more of the other.
+        """The trees that no other dominates, with less of energy or cycles and no more of the other.
 
         In the order of rising energy, each pair of energy and cycles once.
         """

@@ -177,6 +177,7 @@ class _ChipReader:
         named = self.keys.tile.architecture
         changed = self.inner
         if self.named and tile_technology(named) == "":
+            # The chip's technology stands behind that of an override, which is what a study varies.
             changed = {"technology": self.named} | changed
         try:
             return load_tile(named, changed)
@@ -235,6 +236,7 @@ class _ChipReader:
     def _architecture(self, buffer: TileBuffer, found: Architecture) -> Architecture:
         """The tile's architecture with energies, area and leakage of this buffer as its outermost level."""
         outermost, key = found.levels[-1], "tile.architecture"
+        # The NoC and DRAM count bytes, and nothing in between converts words of another width.
         if widths := {level.word_bits for level in found.levels} - {8}:
             raise InputError(self.where, "an architecture of 8-bit words", sorted(widths), key=key)
         self._check_one_technology()
@@ -242,6 +244,7 @@ class _ChipReader:
             pj * outermost.block_size for pj in (buffer.read_pj_per_byte, buffer.write_pj_per_byte)
         )
         leakage = outermost.leakage_pj_per_cycle
+        # What the tile's file states of its outermost level stays; the law is for what it leaves open.
         if not leakage and self.table is not None:
             leakage = self._per_cycle(self.table.storage_leakage_mw("sram", buffer.size_bytes, 8))
         level = replace(
@@ -300,6 +303,7 @@ class _ChipReader:
         value = bandwidth.value / 8 if bandwidth.unit.startswith("bits") else bandwidth.value
         if bandwidth.unit.endswith("/s"):
             value /= self.keys.frequency.value
+        # A rate over a clock may miss the whole number that was meant by the last digit of a float.
         return self._whole(round(value, 9), bandwidth, key)
 
     def _whole(self, value: float, quantity: Quantity, key: str) -> int:

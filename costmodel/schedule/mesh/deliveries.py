@@ -79,6 +79,8 @@ def _add_merging(loads: Array, ports: Any, delivery: Delivery) -> None:
     the row's links carry the group's bytes once.
     """
     columns, rows, _ = loads.shape
+    # Data to DRAM goes along rows first, data from DRAM along the port's row and then columns: so here lines
+    # are rows.
     reach = _reach(delivery._replace(group=delivery.group.T))
     low, high = (_sums_of_lines(reach, ends, (rows, columns)) for ends in (reach.low, reach.high))
     loads[:, :, EAST] += (_up_to(low) * ports.east_of).T
@@ -94,10 +96,12 @@ def _reach(delivery: Delivery) -> _Reach:
     groups = len(delivery.size)
     low, high = np.full((groups, lines), length), np.full((groups, lines), -1)
     line, index = np.indices((lines, length))
+    # Unbuffered, as several tiles of a group in one line write to the same entry.
     np.minimum.at(low, (delivery.group, line), index)
     np.maximum.at(high, (delivery.group, line), index)
     found = high >= 0
     group, line = np.nonzero(found)
+    # ``argmax`` of booleans is the first that is true; on the reversed array it is the last.
     first, last = found.argmax(axis=1), lines - 1 - found[:, ::-1].argmax(axis=1)
     return _Reach(first, last, line, low[found], high[found], delivery.size[group])
 

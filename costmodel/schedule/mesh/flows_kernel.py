@@ -51,6 +51,7 @@ def load(workspace: Workspace, span: Span, size: Int) -> None:
     flows.east[span[1]] += size
     flows.west[span[0]] += size
     for column in range(span[0], span[1] + 1):
+        # A column between the first and the last may have no tile of the group; the tree only passes through.
         if mesh.highest[column] >= 0:
             flows.south[column, mesh.highest[column]] += size
             flows.north[column, mesh.lowest[column]] += size
@@ -77,6 +78,7 @@ def _along_rows(flows: Flows, ports: PortCounts, links: Array) -> None:
     """
     columns, rows = flows.out.shape
     further: Int = 0
+    # From the east inwards, so that ``further`` has all bytes whose last column is beyond this one.
     for column in range(columns - 2, -1, -1):
         further += flows.east[column + 1]
         for row in range(rows):

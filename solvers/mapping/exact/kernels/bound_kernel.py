@@ -390,15 +390,20 @@ def _more_groups(space: Space, assignment: Assignment, level: int, tensor: int, 
 
 @inlined
 def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
-    """The least bound on what is inside a tile of ``level``, if the tensors of ``run`` are stationary
-    outside.
+    """The least bound on what is inside a tile of ``level`` while the tensors of ``run`` are stationary.
 
-    ``at`` is the level, the number of ``run``, and the vector. The bound is in ``opened`` of the level, which
-    asks for which tensors a run goes on outside the level's loops. That is known for tensors that are in no
-    run here: their run cannot go on. It is known for tensors of ``run`` that the level bypasses: the run is
-    that of a tile further inside, and it goes on. For a tensor of ``run`` that the level keeps it is open:
-    the tile of this level is stationary, but those further inside may be moved by the level's own loops. So
-    the least is taken over all sets that are ``run`` without some tensors that the level keeps."""
+    ``at`` is the level, the number of ``run``, and the vector. The bound is an entry of ``opened`` of the
+    level, by the set of tensors whose run comes from further inside and goes on outside the level's loops.
+    Which tensors are in that set?
+
+    * One that is not in ``run``: no, as it is in no run outside of these loops.
+    * One of ``run`` that the level does not keep: yes. The stationary tile is one further inside, and its run
+      goes through this level.
+    * One of ``run`` that the level keeps: that is open. Its tile here is stationary, but the level's own
+      loops may move its tiles further inside, or leave them, too.
+
+    So the least is taken over all sets that are ``run`` without some of the tensors that the level keeps.
+    """
     level, run, vector = at
     least = np.inf
     for inner_run in range(len(space.runs)):
