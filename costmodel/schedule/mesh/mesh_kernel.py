@@ -112,7 +112,7 @@ def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
 
 
 @inlined
-def port_share(mesh: Mesh, size: Int, port: Int) -> Int:
+def port_bytes(mesh: Mesh, size: Int, port: Int) -> Int:
     """The bytes that one port carries of ``size``."""
     ports = mesh.port_x.shape[0]
     return size * (port + 1) // ports - size * port // ports

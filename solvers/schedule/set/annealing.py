@@ -41,8 +41,8 @@ class Cooling:
     speed: float = 8.0
     jump_at: float = 0.9
 
-    def temperature(self, share: float) -> float:
-        return self.initial * (1 - share) / (1 + self.speed * share)
+    def temperature(self, done: float) -> float:
+        return self.initial * (1 - done) / (1 + self.speed * done)
 
 
 @dataclass(frozen=True)

@@ -46,16 +46,16 @@ def layer_pipeline(segments: Sequence[PatternSegment], batch: int, subbatches: i
 
 
 def _segmented(kind: CutKind, segments: Sequence[PatternSegment], batch: int, subbatches: int) -> Cut:
-    share = _divided(batch, subbatches)
-    return Cut("T", batch, subbatches, tuple(_child(kind, segment, share) for segment in segments))
+    samples = _divided(batch, subbatches)
+    return Cut("T", batch, subbatches, tuple(_child(kind, segment, samples) for segment in segments))
 
 
 def _child(kind: CutKind, segment: PatternSegment, batch: int) -> Node:
     """A segment as a child of the root: a leaf for one layer in one sub-batch, else a cut of ``kind``."""
     if len(segment.layers) == 1 and segment.subbatches == 1:
         return Leaf(segment.layers[0], batch)
-    share = _divided(batch, segment.subbatches)
-    return Cut(kind, batch, segment.subbatches, tuple(Leaf(layer, share) for layer in segment.layers))
+    samples = _divided(batch, segment.subbatches)
+    return Cut(kind, batch, segment.subbatches, tuple(Leaf(layer, samples) for layer in segment.layers))
 
 
 def _divided(batch: int, subbatches: int) -> int:

@@ -64,14 +64,16 @@ def with_batch(node: Node, batch: int) -> Node:
         return Leaf(node.layer, batch)
     if batch % node.batch == 0:
         return Cut(node.kind, batch, node.subbatches * (batch // node.batch), node.children)
-    share = gcd(node.batch // node.subbatches, batch)
-    return Cut(node.kind, batch, batch // share, tuple(with_batch(child, share) for child in node.children))
+    samples = gcd(node.batch // node.subbatches, batch)
+    return Cut(
+        node.kind, batch, batch // samples, tuple(with_batch(child, samples) for child in node.children)
+    )
 
 
 def with_subbatches(cut: Cut, subbatches: int) -> Cut:
     """The cut with its batch in ``subbatches`` equal parts, which must divide it."""
-    share = cut.batch // subbatches
-    return Cut(cut.kind, cut.batch, subbatches, tuple(with_batch(child, share) for child in cut.children))
+    samples = cut.batch // subbatches
+    return Cut(cut.kind, cut.batch, subbatches, tuple(with_batch(child, samples) for child in cut.children))
 
 
 def alternating(node: Node, kind: CutKind) -> Node:

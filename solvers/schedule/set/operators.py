@@ -171,15 +171,15 @@ class Operators:
         In the narrower spaces, the kinds of cuts below it change so that S and T still alternate.
         """
         kind = self._new_kind(parent, level, random)
-        share = parent.batch // parent.subbatches
-        cut = Cut(kind, share, 1, children)
+        samples = parent.batch // parent.subbatches
+        cut = Cut(kind, samples, 1, children)
         if self._space.name != "paper":
             # here a new pipeline begins with one sample a sub-batch, a new T cut with all samples in one
-            cut = with_subbatches(cut, share) if kind == "S" else cut
+            cut = with_subbatches(cut, samples) if kind == "S" else cut
             retyped = alternating(cut, kind)
             assert isinstance(retyped, Cut)
             return retyped
-        return with_subbatches(cut, self._parts(share, random))
+        return with_subbatches(cut, self._parts(samples, random))
 
     def _new_kind(self, parent: Cut, level: int, random: Random) -> CutKind:
         """The kind of a new cut below ``parent``: random where the space leaves a choice.
@@ -196,8 +196,8 @@ class Operators:
 
     def _parts(self, batch: int, random: Random) -> int:
         """A random number of sub-batches: 1 or one a sample in 2 of 5 cases each, else any divisor."""
-        share = random.random()
-        return 1 if share < 0.4 else batch if share < 0.8 else random.choice(divisors(batch))
+        draw = random.random()
+        return 1 if draw < 0.4 else batch if draw < 0.8 else random.choice(divisors(batch))
 
     def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
         """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's.

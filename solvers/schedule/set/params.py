@@ -41,7 +41,7 @@ class PatternParams:
         check_choices(WHERE, self, {"weights": Weights})
         self._check_numbers("initial_temperature", "cooling_speed")
         right = is_number(self.jump_at, 0, 1) and self.jump_at > 0
-        check(WHERE, "jump_at", right, "a share above 0 and at most 1", self.jump_at)
+        check(WHERE, "jump_at", right, "a fraction above 0 and at most 1", self.jump_at)
 
     def _check_numbers(self, *keys: str) -> None:
         for key in keys:

@@ -40,7 +40,7 @@ def _all_trees(layers: int, batch: int) -> int:
     def trees(count: int, samples: int) -> int:
         if count == 1:
             return 1
-        return 2 * sum(sequences(count, share, 2) for share in divisors(samples))
+        return 2 * sum(sequences(count, part, 2) for part in divisors(samples))
 
     sequences = _sequences(trees)
     return trees(layers, batch)
@@ -57,12 +57,12 @@ def _released_trees(layers: int, batch: int) -> int:
         """Trees below a cut other than the root: the parent's kind decides the kind of their top cut."""
         if count == 1:
             return 1
-        return sum(settled(count, share, 2) for share in _halvings(samples))
+        return sum(settled(count, part, 2) for part in _halvings(samples))
 
     settled = _sequences(below)
     # the root's children: the top cut of each is of either kind
     free = _sequences(lambda count, samples: below(count, samples) * (1 if count == 1 else 2))
-    return sum(free(layers, share, min(2, layers)) for share in _halvings(batch))
+    return sum(free(layers, part, min(2, layers)) for part in _halvings(batch))
 
 
 def _segmented_trees(layers: int, batch: int) -> int:
@@ -72,8 +72,8 @@ def _segmented_trees(layers: int, batch: int) -> int:
     of the root and of the cuts.
     """
     total = 0
-    for share in divisors(batch):
-        choices = len(divisors(share))
+    for part in divisors(batch):
+        choices = len(divisors(part))
         # ways[i] counts chains of segments over the first i layers, by their last segment: a leaf over the
         # last layer, or a cut over two or more layers, with each of its numbers of sub-batches
         ways = [1] + [0] * layers

@@ -68,7 +68,7 @@ class TilePart(NamedTuple):
     def layer(self) -> Layer:
         """The part as a loop nest for mapping solvers."""
         return convolution(
-            "share",
+            "part",
             N=self.b,
             K=self.k * self.groups,
             C=self.c * self.groups,

@@ -1,4 +1,4 @@
-"""Tile costs: shares by counting, pruning by enumeration, the released program's table, mapping solvers."""
+"""Tile costs: parts by counting, pruning by enumeration, the released program's table, mapping solvers."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_the_largest_share_covers_its_part_of_the_work(
 ) -> None:
     work = one.operations * batch
     if one.has_weights:
-        share = TilePart.of(one, parts, batch)
-        done = share.layer().macs
-        assert share.layer().sizes["P"] == -(-one.h // parts[2])
+        part = TilePart.of(one, parts, batch)
+        done = part.layer().macs
+        assert part.layer().sizes["P"] == -(-one.h // parts[2])
     else:
         done = int(vector_operations(one, np.array([parts]), batch)[0])
     assert done * prod(parts) >= work
@@ -211,7 +211,7 @@ def test_the_demand_has_every_share_that_rows_ask_for() -> None:
     assert asked > len(known)
 
 
-SHARES = [
+TILE_PARTS = [
     TilePart(c=64, k=64, p=14, q=28, r=3, s=3, stride_h=1, stride_w=1, b=2, groups=1),
     TilePart(c=3, k=16, p=28, q=28, r=7, s=7, stride_h=2, stride_w=2, b=1, groups=1),
     TilePart(c=256, k=13, p=7, q=5, r=1, s=1, stride_h=1, stride_w=1, b=3, groups=1),
@@ -224,10 +224,10 @@ SHARES = [
 
 
 @pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
-@pytest.mark.parametrize("share", SHARES, ids=str)
-def test_nvdla_proposes_mappings_of_its_dataflow(share: TilePart, objective: Any) -> None:
-    tile, layer = load_tile("nvdla"), share.layer()
-    problem = TileProblem(tile, share, objective)
+@pytest.mark.parametrize("part", TILE_PARTS, ids=str)
+def test_nvdla_proposes_mappings_of_its_dataflow(part: TilePart, objective: Any) -> None:
+    tile, layer = load_tile("nvdla"), part.layer()
+    problem = TileProblem(tile, part, objective)
     outcome = solve_nvdla(problem, Budget())
     mapping = outcome.solution
     assert mapping is not None
@@ -235,7 +235,7 @@ def test_nvdla_proposes_mappings_of_its_dataflow(share: TilePart, objective: Any
     assert [] in [mapping_violations(one, mapping) for one in kept]
     counted = evaluate(tile, with_sizes_of(mapping, layer), mapping)
     assert outcome.objective == pytest.approx(objective_of(counted, objective), rel=1e-12)
-    cost = TileMapper("nvdla", objective).cost(tile, share)
+    cost = TileMapper("nvdla", objective).cost(tile, part)
     assert cost is not None
     assert mapping_of_text(cost.mapping) == mapping
     assert cost.energy_pj == pytest.approx(counted.energy_pj, rel=1e-12)
@@ -245,8 +245,8 @@ def test_nvdla_proposes_mappings_of_its_dataflow(share: TilePart, objective: Any
 def test_nvdla_is_close_to_the_best_of_its_dataflow() -> None:
     """Against the proven best of each split without padding; largest blocks are not always the best."""
     tile = load_tile("nvdla")
-    for share in SHARES[:1]:
-        layer, found = share.layer(), solve_nvdla(TileProblem(tile, share, "energy"), Budget()).objective
+    for part in TILE_PARTS[:1]:
+        layer, found = part.layer(), solve_nvdla(TileProblem(tile, part, "energy"), Budget()).objective
         rules = [replace(dataflow(tile, layer, split), padding=0.0) for split in SPLITS]
         outcomes = [exact.solve(MappingProblem(tile, layer, "energy", one), Budget()) for one in rules]
         assert {str(outcome.status) for outcome in outcomes} == {"optimal"}
@@ -261,9 +261,9 @@ def test_the_released_program_counts_about_the_same() -> None:
     graph, chip = load_graph("resnet"), load_chip("set-edge")
     assert chip.tile.architecture is not None
     mapper, released = TileMapper("nvdla"), NvdlaMapper(PLATFORMS["edge"].tile, 1)
-    shares = TileCostDemand(graph, chip.tile, chip.tiles, 8).tile_parts()[::60]
-    ours = [mapper.cost(chip.tile.architecture, share) for share in shares]
-    theirs = [released.searched(tuple(share)) for share in shares]
+    tile_parts = TileCostDemand(graph, chip.tile, chip.tiles, 8).tile_parts()[::60]
+    ours = [mapper.cost(chip.tile.architecture, part) for part in tile_parts]
+    theirs = [released.searched(tuple(part)) for part in tile_parts]
     assert [one is None for one in ours] == [one is None for one in theirs]
     pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one and other]
     energies = np.log([one.energy_pj / other.energy_pj for one, other in pairs])
@@ -274,11 +274,11 @@ def test_the_released_program_counts_about_the_same() -> None:
 
 
 def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
-    share = TilePart.of(layer(c=16, k=16), (2, 1, 2, 1), 1)
+    part = TilePart.of(layer(c=16, k=16), (2, 1, 2, 1), 1)
     tile = load_tile("nvdla")
-    cost = TileMapper("cosa", "energy", None, Budget(wall_seconds=20)).cost(tile, share)
+    cost = TileMapper("cosa", "energy", None, Budget(wall_seconds=20)).cost(tile, part)
     assert cost is not None
-    macs = share.layer().macs
+    macs = part.layer().macs
     # every product is one, and no more than 1024 are done in a cycle
     assert cost.energy_pj > macs * tile.compute.energy_pj
     assert cost.cycles >= macs / tile.mac_units
@@ -302,25 +302,25 @@ def test_floors_are_the_least_of_all_rows() -> None:
 
 def test_what_a_tile_cannot_do_has_no_row() -> None:
     # all channels under a 6 x 6 window do not fit a lane's weights
-    share = TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
-    assert TileMapper("nvdla").cost(load_tile("nvdla"), share) is None
+    part = TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
+    assert TileMapper("nvdla").cost(load_tile("nvdla"), part) is None
     with pytest.raises(InputError, match="an NVDLA-style tile"):
-        TileMapper("nvdla").cost(load_tile("eyeriss"), share)
+        TileMapper("nvdla").cost(load_tile("eyeriss"), part)
     with pytest.raises(InputError, match=r"Did you mean nvdla"):
-        TileMapper("nvdl").cost(load_tile("nvdla"), share)
-    assert TileProblem(load_tile("nvdla"), share).objective == "edp"
+        TileMapper("nvdl").cost(load_tile("nvdla"), part)
+    assert TileProblem(load_tile("nvdla"), part).objective == "edp"
     wrong: dict[str, Any]
     for wrong in ({"least_utilization": 2.0}, {"most": 0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             Pruning(**wrong)
 
 
-def test_a_tile_without_limits_fits_every_share() -> None:
+def test_a_tile_without_limits_fits_every_part() -> None:
     tile = load_tile("nvdla")
     endless = replace(tile, levels=tuple(replace(level, size_words=None) for level in tile.levels))
-    share = TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
-    assert TileMapper("nvdla").cost(tile, share) is None
-    assert TileMapper("nvdla").cost(endless, share) is not None
+    part = TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
+    assert TileMapper("nvdla").cost(tile, part) is None
+    assert TileMapper("nvdla").cost(endless, part) is not None
 
 
 @pytest.mark.parametrize(
@@ -329,14 +329,14 @@ def test_a_tile_without_limits_fits_every_share() -> None:
 )
 @pytest.mark.parametrize("place", [1, 2, 3])
 def test_whatever_a_level_says_is_counted(place: int, change: dict[str, Any]) -> None:
-    tile, share = load_tile("nvdla"), SHARES[0]
+    tile, part = load_tile("nvdla"), TILE_PARTS[0]
     levels = list(tile.levels)
     levels[place] = replace(levels[place], **change)
     changed = replace(tile, levels=tuple(levels))
-    cost = TileMapper("nvdla").cost(changed, share)
+    cost = TileMapper("nvdla").cost(changed, part)
     assert cost is not None
     mapping = mapping_of_text(cost.mapping)
-    counted = evaluate(changed, with_sizes_of(mapping, share.layer()), mapping)
+    counted = evaluate(changed, with_sizes_of(mapping, part.layer()), mapping)
     assert counted.energy_pj == pytest.approx(cost.energy_pj + cost.leakage_pj_per_cycle * counted.cycles)
     assert (cost.leakage_pj_per_cycle > 0) == ("leakage_pj_per_cycle" in change)
 

@@ -57,20 +57,20 @@ class NvdlaMapper:
         self._known: dict[tuple[int, ...], NvdlaCost | None] = {}
         self._numbers = _numbers(tile)
 
-    def cost(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost | None:
-        """The cost of the part ``share``; None where no loop nest fits the buffers of a PE."""
+    def cost(self, layer: NetworkLayer, part: OutputPart) -> NvdlaCost | None:
+        """The cost of ``part``; None where no loop nest fits the buffers of a PE."""
         if not layer.has_weights:
-            return self._without_weights(layer, share)
-        work = _workload(layer, share)
+            return self._without_weights(layer, part)
+        work = _workload(layer, part)
         # A search meets the same part hundreds of times: on other tiles, in other trees, in layers of equal
         # shape.
         if work not in self._known:
             self._known[work] = self.searched(work)
         return self._known[work]
 
-    def _without_weights(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost:
+    def _without_weights(self, layer: NetworkLayer, part: OutputPart) -> NvdlaCost:
         """Pooling and element-wise layers run on the tile's vector units; only operations are counted."""
-        operations = share.k * share.h * share.w * layer.operands * layer.r * layer.s * share.b
+        operations = part.k * part.h * part.w * layer.operands * layer.r * layer.s * part.b
         energy = operations * self._tile.vector_operation_pj
         return NvdlaCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
 
@@ -87,18 +87,18 @@ class NvdlaMapper:
         return NvdlaCost(energy, int(cycles), shared, buffers, bus, macs)
 
 
-def _workload(layer: NetworkLayer, share: OutputPart) -> tuple[int, ...]:
+def _workload(layer: NetworkLayer, part: OutputPart) -> tuple[int, ...]:
     """The numbers of a :class:`.mapper_values.TileWork`.
 
     Where a layer's weights are activations, every sample has its own, so every sample is a group.
     """
-    c, k, b, groups = layer.c, share.k, share.b, 1
+    c, k, b, groups = layer.c, part.k, part.b, 1
     if layer.kind == "groupconv":
         groups, c = -(-k // layer.group_k), layer.group_c
         k = layer.group_k if groups > 1 else k
     if layer.weight_producers:
         groups, b = groups * b, 1
-    return (c, k, share.h, share.w, layer.r, layer.s, layer.stride_h, layer.stride_w, b, groups)
+    return (c, k, part.h, part.w, layer.r, layer.s, layer.stride_h, layer.stride_w, b, groups)
 
 
 def _numbers(tile: NvdlaTile) -> Any:
