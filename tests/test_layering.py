@@ -48,6 +48,7 @@ ROOMS = {
     ),
     "sweep": ("study", "tasks", "design", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
+    "costmodel.schedule": ("boxes", "layer_graph", "tree", "leaf", "program"),
     "solvers.mapping.thistle": ("convex", "nest", "search"),
 }
 """The folders of a package in an order: each may import itself and those before it."""

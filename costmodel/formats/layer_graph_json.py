@@ -9,7 +9,8 @@ from typing import Any
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.json_fields import known_names
 from costmodel.formats.safe_json import load_json
-from costmodel.schedule.layer_graph.graph import KINDS, LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import KINDS
 
 LIBRARY = Path(__file__).parents[1] / "workload" / "library" / "set_networks"
 

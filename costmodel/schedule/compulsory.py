@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import prod
 
-from costmodel.schedule.boxes.layers import IMAGE_AXES, space_of_layer
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import IMAGE_AXES
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def layers_traffic(
 
 def touched_inputs(layer: NetworkLayer, channels: int) -> int:
     """Bytes of ``channels`` of one sample's inputs that some window touches."""
-    space = space_of_layer(layer, 1)
+    space = layer.space(1)
     inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
     ranges = {dim: (0, size) for dim, size in space.dims}
     return channels * prod(inputs.axes[axis].touched(ranges) for axis in IMAGE_AXES)

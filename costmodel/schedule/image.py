@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from costmodel.mapping.traffic import StridedLoop, nest_of
 from costmodel.mapping.uneven import AnyMapping, as_parts
-from costmodel.schedule.boxes.layers import IMAGE_AXES, space_of_layer
 from costmodel.schedule.boxes.space import Projection
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.layer_graph.layer import IMAGE_AXES
 from costmodel.workload.network import Axis, Layer
 
 
@@ -37,7 +37,7 @@ class Image(NamedTuple):
         """
         if layer.needs_whole_chip:
             return None
-        space = space_of_layer(layer, 1)
+        space = layer.space(1)
         inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
         axes = tuple(inputs.axes[axis] for axis in IMAGE_AXES)
         ends = [axis.at({dim: size - 1 for dim, size in space.dims}) for axis in axes]

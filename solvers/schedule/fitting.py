@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.hardware.chip import Chip, Tile
-from costmodel.schedule.layer_graph.graph import Channels, LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import Channels
 from solvers.schedule.tiles.layer_parts import factorization_array, held_bytes
 
 

@@ -33,7 +33,7 @@ import numpy as np
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.arrays import Array, Box, with_empty_ones_alike
-from costmodel.workload.network import Role
+from costmodel.workload.network import Layer, Role
 
 
 class Stride(NamedTuple):
@@ -114,6 +114,22 @@ class IterationSpace:
     name: str
     dims: tuple[tuple[str, int], ...]
     tensors: tuple[ProjectedTensor, ...]
+
+    @staticmethod
+    def of_nest(nest: Layer) -> IterationSpace:
+        """The iteration space of a loop nest of any kind; its padding counts as data."""
+        tensors = tuple(
+            ProjectedTensor(
+                tensor.name,
+                tensor.role,
+                tuple(
+                    Projection(tuple(Stride(dim, coefficient) for dim, coefficient in axis), length)
+                    for axis, length in zip(tensor.axes, tensor.extents(nest.sizes), strict=True)
+                ),
+            )
+            for tensor in nest.tensors
+        )
+        return IterationSpace(nest.name, nest.dims, tensors)
 
     def __post_init__(self) -> None:
         known, where = dict(self.dims), f"iteration space of {self.name}"

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.schedule.boxes.layers import OUTPUT_DIMS, space_of_layer
 from costmodel.schedule.boxes.space import IterationSpace, Projection
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.workload.network import Role
 
 Array = NDArray[Any]
@@ -60,7 +60,7 @@ def kernel_space(layer: NetworkLayer) -> Any:
     nothing = ProjectionRow(-1, 0, 1, -1, 0, 0)
     rows = np.array([[nothing] * len(OUTPUT_DIMS)] * len(DATA), np.int64)
     if not layer.needs_whole_chip:
-        space = space_of_layer(layer, 1)
+        space = layer.space(1)
         for tensor in space.tensors:  # the operands of an element-wise layer have the same projections
             rows[DATA.index(tensor.role)] = [_projection_row(space, axis) for axis in tensor.axes]
     return KernelSpace(rows, layer.operands, layer.has_weights, bool(layer.weight_producers))

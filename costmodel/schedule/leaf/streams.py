@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from costmodel.schedule.boxes.layers import OUTPUT_DIMS
 from costmodel.schedule.boxes.partition import BoxPartition
-from costmodel.schedule.boxes.sources import sources_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
+from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
 
 StreamKind = Literal["outputs", "inputs", "weights"]

@@ -12,9 +12,8 @@ from math import prod
 import numpy as np
 
 from costmodel.schedule.boxes.arrays import Array, box_at, groups, volume
-from costmodel.schedule.boxes.layers import space_of_layer
-from costmodel.schedule.boxes.sources import Source
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.sources import Source
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.program.program import Box
 
@@ -31,7 +30,7 @@ class PlacedParts:
     """The parts of a placed leaf, tile by tile; parts without outputs are left out."""
 
     def __init__(self, layer: NetworkLayer, placement: Placement) -> None:
-        self._tile, self._space = placement.tile, space_of_layer(layer, placement.batch)
+        self._tile, self._space = placement.tile, layer.space(placement.batch)
         self._boxes = placement.partition.boxes(self._space)
         made = _samples_first(self._space.image(self._space.output, self._boxes))
         self.parts = tuple(

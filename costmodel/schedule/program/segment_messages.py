@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
 
-from costmodel.schedule.boxes.sources import sources_of
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.program.part_data import PlacedParts, along, common, elements, tensor_of
 from costmodel.schedule.program.program import Box, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of

@@ -10,10 +10,10 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.arrays import box_at, boxes_of, groups, intersection, shifted, volume
-from costmodel.schedule.boxes.layers import normalisation_space, space_of_layer, space_of_nest
 from costmodel.schedule.boxes.partition import BoxPartition, part_of
 from costmodel.schedule.boxes.space import IterationSpace, ProjectedTensor, Projection, Stride
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.layer_graph.layer import normalisation_space
 from costmodel.workload.network import batched_matmul
 from tests.costmodel.schedule.boxes.elements import (
     Numbers,
@@ -43,7 +43,7 @@ def test_the_image_of_a_box_is_what_its_points_touch(kind: str) -> None:
         layer, batch = random_layer(random, kind), random.randint(1, 3)
         if layer.has_weights and random.random() < 0.3:
             layer = replace(layer, weight_producers=(0,))
-        space = space_of_layer(layer, batch)
+        space = layer.space(batch)
         box = random_box(random, space.dims)
         for name, elements in touched(layer, batch, box).items():
             image, jumps = image_of(space, name, box)
@@ -71,7 +71,7 @@ def test_gradients_have_the_points_of_the_forward_layer(kind: str) -> None:
         derived |= {"error": error} if error.scatters else {}
         scattered += error.scatters
         for part, made in derived.items():
-            space = space_of_layer(made, batch)
+            space = made.space(batch)
             assert space.output.name == {"error": "Inputs", "update": "Weights"}[part]
             box = random_box(random, space.dims)
             for name, elements in touched(layer, batch, box).items():
@@ -97,7 +97,7 @@ def test_a_normalisation_reads_all_along_its_dims() -> None:
 
 def test_a_product_of_matrices_is_cut_along_any_dim() -> None:
     """Two heads of 4 x 6 = (4 x 5) (5 x 6), cut along rows and along the sum: four partial products."""
-    space = space_of_nest(batched_matmul("scores", B=2, M=4, N=6, K=5))
+    space = IterationSpace.of_nest(batched_matmul("scores", B=2, M=4, N=6, K=5))
     boxes = BoxPartition((("M", 2), ("K", 2))).boxes(space)
     assert space.summed == {"K"}
     read = [space.image(space.tensor(name), boxes) for name in "ABZ"]
@@ -121,7 +121,7 @@ def test_parts_cut_every_dim_into_neighbours_that_differ_by_one_at_most() -> Non
 def test_the_boxes_of_a_partition_have_every_point_once() -> None:
     random = Random(5)
     for _ in range(300):
-        space = space_of_layer(random_layer(random), random.randint(1, 3))
+        space = random_layer(random).space(random.randint(1, 3))
         dims = random.sample([dim for dim, _ in space.dims], random.randint(1, len(space.dims)))
         partition = BoxPartition(tuple((dim, random.randint(1, 4)) for dim in dims))
         points = np.zeros([size for _, size in space.dims], int)
@@ -133,7 +133,7 @@ def test_the_boxes_of_a_partition_have_every_point_once() -> None:
 
 
 def test_tiles_are_counted_along_the_last_cut_first() -> None:
-    space = space_of_layer(random_layer(Random(1), "ptp"), 1)
+    space = random_layer(Random(1), "ptp").space(1)
     space = replace(space, dims=(("K", 4), ("N", 1), ("P", 6), ("Q", 1)))
     boxes = BoxPartition((("K", 2), ("P", 3))).boxes(space)
     assert box_at(boxes, 4) == ((2, 4), (0, 1), (2, 4), (0, 1))
@@ -163,7 +163,7 @@ def test_a_part_without_outputs_and_one_under_padding_need_nothing() -> None:
 
 
 def test_what_is_no_space_and_no_partition() -> None:
-    space = space_of_layer(random_layer(Random(1), "ptp"), 1)
+    space = random_layer(Random(1), "ptp").space(1)
     with pytest.raises(InputError, match="cuts: expected dims among"):
         BoxPartition((("C", 2),)).boxes(space)
     with pytest.raises(InputError, match="different dims in at least 1 part"):
@@ -181,7 +181,7 @@ def test_what_is_no_space_and_no_partition() -> None:
 
 
 def test_the_largest_layers_are_counted_exactly(large: NetworkLayer) -> None:
-    space = space_of_layer(large, 4)
+    space = large.space(4)
     boxes = BoxPartition((("K", 16), ("P", 16))).boxes(space)
     assert int(volume(boxes).sum()) == 4 * large.operations
 

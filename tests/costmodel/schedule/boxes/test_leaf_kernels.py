@@ -12,11 +12,11 @@ import pytest
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, groups, volume
-from costmodel.schedule.boxes.layers import OUTPUT_DIMS, space_of_layer
 from costmodel.schedule.boxes.messages import exchanged
 from costmodel.schedule.boxes.partition import BoxPartition
-from costmodel.schedule.boxes.sources import sources_of
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
+from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
 from costmodel.schedule.leaf.leaf_kernel import search
 from costmodel.schedule.leaf.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
@@ -55,7 +55,7 @@ def _cut(
 
 def boxes_in_order(layer: NetworkLayer, batch: int, parts: tuple[int, int, int, int]) -> Array:
     """The boxes of a partition, W counting fastest."""
-    return BoxPartition(tuple(zip(OUTPUT_DIMS, parts, strict=True))).boxes(space_of_layer(layer, batch))
+    return BoxPartition(tuple(zip(OUTPUT_DIMS, parts, strict=True))).boxes(layer.space(batch))
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
     for layer, batch, parts in cut_layers(1500):
         ranges, sizes, found = ranges_of(12), layer.sizes(batch), np.zeros(4, np.int64)
         volumes(kernel_space(layer), sizes, np.array(parts), ranges, False, found)
-        space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+        space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
         for tensor in space.tensors:
             kind = {"outputs": 0, "inputs": 1, "weights": 2}[tensor.role]
             mine = volume(space.image(tensor, boxes))
@@ -130,14 +130,14 @@ def _compare(
     table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
     held = np.zeros((len(streams), 12), np.int64)
     search(workspace, leaf, table, prices_of(on, (1, 1)), CheapestLeaf(np.zeros(4, int), held, np.zeros(1)))
-    space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+    space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
         needed = source.needed(space.image(space.tensor(source.tensor), boxes))
         assert sorted(volume(needed).tolist()) == sorted(held[index, : len(boxes)].tolist())
         if source.producer is None:
             continue
         place = producers[source.producer]
-        of = space_of_layer(graph.layers[source.producer], theirs)
+        of = graph.layers[source.producer].space(theirs)
         made = of.image(of.output, boxes_in_order(graph.layers[source.producer], theirs, place.parts))
         expected = exchanged(needed, made, (batch, theirs), batch * runs)
         for part, which in enumerate(product(*(range(one) for one in parts))):
@@ -163,7 +163,7 @@ def test_layers_of_networks(name: str) -> None:
         for _, batch, parts in _cut(random, layer, 4):
             ranges, found = ranges_of(12), np.zeros(4, np.int64)
             volumes(kernel_space(layer), layer.sizes(batch), np.array(parts), ranges, False, found)
-            space, boxes = space_of_layer(layer, batch), boxes_in_order(layer, batch, parts)
+            space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
             for tensor in space.tensors:
                 if tensor.role == "outputs":
                     continue

@@ -11,12 +11,11 @@ import pytest
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, Box, boxes_of
-from costmodel.schedule.boxes.layers import space_of_layer
 from costmodel.schedule.boxes.messages import exchanged, loads, of_run, transfers
 from costmodel.schedule.boxes.partition import BoxPartition
-from costmodel.schedule.boxes.sources import sources_of
 from costmodel.schedule.boxes.space import IterationSpace
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.layer_graph.training import training_graph
 from tests.costmodel.schedule.boxes.elements import Numbers, numbered, random_layer, touched_of
 
@@ -102,13 +101,13 @@ def test_messages_are_the_elements_that_one_part_needs_and_the_other_makes() -> 
     for _ in range(1500):
         graph, batch = random_graph(random), random.randint(1, 3)
         last, numbers = graph.layers[-1], element_numbers(graph, batch)
-        space = space_of_layer(last, batch)
+        space = last.space(batch)
         boxes = random_partition(random, space, "KNPQCRS").boxes(space)
         images = read_numbers(graph, numbers, batch)
         needed_by = [_needed(graph, space, boxes, part, images, numbers) for part in range(len(boxes))]
         needed = _by_producer(graph, space, boxes, batch)
         for producer in range(len(graph.layers) - 1):
-            theirs = space_of_layer(graph.layers[producer], batch)
+            theirs = graph.layers[producer].space(batch)
             partition = random_partition(random, theirs, "KNPQ")
             made = theirs.image(theirs.output, partition.boxes(theirs))
             by_part = [_made(numbers[producer], partition, part) for part in range(partition.parts)]
@@ -214,7 +213,7 @@ def test_an_operand_that_is_read_twice_is_needed_twice() -> None:
     one = replace(random_layer(Random(0), "ptp"), name="x", c=3, k=3, h=4, w=1, input_h=4, input_w=1)
     twice = replace(one, name="sum", kind="eltwise", c=6, operands=2, producers=(0, 0))
     graph = LayerGraph("twice", (replace(one, external_c=3), twice))
-    space = space_of_layer(twice, 1)
+    space = twice.space(1)
     boxes = BoxPartition((("P", 2),)).boxes(space)
     found = sources_of(graph, 1, 1)
     assert [(source.tensor, source.producer, source.first) for source in found] == [
@@ -244,7 +243,7 @@ def test_sources_of_networks_cover_what_their_layers_read(name: str, training: b
         pytest.skip("products of two activations have no training step")
     graph = training_graph(graph) if training else graph
     for number, layer in enumerate(graph.layers):
-        space, channels = space_of_layer(layer, 2), dict[str, list[int]]()
+        space, channels = layer.space(2), dict[str, list[int]]()
         for source in sources_of(graph, number, 2):
             first, end = source.box[0]
             channels.setdefault(source.tensor, []).extend(range(first, end))

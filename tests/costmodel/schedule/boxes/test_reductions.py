@@ -10,7 +10,6 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.arrays import box_at, volume
-from costmodel.schedule.boxes.layers import space_of_layer
 from costmodel.schedule.boxes.messages import owned, reductions
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.boxes.space import IterationSpace
@@ -46,7 +45,7 @@ def test_partial_sums_add_up_to_the_layer(kind: str) -> None:
         image = values.integers(1, 9, (layer.c, batch, layer.input_h, layer.input_w))
         weights = values.integers(1, 9, (layer.k, layer.group_c, layer.r, layer.s))
         every = products(layer, image, weights)
-        space = space_of_layer(layer, batch)
+        space = layer.space(batch)
         dims = random.sample("KNPQCRS", 3)
         boxes = BoxPartition(tuple((dim, random.randint(1, 3)) for dim in dims)).boxes(space)
         made = space.image(space.output, boxes)
@@ -72,10 +71,10 @@ def _ranges(space: IterationSpace, boxes: Numbers, part: int) -> Ranges:
 
 def test_errors_of_a_strided_layer_overlap_where_windows_do() -> None:
     layer = NetworkLayer("pool.error", "pool", 2, 2, 9, 9, 3, 3, 2, 2, 0, 0, 4, 4, part="error")
-    space = space_of_layer(layer, 1)
+    space = layer.space(1)
     made = space.image(space.output, BoxPartition((("P", 2),)).boxes(space))
     with pytest.raises(InputError, match="expected parts that make equal boxes, or nothing in common"):
         reductions(made)
-    apart = space_of_layer(replace(layer, r=2, s=2, h=8, w=8), 1)
+    apart = replace(layer, r=2, s=2, h=8, w=8).space(1)
     made = apart.image(apart.output, BoxPartition((("P", 2),)).boxes(apart))
     assert reductions(made) == []

@@ -18,7 +18,8 @@ from costmodel.formats.networks import load_layer
 from costmodel.formats.networks import load_network as load_library_network
 from costmodel.formats.nn_dataflow_networks import FILE, graph_of, load_network, network_names
 from costmodel.formats.safe_json import load_json
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Part, Read
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
+from costmodel.schedule.layer_graph.layer import Part
 from costmodel.schedule.layer_graph.reader import layer_graph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.network import Layer, Tensor

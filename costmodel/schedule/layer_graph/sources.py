@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.schedule.boxes.arrays import Array, Box, boxes_of, intersection, shifted
-from costmodel.schedule.boxes.layers import space_of_layer
 from costmodel.schedule.boxes.space import ProjectedTensor
 from costmodel.schedule.layer_graph.graph import LayerGraph, Read
 from costmodel.workload.network import Role
@@ -52,7 +51,7 @@ class Source:
 def sources_of(graph: LayerGraph, number: int, batch: int) -> tuple[Source, ...]:
     """The sources of all that ``batch`` samples of a layer read: weights, then inputs by their channels."""
     layer = graph.layers[number]
-    space = space_of_layer(layer, batch)
+    space = layer.space(batch)
     inputs, weights = graph.reads(layer)
     read = [tensor for tensor in space.tensors if tensor.role == "inputs"]
     found: list[Source] = []

@@ -1,0 +1,358 @@
+"""One layer as a chip's scheduler sees it: for one sample, with the channels of other layers that it reads.
+
+Its iteration space (:meth:`NetworkLayer.space`) says which elements each of its points touches, padding
+included. The dims have a loop nest's letters: N samples, K output channels, P and Q rows and columns of
+outputs, C input channels, R and S rows and columns of the window. K counts the channels of all groups, so
+that a cut may go through a group; C counts those of one group. Inputs and outputs have the axes channels,
+samples, rows and columns:
+
+    kind                   outputs       inputs                           weights
+    conv, fc               K  N  P  Q    C             N  P, R  Q, S      K  C  R  S
+    groupconv              K  N  P  Q    K // group, C N  P, R  Q, S      K  C  R  S
+    pool                   K  N  P  Q    K             N  P, R  Q, S
+    eltwise, ptp           K  N  P  Q    K             N  P     Q         (eltwise: a tensor for each operand)
+    transpose              K  N  P  Q    the same in another order
+    normalisation          K  N  P  Q    the same, but J in place of the dims that it goes along
+
+Weights that another layer computes have that layer's axes instead: K, N (each sample has weights of its own),
+C, and the points of the filter, R * columns + S. A layer of a training step that scatters, or an update, has
+the space of its forward layer, in which the roles of the tensors are exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from math import prod
+from typing import Any, Literal, NamedTuple, get_args
+
+from costmodel.errors import InputError
+from costmodel.schedule.boxes.space import IterationSpace, ProjectedTensor, Projection, Stride
+from costmodel.workload.network import Layer, Role, Tensor, convolution
+
+KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
+"""Kinds of layers; ``ptp`` is an element-wise function of one operand."""
+Part = Literal["forward", "error", "update"]
+"""What a layer of a training step computes: outputs, errors of inputs or gradients of weights.
+
+All layers of an inference are ``forward``.
+"""
+Channels = tuple[int, int]
+"""Channels of a layer's outputs, from the first to before the second."""
+_ROLES: dict[Part, dict[str, Role]] = {
+    "forward": {},
+    "error": {"Outputs": "inputs", "Inputs": "outputs"},
+    "update": {"Outputs": "weights", "Weights": "outputs"},
+}
+"""By part, the tensors of a forward loop nest whose role is another in that part's nest, with that role."""
+
+
+OUTPUT_DIMS = ("K", "N", "P", "Q")
+"""The dims that outputs follow, in the order of their axes: channels, samples, rows, columns."""
+IMAGE_AXES = 2, 3
+"""The axes of rows and columns."""
+
+
+class LayerBytes(NamedTuple):
+    """Bytes that the tensors of a layer take for a batch, padding not counted."""
+
+    inputs: int
+    weights: int
+    outputs: int
+
+
+class WindowSizes(NamedTuple):
+    """Sizes of a layer with windows: channels of all groups, rows and columns of outputs, then of inputs."""
+
+    k: int
+    c: int
+    p: int
+    q: int
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One layer for one sample: ``k`` x ``h`` x ``w`` outputs of one byte (int8) from ``c`` input channels.
+
+    - ``kind`` is one of :data:`KINDS`; ``r`` x ``s`` is the filter or window, and ``c`` and ``k`` are totals
+      of all ``groups``.
+    - ``input_h`` and ``input_w`` are the rows and columns of the input, without padding. ``pad_h`` is the
+      padding above the first row and ``pad_w`` that left of the first column; the padding below and to the
+      right follows. If negative, the first window begins that many rows (columns) inside the input.
+    - ``operands`` is the number of inputs of an element-wise layer, whose ``c`` is ``operands`` times ``k``.
+    - ``order`` says of each output dim (C, H, W) of a transpose which input dim it is.
+    - The input channels are ``external_c`` channels of the network's input, then those of ``producers``,
+      which are positions in the graph's layers. ``weight_producers`` compute the weights of a product of two
+      activations. ``channels`` are those read of each producer, then of each weight producer; empty: all.
+
+    Layers of a training step: an ``error`` computes the errors of its forward layer's inputs from those of
+    its outputs. Where it :attr:`scatters`, filter and stride are the forward layer's. An ``update`` has its
+    forward layer's numbers, takes the errors of the outputs as weights and computes, once a batch, the
+    gradient of the weights, which no other layer reads.
+    """
+
+    name: str
+    kind: str
+    c: int
+    k: int
+    h: int
+    w: int
+    r: int
+    s: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    input_h: int
+    input_w: int
+    operands: int = 1
+    groups: int = 1
+    order: tuple[int, ...] = (0, 1, 2)
+    external_c: int = 0
+    producers: tuple[int, ...] = ()
+    weight_producers: tuple[int, ...] = ()
+    part: Part = "forward"
+    channels: tuple[Channels, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.part not in get_args(Part):
+            raise InputError(f"layer {self.name}", f"one of {get_args(Part)}", self.part, key="part")
+
+    @property
+    def has_weights(self) -> bool:
+        return self.kind in ("conv", "fc", "groupconv")
+
+    @property
+    def group_c(self) -> int:
+        return self.c // self.groups
+
+    @property
+    def group_k(self) -> int:
+        return self.k // self.groups
+
+    @property
+    def scatters(self) -> bool:
+        """Whether each input adds into a window of outputs, where a forward layer reads a window of inputs.
+
+        This is so for the errors of pooling, of strided convolutions, of convolutions whose outputs have
+        other rows or columns than their inputs, and of layers that flatten rows and columns. Errors of all
+        other layers are computed as forward layers are.
+        """
+        if self.part != "error" or self.kind not in ("conv", "groupconv", "fc", "pool"):
+            return False
+        same = (self.h, self.w) == (self.input_h, self.input_w)
+        strided = self.kind != "fc" and (self.stride_h, self.stride_w) != (1, 1)
+        return self.kind == "pool" or strided or not same
+
+    @property
+    def needs_whole_chip(self) -> bool:
+        """Whether the layer can only run layer-sequentially: on the whole chip, with all its data in DRAM."""
+        return self.part == "update" or self.scatters
+
+    @property
+    def operations(self) -> int:
+        """MACs of a layer with weights, or element operations, for one sample: the points of its space.
+
+        At a point, an element-wise layer takes in an element of each operand.
+        """
+        points = prod(size for _, size in self.space(1).dims)
+        return points if self.has_weights else points * self.operands
+
+    @property
+    def computed(self) -> tuple[int, int]:
+        """How many rows and how many columns of outputs are computed.
+
+        All, but for a layer that scatters: it computes those that some window reaches. The others are zero in
+        every training step, so no step has to write them.
+        """
+        if not self.scatters:
+            return self.h, self.w
+        space = self.space(1)
+        every = {dim: (0, size) for dim, size in space.dims}
+        rows, columns = (space.output.axes[axis].touched(every) for axis in IMAGE_AXES)
+        return rows, columns
+
+    @property
+    def forward_sizes(self) -> WindowSizes:
+        """The sizes of the forward layer, whose space and nest a layer that scatters has, too.
+
+        The fields of such a layer are those of the error, in which inputs and outputs have changed places.
+        """
+        own = WindowSizes(self.k, self.c, self.h, self.w, self.input_h, self.input_w)
+        return own if not self.scatters else WindowSizes(own.c, own.k, own.rows, own.columns, own.p, own.q)
+
+    def space(self, batch: int) -> IterationSpace:
+        """The iteration space of ``batch`` samples: the table at the head of the module.
+
+        The inputs of an element-wise layer of several operands are ``Inputs0``, ``Inputs1`` and so on. What a
+        softmax or normalisation takes from other elements than its own is not in it, as these are ``ptp``
+        here: see :func:`normalisation_space`.
+        """
+        return _space_of(self, batch)
+
+    def nest(self, batch: int) -> Layer:
+        """A layer with weights as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
+
+        The nest of an update, or of an error that scatters, is the forward layer's: each tensor keeps its
+        name and has the role that it plays here. Where a layer that scatters has windows further apart than
+        they are long, no window reaches the outputs between them: these stay zero, and the nest leaves them
+        out by a shorter stride. With activations as weights each sample has weights of its own: the nest has
+        the samples as groups, not as N.
+        """
+        if not self.has_weights:
+            raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
+        changed = _ROLES[self.part] if self.needs_whole_chip else {}
+        sizes, stride = self.forward_sizes, (self.stride_h, self.stride_w)
+        if self.scatters:
+            stride = min(self.stride_h, self.r), min(self.stride_w, self.s)
+        times = batch if self.weight_producers and self.part != "update" else 1
+        nest = convolution(
+            self.name,
+            N=batch // times,
+            K=sizes.k * times,
+            C=sizes.c * times,
+            P=sizes.p,
+            Q=sizes.q,
+            R=self.r,
+            S=self.s,
+            stride=stride,
+            groups=self.groups * times,
+        )
+        tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
+        return Layer(self.name, nest.dims, tensors)
+
+    def compulsory_bytes(self, batch: int) -> LayerBytes:
+        """Bytes that a batch of the layer moves from and to DRAM if it runs by itself and each moves once."""
+        h, w = self.computed
+        inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
+        weights = self.k * self.group_c * self.r * self.s * self.has_weights
+        if self.part == "update":  # the errors of the outputs are its weights, the weights its result
+            return LayerBytes(inputs, outputs, weights)
+        return LayerBytes(inputs, weights * (batch if self.weight_producers else 1), outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without ``part`` and ``channels`` where they have their defaults.
+
+        Identities of tasks are hashes of this data. Left out, the two fields do not change the identity of a
+        layer of an inference.
+        """
+        added = (one for one in fields(self) if one.name in ("part", "channels"))
+        unused = {one.name for one in added if getattr(self, one.name) == one.default}
+        return {key: value for key, value in asdict(self).items() if key not in unused}
+
+    @classmethod
+    def from_json(cls, data: ReadOnlyDict[str, Any]) -> NetworkLayer:
+        """The layer of :meth:`to_json`, whose tuples may have become lists."""
+        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list | tuple)}
+        if "channels" in lists:
+            lists["channels"] = tuple((first, end) for first, end in lists["channels"])
+        return cls(**{**data, **lists})
+
+    def sizes(self, batch: int) -> tuple[int, int, int, int]:
+        """The dims that a partition cuts, K, B (samples), H and W, with their sizes."""
+        return self.k, batch, self.h, self.w
+
+    def input_bytes(self, batch: int) -> int:
+        """Bytes of the inputs of ``batch`` samples, without rows and columns in front of the first window."""
+        rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
+        return self.c * rows * columns * batch
+
+    def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
+        """Cycles of one sample on one tile: NPT, the normalised processing time of SET's section 3.3.2.
+
+        A tile does ``macs`` MACs a cycle, on vectors of ``vector`` input channels for ``lanes`` output
+        channels, or ``vector_units`` element operations. Input and output channels of a group are rounded up
+        to whole vectors and lanes, so that a layer may leave some of them empty; groups smaller than both run
+        side by side.
+        """
+        if not self.has_weights:
+            return self.operations / vector_units
+        c, k = (-(-size // width) * width for size, width in ((self.group_c, vector), (self.group_k, lanes)))
+        operations = c * k * self.r * self.s * self.h * self.w * self.groups
+        side_by_side = min(vector // self.group_c, lanes // self.group_k) if self.kind == "groupconv" else 1
+        fills = self.group_c < vector and self.group_k < lanes
+        return operations / (side_by_side if fills else 1) / macs
+
+
+@lru_cache(maxsize=4096)
+def _space_of(layer: NetworkLayer, batch: int) -> IterationSpace:
+    """The space of a layer, built once: the same few are asked for again and again."""
+    if layer.kind in ("conv", "fc", "groupconv", "pool"):
+        return _window_space(layer, batch)
+    sizes = {"K": layer.k, "N": batch, "P": layer.h, "Q": layer.w}
+    outputs = _plain(sizes)
+    if layer.kind == "transpose":
+        axes = list(outputs)
+        for made, read in zip((0, 2, 3), layer.order, strict=True):
+            axes[read + 1 if read else 0] = outputs[made]
+        inputs = [_tensor("Inputs", "inputs", axes)]
+    elif layer.operands == 1:
+        inputs = [_tensor("Inputs", "inputs", outputs)]
+    else:
+        inputs = [_tensor(f"Inputs{one}", "inputs", outputs) for one in range(layer.operands)]
+    return IterationSpace(layer.name, tuple(sizes.items()), (*inputs, _tensor("Outputs", "outputs", outputs)))
+
+
+def normalisation_space(name: str, sizes: tuple[int, int, int, int], along: Sequence[str]) -> IterationSpace:
+    """A softmax or normalisation of ``sizes`` K, N, P, Q outputs: each follows from all along some dims.
+
+    ``along``: these dims. Each has a second dim, ``J`` and its letter, for the elements that are read; the
+    outputs do not depend on it, as a sum over them goes into every output.
+    """
+    dims = dict(zip(OUTPUT_DIMS, sizes, strict=True))
+    if not along or not set(along) <= dims.keys():
+        raise InputError(f"layer {name}", f"some of the dims {OUTPUT_DIMS}", tuple(along), key="along")
+    outputs = _plain(dims)
+    read = {f"J{dim}" if dim in along else dim: size for dim, size in dims.items()}
+    tensors = _tensor("Inputs", "inputs", _plain(read)), _tensor("Outputs", "outputs", outputs)
+    return IterationSpace(name, tuple({**dims, **read}.items()), tensors)
+
+
+def _window_space(layer: NetworkLayer, batch: int) -> IterationSpace:
+    """The space of a layer whose windows slide over its inputs, the roles as the layer's part has them."""
+    k, c, p, q, rows, columns = layer.forward_sizes
+    made: Role = "outputs"
+    read: Role = "inputs"
+    weights: Role = "weights"
+    if layer.scatters:
+        made, read = read, made
+    elif layer.part == "update":
+        made, weights = weights, made
+    sizes = {"K": k, "N": batch, "P": p, "Q": q}
+    if layer.kind != "pool":
+        sizes["C"] = c // layer.groups
+    sizes |= {"R": layer.r, "S": layer.s}
+    groups = (Stride("K", c // layer.groups, k // layer.groups),) if layer.groups > 1 else ()
+    channels = (Stride("K"),) if layer.kind == "pool" else (*groups, Stride("C"))
+    inputs = (
+        Projection(channels, c),
+        Projection((Stride("N"),), batch),
+        Projection((Stride("P", layer.stride_h), Stride("R")), rows, -layer.pad_h),
+        Projection((Stride("Q", layer.stride_w), Stride("S")), columns, -layer.pad_w),
+    )
+    tensors = [_tensor("Inputs", read, inputs), _tensor("Outputs", made, _plain(sizes))]
+    if layer.has_weights:
+        tensors.insert(0, _weights(layer, sizes, weights))
+    return IterationSpace(layer.name, tuple(sizes.items()), tuple(tensors))
+
+
+def _weights(layer: NetworkLayer, sizes: dict[str, int], role: Role) -> ProjectedTensor:
+    """The weights: parameters, or activations with the axes of the layer that computes them."""
+    one = {dim: Projection((Stride(dim),), sizes[dim]) for dim in "KNCRS"}
+    if not layer.weight_producers or layer.part == "update":
+        return _tensor("Weights", role, [one[dim] for dim in "KCRS"])
+    points = Projection((Stride("R", layer.s), Stride("S")), layer.r * layer.s)
+    return _tensor("Weights", role, [one["K"], one["N"], one["C"], points])
+
+
+def _plain(sizes: dict[str, int]) -> tuple[Projection, ...]:
+    """Axes that each follow one dim: the first four of ``sizes``."""
+    return tuple(Projection((Stride(dim),), size) for dim, size in list(sizes.items())[:4])
+
+
+def _tensor(name: str, role: Role, axes: Sequence[Projection]) -> ProjectedTensor:
+    return ProjectedTensor(name, role, tuple(axes))
