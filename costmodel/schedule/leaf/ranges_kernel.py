@@ -115,6 +115,7 @@ def fill_ranges(space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, t
             row = space.projections[kind, dim]
             axis = row[PROJECTION.axis]
             ranges.axis[kind, dim] = axis
+            # One interval for all parts; ``extent`` looks for it at index 0.
             if axis < 0:
                 ranges.first[kind, dim, 0] = max(row[PROJECTION.offset], 0)
                 end = row[PROJECTION.offset] + row[PROJECTION.reach] + 1
@@ -136,6 +137,7 @@ def _project(ranges: Ranges, which: tuple[Int, Int, Int], row: Array, indices: T
         ranges.end[which] = 0
         return
     first, last = indices[0], indices[1] - 1
+    # Only channels of grouped convolutions have a divisor; the branch spares all else two divisions.
     if row[PROJECTION.divisor] > 1:
         first, last = first // row[PROJECTION.divisor], last // row[PROJECTION.divisor]
     first = first * row[PROJECTION.coefficient] + row[PROJECTION.offset]

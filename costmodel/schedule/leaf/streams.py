@@ -38,6 +38,8 @@ class Placement:
     def steps(self) -> tuple[int, int, int, int]:
         """How many tiles further the next part along K, B, H and W is."""
         steps, step = [0, 0, 0, 0], 1
+        # Parts along the last axis of the order are neighbours; one step along another axis passes over all
+        # parts along those behind it.
         for axis in reversed(self.order):
             steps[axis], step = step, step * self.parts[axis]
         return steps[0], steps[1], steps[2], steps[3]
@@ -119,6 +121,8 @@ def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
     for source in sources_of(graph, number, 1):
         first, end = source.box[0]
         if source.producer is not None:
+            # All channels of the producer, also those that are not read: its parts are known by its own
+            # channels, and ``first`` is what leads from one numbering to the other.
             first, end = source.first, source.first + graph.layers[source.producer].k
         kind: StreamKind = "weights" if source.role == "weights" else "inputs"
         found.append(Stream(kind, first, end, source.producer, source.is_parameter))
@@ -136,6 +140,7 @@ def stream_row(
     if stream.kind == "outputs":
         times = run.runs if run.to_dram else 0
     head = (STREAM_KINDS[stream.kind], stream.first, stream.end, times)
+    # A producer outside of the segment has written its outputs to DRAM, like the network's input.
     if stream.producer is None or stream.producer not in producers:
         return StreamRow(*head, direct=0)
     theirs = producers[stream.producer]

@@ -151,6 +151,7 @@ def box_at(box: Box, moves: Moves, time: int) -> Box:
     """
     shift = [0] * len(box)
     for times, by in reversed(moves):
+        # The innermost loop is the fastest digit of ``time``.
         time, digit = divmod(time, times)
         shift = [moved + digit * step for moved, step in zip(shift, by, strict=True)]
     return tuple((first + moved, end + moved) for (first, end), moved in zip(box, shift, strict=True))
@@ -173,6 +174,8 @@ def _last_common(wanted: Box, box: Box, moves: Moves) -> int:
         apart = any(a >= d or c >= b for (a, b), (c, d) in zip(wanted, box, strict=True))
         return -1 if apart else 0
     (times, by), inner = moves[0], moves[1:]
+    # How far the inner loops move the box at most. They only move it forward, so in one iteration of this
+    # loop it stays within its first position extended by that.
     spread = [sum((count - 1) * step[axis] for count, step in inner) for axis in range(len(box))]
     count = 1
     for each, _ in inner:
