@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds import lower_bounds
+from costmodel.schedule.tile_cost import TileFloor
+from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
+from solvers.schedule.whole_chip_costs import WholeChipCosts
 from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.scheduling_costs import SchedulingCosts, WholeChipLayerCosts
 
 
 def ideal_cost(tile: Tile, part: TilePart) -> TilePartCost:
@@ -27,15 +32,34 @@ def ideal_costs(demand: TileCostDemand) -> dict[TilePart, TilePartCost]:
     return {part: ideal_cost(demand.tile, part) for part in demand.tile_parts()}
 
 
+@dataclass(frozen=True)
+class _RaisedFloors:
+    """Floors by ideal costs, whose cycles know how evenly a layer can be cut, with the energy of operands."""
+
+    costs: TabledTileCosts
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        found, work = (
+            self.costs.floor(layer, batches, tiles),
+            self.costs.floor_of_work(layer, max(batches)),
+        )
+        return TileFloor(
+            max(found.energy_pj, work.energy_pj),
+            max(found.tile_cycles, work.tile_cycles),
+            max(found.whole_chip_pj, work.whole_chip_pj),
+        )
+
+
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
-    demand = task.demand
-    # The table of a solver that asks as it goes is never complete; without it the bounds count MACs only.
-    tile_parts = {} if task.solve.asks else ideal_costs(demand)
-    # Of layers on the whole chip nothing is known: {} where they are offered, None where they are not.
-    whole_chip: WholeChipLayerCosts | None = {} if task.on.whole_chip else None
-    costs = SchedulingCosts(tile_parts, whole_chip).table(demand.graph, task.on.chip, demand.pruning)
-    found = lower_bounds(demand.graph, task.on.chip, demand.batch, costs)
+    demand, chip = task.demand, task.on.chip
+    # Of layers on the whole chip nothing is known, nor of the parts that a solver will ask for as it goes.
+    whole_chip = WholeChipCosts(chip, {}) if task.on.whole_chip else None
+    known = not (task.solve.asks or task.on.whole_chip)
+    costs = TabledTileCosts(
+        demand.graph, chip.tile, {}, partial(ideal_cost, chip.tile), demand.pruning, whole_chip, known
+    )
+    found = lower_bounds(demand.graph, chip, demand.batch, _RaisedFloors(costs))
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
         return 0.0, 0.0
     return found.energy_pj, found.cycles

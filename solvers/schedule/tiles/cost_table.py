@@ -7,7 +7,7 @@ leaves, with its energy and cycles. A part's cost is known beforehand, or solved
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
 from typing import Any
@@ -16,12 +16,15 @@ import numpy as np
 
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
+from costmodel.mapping.refills import least_pj_per_mac
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileRows, table_floor
 from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import InTime, always_in_time
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.space_bounds import innermost_levels
 from solvers.schedule.tiles.layer_parts import (
     Four,
     Pruning,
@@ -63,7 +66,7 @@ class TabledTileCosts:
     process; the answers are remembered. Without it, an unknown part raises MissingTilePartError, and
     :meth:`need` raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where
     that is not offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits
-    solvers that take microseconds; otherwise it falls back on a bound from the number of operations.
+    solvers that take microseconds; otherwise it falls back on :meth:`floor_of_work`.
     """
 
     graph: LayerGraph
@@ -120,15 +123,14 @@ class TabledTileCosts:
         """The least energy and tile-cycles a sample of a layer, over all its rows.
 
         It is a lower bound for every schedule, because every schedule picks one of these rows. If some rows
-        of some layer are unknown and cannot be made in time, the bound is what the layer's operations take
-        with all MAC units busy. Such a bound is not remembered: a later call with more known parts, or more
-        time, finds a better one.
+        of some layer are unknown and cannot be made in time, the bound is :meth:`floor_of_work`. Such a bound
+        is not remembered: a later call with more known parts, or more time, finds a better one.
         """
         key = (self._ids[layer], tuple(batches), tiles)
         if key in self._floors:
             return self._floors[key]
         if not self._floor_is_known(*key, in_time):
-            return self._floor_of_work(layer)
+            return self.floor_of_work(layer, max(batches))
         self._floors[key] = table_floor(self, *key)
         return self._floors[key]
 
@@ -143,13 +145,28 @@ class TabledTileCosts:
                 self.rows(layer, batch, count)
         return True
 
-    def _floor_of_work(self, layer: int) -> TileFloor:
-        """The bound that needs no rows: every operation once, with all MAC or vector units busy."""
+    def floor_of_work(self, layer: int, batch: int) -> TileFloor:
+        """The bound that needs no rows: every operation once, with all MAC or vector units busy.
+
+        The energy of a product has that of its operands in it, and of what brings them into levels that are
+        too small to hold them (:mod:`costmodel.mapping.refills`). The levels that must keep a tensor are
+        those of :class:`.mapper.TileMapper`'s mappings. ``batch``: the largest that is asked for.
+        """
         it, tile = self.graph.layers[layer], self.tile
-        operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
-        energy_pj = it.operations * operation_pj
-        tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
-        return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_whole_chip else inf)
+        if not it.has_weights or tile.architecture is None:
+            operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
+            whole_chip_pj = it.operations * operation_pj
+            energy_pj, rate = whole_chip_pj, tile.macs if it.has_weights else tile.vector_units
+        else:
+            nest = replace(it.nest(batch), name="")  # the name decides nothing, and equal nests cost once
+            innermost = innermost_levels(MappingProblem(tile.architecture, nest))
+            products = nest.macs / batch
+            energy_pj = products * least_pj_per_mac(tile.architecture, nest, innermost)
+            whole_chip_pj, rate = energy_pj, tile.macs
+            if self.whole_chip is not None:
+                mesh = ((self.whole_chip.chip.columns, self.whole_chip.chip.rows),)
+                whole_chip_pj = products * least_pj_per_mac(tile.architecture, nest, innermost, mesh)
+        return TileFloor(energy_pj, it.operations / rate, whole_chip_pj if self.offers_whole_chip else inf)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
         """Whether the costs of all layers are known, for ``batches`` on up to ``tiles`` tiles.

@@ -157,7 +157,12 @@ def test_floors_and_needs_solve_nothing() -> None:
     floor = costs.floor(0, (1, 2, 4), 4)
     work = SMALL.layers[0].operations
     assert floor.tile_cycles == work / CHIP.tile.macs
-    assert floor.energy_pj == floor.whole_chip_pj == work * CHIP.tile.mac_pj
+    assert work * CHIP.tile.mac_pj < floor.whole_chip_pj <= floor.energy_pj
+    part = TileMapper("exact", "energy").cost(
+        architecture_of(CHIP.tile), TilePart.of(SMALL.layers[0], (1, 1, 1, 1), 4)
+    )
+    assert part is not None
+    assert floor.energy_pj <= part.energy_pj / 4
     asking = TabledTileCosts(SMALL, CHIP.tile, {}, None, FEW, WholeChipCosts(CHIP, {}))
     with pytest.raises(TileCostsNeeded) as needed:
         asking.need([Request(3, 1, 1), Request(0, 1, 1), Request(2, BATCH, 0)])
