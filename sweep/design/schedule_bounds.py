@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite, prod
@@ -29,7 +29,11 @@ def ideal_cost(tile: Tile, part: TilePart) -> TilePartCost:
 
 def ideal_costs(demand: TileCostDemand) -> dict[TilePart, TilePartCost]:
     """The ideal costs of all tile parts of a demand."""
-    return {part: ideal_cost(demand.tile, part) for part in demand.tile_parts()}
+    return _ideal_costs(demand.tile, demand.tile_parts())
+
+
+def _ideal_costs(tile: Tile, parts: Iterable[TilePart]) -> dict[TilePart, TilePartCost]:
+    return {part: ideal_cost(tile, part) for part in parts}
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     whole_chip = WholeChipCosts(chip, {}) if task.on.whole_chip else None
     known = not (task.solve.asks or task.on.whole_chip)
     costs = TabledTileCosts(
-        demand.graph, chip.tile, {}, partial(ideal_cost, chip.tile), demand.pruning, whole_chip, known
+        demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
     found = lower_bounds(demand.graph, chip, demand.batch, _RaisedFloors(costs))
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
