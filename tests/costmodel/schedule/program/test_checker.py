@@ -134,6 +134,28 @@ WRONG: dict[str, tuple[Callable[[], Program], str]] = {
         with_message(0, moves=((4, (1, 0, 0, 0)),)),
         "message 0: issued 2 times, and its box moves 4 times",
     ),
+    "a transfer between tiles that waits for a store": (
+        with_message(1, after=(2,)),
+        "message 1: waits for stores, and does not come from DRAM",
+    ),
+    "outputs without rows and columns": (
+        with_message(4, box=((0, 4), (0, 1)), moves=()),
+        "message 4: a box of 2 axes, outputs have 4",
+    ),
+    "a layer that there is not": (with_work(0, layer="none"), "work 0: of none, which is no layer"),
+    "computing what there is not": (
+        with_code(0, lambda code, body: body.insert(1, Instruction("compute", work=7, reads=(0, 8)))),
+        "tile 0: compute of work 7, of 3",
+    ),
+    "reading a message that there is not": (
+        with_code(0, lambda code, body: body.insert(1, Instruction("compute", work=0, reads=(0, 8)))),
+        "tile 0: compute reads message 8, of 5",
+    ),
+    "a tile twice": (with_message(1, targets=(1, 1)), "message 1: a tile twice among its sources or targets"),
+    "sent a second time": (
+        with_code(0, lambda code, body: body.insert(3, Instruction("send", 1))),
+        "message 1: its tiles issue it [2, 4] times",
+    ),
     "outside of the buffer": (
         with_code(0, lambda code, body: body.__setitem__(0, Instruction("load", 0, 13))),
         "tile 0: load of message 0 at address 13: 2 bytes are not within the buffer",

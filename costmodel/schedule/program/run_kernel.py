@@ -1,0 +1,291 @@
+"""Runs a program without a clock, compiled: a tile goes on as far as it can, then the next one does.
+
+Whether a program ends does not depend on the order, as what a tile waits for is never taken away again.
+
+A *slot* is a message on one of its tiles: where its data comes in, or where it leaves. Every tile of a
+message issues it equally often, and the n-th transfer begins when all of them have issued it n times.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, entry, inlined
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Truth = Any
+"""A truth value of compiled code."""
+
+LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END = range(8)
+RIGHT, NOT_READABLE, HELD_TWICE, OUTSIDE, OVERLAP, NO_COMPUTE, LEFT_TWICE, OTHER_LAYER, NOT_MADE, NOT_HELD = (
+    range(10)
+)
+"""What may go wrong with an instruction."""
+
+
+class Code(NamedTuple):
+    """The instructions as in :class:`.listing.Listing`; ``slot`` of transfers and frees, -1 where none is."""
+
+    begin: Array
+    code: Array
+    number: Array
+    address: Array
+    slot: Array
+    reads: Array
+    reads_begin: Array
+
+
+class Slots(NamedTuple):
+    """``message`` of each slot; those of a message are ``of_message`` from ``begin`` [messages + 1] on."""
+
+    message: Array
+    of_message: Array
+    begin: Array
+
+
+class Boxes(NamedTuple):
+    """Outputs of messages or works: ``layer`` (-1: of none), ``box`` [n, 4, 2], and how it moves.
+
+    Moves of row n are ``times`` and ``by`` [.., 4] from ``begin`` [n + 1] on, the outermost first.
+    """
+
+    layer: Array
+    box: Array
+    times: Array
+    by: Array
+    begin: Array
+
+
+class Waits(NamedTuple):
+    """A load and a store that it waits for are a pair.
+
+    Those of message m are pairs from ``begin`` [messages + 1] on, each with its ``store``. The n-th load
+    needs ``needs[needs_begin[pair] + n]`` ended stores. The loads that wait for message m are ``loads`` from
+    ``loads_begin`` [messages + 1] on.
+    """
+
+    begin: Array
+    store: Array
+    needs_begin: Array
+    needs: Array
+    loads_begin: Array
+    loads: Array
+
+
+class RunTables(NamedTuple):
+    """What a run does not change.
+
+    ``checked`` [works]: whether the outputs of a work are a box. ``size``: bytes [messages]. Data lies in the
+    buffer from ``first`` to before ``end``.
+    """
+
+    code: Code
+    slots: Slots
+    messages: Boxes
+    works: Boxes
+    checked: Array
+    waits: Waits
+    size: Array
+    first: int
+    end: int
+
+
+class RunState(NamedTuple):
+    """What a run changes.
+
+    By tile: ``next`` instruction, ``loops`` [tiles, depth] still to be done, ``work`` and ``time`` of the
+    last compute, the slots in the buffer, ``held`` many from ``held_begin`` on in ``held_slot``, and those
+    that left after the last compute, ``left`` many from ``left_begin`` on in ``left_slot``. By slot: how
+    often it was ``issued``, its ``place`` among those held (-1: not there), its ``address``, and whether it
+    ``gone`` out since the last compute. By message: how often all tiles have ``called`` it, how many tiles
+    are ``lacking`` for the next time, how often it ``ended``. ``done`` [works]. ``failure`` [4]: what, tile,
+    instruction, and the other message or time.
+    """
+
+    next: Array
+    loops: Array
+    work: Array
+    time: Array
+    held: Array
+    held_begin: Array
+    held_slot: Array
+    left: Array
+    left_begin: Array
+    left_slot: Array
+    issued: Array
+    place: Array
+    address: Array
+    gone: Array
+    called: Array
+    lacking: Array
+    ended: Array
+    done: Array
+    failure: Array
+
+
+@entry
+def run_all(tables: RunTables, run: RunState) -> None:
+    """Run until no tile goes on, or until one has gone wrong."""
+    moved = True
+    while moved:
+        moved = False
+        for tile in range(tables.code.begin.shape[0] - 1):
+            while run.next[tile] < tables.code.begin[tile + 1] and _step(tables, run, tile):
+                moved = True
+            if run.failure[0] != RIGHT:
+                return
+
+
+@called
+def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
+    """Do the next instruction of a tile; False if it has to wait or goes wrong."""
+    code = tables.code
+    at = run.next[tile]
+    operation, slot = code.code[at], code.slot[at]
+    if operation == LOOP:
+        run.loops[tile, code.address[at]] = code.number[at]
+    elif operation == END:
+        run.loops[tile, code.address[at]] -= 1
+        if run.loops[tile, code.address[at]] > 0:
+            run.next[tile] = code.number[at]
+            return True
+    elif operation == COMPUTE:
+        for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
+            read = code.reads[number]
+            if read < 0 or run.place[read] < 0:
+                return _fail(run, NOT_READABLE, tile, at, number)
+        for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
+            if not _all_there(tables, run, code.reads[number]):
+                return False
+        first = run.left_begin[tile]
+        for number in range(first, first + run.left[tile]):
+            if not _all_there(tables, run, run.left_slot[number]):
+                return False
+        for number in range(first, first + run.left[tile]):
+            run.gone[run.left_slot[number]] = 0
+        run.left[tile] = 0
+        work = code.number[at]
+        run.work[tile], run.time[tile] = work, run.done[work]
+        run.done[work] += 1
+    elif operation in (LOAD, RECEIVE):
+        if not _placed(tables, run, tile, at, slot):
+            return False
+        _issue(tables, run, slot)
+    elif operation == FREE:
+        if slot < 0 or run.place[slot] < 0:
+            return _fail(run, NOT_HELD, tile, at, 0)
+        if not _all_there(tables, run, slot):
+            return False
+        # the last of the list takes the place that becomes free
+        run.held[tile] -= 1
+        last = run.held_slot[run.held_begin[tile] + run.held[tile]]
+        run.held_slot[run.held_begin[tile] + run.place[slot]] = last
+        run.place[last] = run.place[slot]
+        run.place[slot] = -1
+    else:
+        if not _made(tables, run, tile, at, slot):
+            return False
+        run.gone[slot] = 1
+        run.left_slot[run.left_begin[tile] + run.left[tile]] = slot
+        run.left[tile] += 1
+        _issue(tables, run, slot)
+    run.next[tile] = at + 1
+    return True
+
+
+@inlined
+def _fail(run: RunState, what: Int, tile: Int, at: Int, other: Int) -> Truth:
+    run.failure[0], run.failure[1], run.failure[2], run.failure[3] = what, tile, at, other
+    return False
+
+
+@inlined
+def _all_there(tables: RunTables, run: RunState, slot: Int) -> Truth:
+    """Whether all transfers that the slot's tile has issued have ended."""
+    return run.ended[tables.slots.message[slot]] >= run.issued[slot]
+
+
+@called
+def _placed(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> Truth:
+    """Puts data into the buffer, where it lies within it and no other data does."""
+    address, size = tables.code.address[at], tables.size[tables.slots.message[slot]]
+    if run.place[slot] >= 0:
+        return _fail(run, HELD_TWICE, tile, at, 0)
+    if address < tables.first or address > tables.end - size:
+        return _fail(run, OUTSIDE, tile, at, size)
+    first = run.held_begin[tile]
+    for number in range(first, first + run.held[tile]):
+        other = run.held_slot[number]
+        length = tables.size[tables.slots.message[other]]
+        if address < run.address[other] + length and run.address[other] < address + size:
+            return _fail(run, OVERLAP, tile, at, tables.slots.message[other])
+    run.address[slot], run.place[slot] = address, run.held[tile]
+    run.held_slot[first + run.held[tile]] = slot
+    run.held[tile] += 1
+    return True
+
+
+@called
+def _made(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> Truth:
+    """Whether a message is of the outputs of the compute before, and leaves the first time since then."""
+    work, message = run.work[tile], tables.slots.message[slot]
+    if work < 0:
+        return _fail(run, NO_COMPUTE, tile, at, 0)
+    if run.gone[slot]:
+        return _fail(run, LEFT_TWICE, tile, at, 0)
+    if tables.messages.layer[message] != tables.works.layer[work]:
+        return _fail(run, OTHER_LAYER, tile, at, work)
+    if not tables.checked[work]:
+        return True
+    for axis in range(4):
+        sent = _moved(tables.messages, message, run.issued[slot], axis)
+        made = _moved(tables.works, work, run.time[tile], axis)
+        begin, end = (
+            tables.messages.box[message, axis, 0] + sent,
+            tables.messages.box[message, axis, 1] + sent,
+        )
+        if begin < tables.works.box[work, axis, 0] + made or end > tables.works.box[work, axis, 1] + made:
+            return _fail(run, NOT_MADE, tile, at, work)
+    return True
+
+
+@called
+def _moved(boxes: Boxes, row: Int, time: Int, axis: Int) -> Int:
+    """How far a box has moved along an axis at a time: the digits of the time, the innermost loop's first."""
+    moved: Int = 0
+    for number in range(boxes.begin[row + 1] - 1, boxes.begin[row] - 1, -1):
+        moved += (time % boxes.times[number]) * boxes.by[number, axis]
+        time //= boxes.times[number]
+    return moved
+
+
+@called
+def _issue(tables: RunTables, run: RunState, slot: Int) -> None:
+    """A tile has issued a message once more; once all its tiles have, it is transferred."""
+    message = tables.slots.message[slot]
+    if run.issued[slot] == run.called[message]:
+        run.lacking[message] -= 1
+    run.issued[slot] += 1
+    while run.lacking[message] == 0:
+        run.called[message] += 1
+        for number in range(tables.slots.begin[message], tables.slots.begin[message + 1]):
+            if run.issued[tables.slots.of_message[number]] == run.called[message]:
+                run.lacking[message] += 1
+    _transfer(tables, run, message)
+    for number in range(tables.waits.loads_begin[message], tables.waits.loads_begin[message + 1]):
+        _transfer(tables, run, tables.waits.loads[number])
+
+
+@called
+def _transfer(tables: RunTables, run: RunState, message: Int) -> None:
+    """End the transfers that all tiles have called for, up to one that waits for a store."""
+    waits = tables.waits
+    while run.ended[message] < run.called[message]:
+        for pair in range(waits.begin[message], waits.begin[message + 1]):
+            if run.ended[waits.store[pair]] < waits.needs[waits.needs_begin[pair] + run.ended[message]]:
+                return
+        run.ended[message] += 1
