@@ -52,6 +52,7 @@ class _Entries:
         digests = [digest(value or "") for value in rows[column].to_pylist()]
         finished = rows["finished_at"].cast(int64()).fill_null(0).to_numpy()
         cached = rows["cached"].fill_null(False).to_numpy(zero_copy_only=False)
+        # A copy may be newer than the original in time, but says nothing that the original does not.
         ranks = finished + np.where(cached, COPIED, 0)
         return _Entries(np.array(digests, dtype=f"S{DIGEST_BYTES}"), ranks, positions)
 
@@ -95,6 +96,7 @@ class ColumnIndex:
         numbers = {part: number for number, part in enumerate(parts)}
         kept = np.array([numbers.get(part, -1) for part in self._parts], np.int64)
         known = self._entries.renumbered(kept) if self._parts else NO_ENTRIES
+        # A part never changes once it is written, so what was read of it stays right.
         unread = numbers.keys() - set(self._parts)
         self._entries = _Entries.joined([known, self._entries_of({numbers[part]: part for part in unread})])
         self._parts = parts
@@ -135,6 +137,7 @@ class ColumnIndex:
     def _ranges(self, values: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         wanted = np.array([digest(value) for value in values], dtype=f"S{DIGEST_BYTES}")
         digests = self._entries.digests
+        # Entries are sorted by digest, so those of one value are a range: two bisections find it.
         return np.searchsorted(digests, wanted, "left"), np.searchsorted(digests, wanted, "right")
 
     def _position(self, position: np.uint64) -> RowPosition:

@@ -112,6 +112,7 @@ class SimulatedRun:
             if batch := self._ledger.take_batch(len(self._workers)):
                 self._send(worker, batch)
         if not self._ledger.queued and not self._to_submit:
+            # The first time only: from then on workers without work are lost time at the end.
             self._queue_empty = self._queue_empty or self.now
 
     def _with_capacity(self) -> _Worker | None:
@@ -130,6 +131,7 @@ class SimulatedRun:
     def _send(self, worker: _Worker, batch: list[Item]) -> None:
         """Have ``worker`` do ``batch`` after what it holds; each item draws the seconds of its solve."""
         self._spend(self.costs.call)
+        # A call arrives while the worker is busy with the one before, or finds it idle.
         start = max(self.now + self.costs.latency, worker.free)
         reports: deque[tuple[float, float, Item]] = deque()
         for item in batch:

@@ -102,10 +102,12 @@ def designs(study: Study) -> Iterator[Design]:
     elif isinstance(study.search, RandomSearch):
         family = space.sample(study.search.samples, study.search.seed)
     else:
+        # Only for a plan: no run takes its designs from here.
         family = islice(_feasible_first(space, study.search), study.search.trials)
     baseline = space.baseline_design()
     if baseline is None:
         return family
+    # First, so that whatever compares with it has it from the start, and only once.
     return chain([baseline], (design for design in family if not design.baseline))
 
 

@@ -165,11 +165,14 @@ def _with_mappings(
     source = (row.get("tile_mapper") or {}).get("source_id")
     known: dict[TilePart, TilePartCost | None] = {}
     for costs in folder.read_rows(TILE_COSTS):
+        # The folder may hold tile costs of other solvers and objectives: those of this schedule only.
         if costs["source_id"] == source:
             for part, *numbers in costs.get("costs") or ():
                 known[TilePart(*part)] = tile_part_cost_of(*numbers)
     graph = load_layer_graph(request.network, request.dims)
     if not whole_chip_offered(study):
+        # Without mappings on the whole chip, layers too large for the tiles have been cut into smaller ones;
+        # the leaves are named after these.
         graph = fitted(graph, load_chip(request.chip))
     found: list[LeafRow] = []
     for leaf in leaves:
