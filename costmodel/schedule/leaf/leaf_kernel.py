@@ -31,6 +31,7 @@ from costmodel.schedule.leaf.leaf_values import (
 from costmodel.schedule.leaf.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
 from costmodel.schedule.leaf.ranges_kernel import (
+    ANY,
     OUTPUTS,
     Ranges,
     Two,
@@ -40,7 +41,7 @@ from costmodel.schedule.leaf.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.schedule.mesh.transfer_kernel import BOUND, HOPS, LINKS, transfer
+from costmodel.schedule.mesh.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
 
 Array = NDArray[Any]
 Int = Any
@@ -66,48 +67,57 @@ def search(
 
     A placement is counted in two steps, because the loads of single links cost most of the time: with HOPS
     only the sum over all links is known, and the busiest link carries at least their mean. Only a placement
-    that this does not rule out is counted again with LINKS.
+    that this does not rule out is counted again with LINKS. The count of hops ends early, too, where they are
+    more than the best value so far allows.
     """
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, np.inf
     for row in range(table.parts.shape[0]):
-        _prepare(workspace, leaf, table.parts[row])
-        hops = transfer(workspace, LeafPlacement(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
+        hops = _prepare(workspace, leaf, table.parts[row])
+        dram = _dram_bytes(workspace.ranges, leaf, table.parts[row])
         busiest = _busiest(workspace, hops, BOUND)
-        bounds[row] = _value(workspace, leaf, table, prices, row, (hops, busiest))
+        bounds[row] = _value(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
         row_now: Int = np.argmin(bounds)
         if bounds[row_now] > least or bounds[row_now] == np.inf:
             break
         bounds[row_now] = np.inf
         _prepare(workspace, leaf, table.parts[row_now])
+        dram = _dram_bytes(workspace.ranges, leaf, table.parts[row_now])
+        most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
             placed = _placed(leaf, table, row_now, number)
             for asked in range(HOPS, LINKS + 1):
-                hops = transfer(workspace, placed, asked)
+                hops = transfer(workspace, placed, asked, most)
+                if hops > most:
+                    break
                 busiest = _busiest(workspace, hops, asked)
-                value = _value(workspace, leaf, table, prices, row_now, (hops, busiest))
+                value = _value(workspace, leaf, table, prices, row_now, dram, (hops, busiest))
                 if value > least or (value == least and row_now >= found[FOUND.row]):
                     break
                 if asked == LINKS:
                     least = value
+                    most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
                     found[FOUND.row], found[FOUND.order] = row_now, number
     if found[FOUND.row] < 0:
         return
     # the workspace holds the last placement tried: count the one that was found once more
     placed = _placed(leaf, table, found[FOUND.row], found[FOUND.order])
     _prepare(workspace, leaf, placed.parts)
-    transfer(workspace, placed, LINKS)
+    transfer(workspace, placed, LINKS, ANY)
     found[FOUND.dram_read], found[FOUND.dram_written] = _dram_bytes(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         _hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
 
 
 @called
-def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
-    """Fill in what is the same for every placement of a partition: ranges, and overlaps with producers."""
+def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
+    """Fill in what is the same for every placement of a partition: ranges, overlaps with producers, and lower
+    bounds on hops. The result is that of all streams.
+    """
     fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
     fill_overlaps(workspace, leaf, parts)
+    return least_transfer(workspace, LeafPlacement(leaf, parts, (0, 0, 0, 0)))
 
 
 @inlined
@@ -124,14 +134,16 @@ def _value(
     table: PartitionTable,
     prices: TransferPrices,
     row: Int,
+    dram: Two,
     hops_and_busiest: Two,
 ) -> Real:
     """The objective E^n D^m of one row: E over all runs, D of one run.
 
-    ``hops_and_busiest``: hops times bytes, and the bytes on the busiest link, both times DRAM ports.
+    ``dram``: bytes read and written over all runs. ``hops_and_busiest``: hops times bytes, and the bytes on
+    the busiest link, both times DRAM ports.
     """
     ports: Int = workspace.mesh.port_x.shape[0]
-    read, written = _dram_bytes(workspace.ranges, leaf, table.parts[row])
+    read, written = dram
     energy = table.energy_pj[row] + hops_and_busiest[0] / ports * prices.hop_pj
     energy += read * prices.read_pj + written * prices.write_pj
     cycles = max(
@@ -140,6 +152,31 @@ def _value(
         ceil_divided(hops_and_busiest[1], prices.link_bytes_per_cycle * ports * leaf.runs),
     )
     return energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
+
+
+@inlined
+def _most_hops(
+    workspace: Workspace,
+    leaf: KernelLeaf,
+    table: PartitionTable,
+    prices: TransferPrices,
+    row: Int,
+    dram: Two,
+    least: Real,
+) -> Int:
+    """Hops times bytes times ports above which a placement of the row is certainly worse than ``least``.
+
+    :func:`_value` without the wait for links is solved for the energy, and that for the hops. The result is
+    rounded up generously: it only saves time, and the value itself decides between close placements.
+    """
+    if least == np.inf or prices.energy_exponent == 0 or prices.hop_pj == 0:
+        return ANY
+    read, written = dram
+    cycles = max(table.cycles[row], ceil_divided(read + written, prices.dram_bytes_per_cycle * leaf.runs))
+    energy = (least / float(cycles) ** prices.cycles_exponent) ** (1.0 / prices.energy_exponent)
+    other = table.energy_pj[row] + read * prices.read_pj + written * prices.write_pj
+    hops = (energy * (1 + 1e-9) - other) / prices.hop_pj * workspace.mesh.port_x.shape[0]
+    return np.int64(min(max(hops, -1.0), 1e18)) + 1
 
 
 @inlined

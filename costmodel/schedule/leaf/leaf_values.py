@@ -71,11 +71,25 @@ class PortCounts(NamedTuple):
     north_of: Array
 
 
+class Senders(NamedTuple):
+    """Bytes of one range that tiles send, summed by column [X] and by row [Y] of the mesh.
+
+    ``from_above`` [Y], ``from_below`` [Y]: scratch of ``mesh/senders_kernel.py``, the bytes of the rows
+    above, or below, each times its distance.
+    """
+
+    by_column: Array
+    by_row: Array
+    from_above: Array
+    from_below: Array
+
+
 class Workspace(NamedTuple):
     """A chip's mesh, and the arrays that hold one partition while it is counted.
 
     The mesh's links hold bytes times DRAM ports: data that is spread evenly over p ports puts bytes / p on
     each port's way, so these products are whole numbers.
+    ``least`` [streams]: a lower bound on the hops of each stream, whatever the placement.
     ``near`` and ``common`` are about direct streams, for each dim of the data and each part of the leaf.
     ``near`` [streams, 2, 4, tiles]: the first and the last part of the producer that has some of the part's
     range. ``common`` [streams, 4, tiles, tiles]: how many channels, samples, rows or columns each of these
@@ -86,6 +100,8 @@ class Workspace(NamedTuple):
     ranges: Ranges
     flows: Flows
     ports: PortCounts
+    senders: Senders
+    least: Array
     near: Array
     common: Array
 

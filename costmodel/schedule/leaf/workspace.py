@@ -27,7 +27,7 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 def workspace_of(chip: Chip, streams: int) -> Any:
     """Empty arrays for leaves of up to so many ``streams``; see :class:`.leaf_values.Workspace`."""
-    from costmodel.schedule.leaf.leaf_values import Flows, Workspace
+    from costmodel.schedule.leaf.leaf_values import Flows, Senders, Workspace
 
     at = np.zeros((chip.columns, chip.rows), np.int64)
     east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
@@ -37,6 +37,8 @@ def workspace_of(chip: Chip, streams: int) -> Any:
         ranges_of(chip.tiles),
         Flows(east, west, south, north, out),
         port_counts(chip),
+        Senders(*(np.zeros(size, np.int64) for size in (chip.columns, *[chip.rows] * 3))),
+        np.zeros(streams, np.int64),
         np.zeros((streams, 2, 4, chip.tiles), np.int64),
         np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
     )

@@ -68,16 +68,23 @@ def route(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Array) -> No
     A link belongs to the tile that it leaves: to the west from column + 1, to the north from row + 1.
     """
     rows = mesh.along_y.shape[1]
-    for column in range(span[0], x):
-        links[((column + 1) * rows + y) * 4 + WEST] += size
-    for column in range(x, span[1]):
-        links[(column * rows + y) * 4 + EAST] += size
+    route_along_row(mesh, x, y, span, size, links)
     for column in range(span[0], span[1] + 1):
         if mesh.highest[column] >= 0:
             for row in range(mesh.lowest[column], y):
                 links[(column * rows + row + 1) * 4 + NORTH] += size
             for row in range(y, mesh.highest[column]):
                 links[(column * rows + row) * 4 + SOUTH] += size
+
+
+@inlined
+def route_along_row(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Array) -> None:
+    """The links of :func:`route` in the row of the source."""
+    rows = mesh.along_y.shape[1]
+    for column in range(span[0], x):
+        links[((column + 1) * rows + y) * 4 + WEST] += size
+    for column in range(x, span[1]):
+        links[(column * rows + y) * 4 + EAST] += size
 
 
 @called

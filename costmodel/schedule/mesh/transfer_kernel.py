@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
 from costmodel.schedule.leaf.leaf_values import COLUMN, LeafPlacement, Workspace
-from costmodel.schedule.leaf.placement_kernel import reach
+from costmodel.schedule.leaf.placement_kernel import reach, tile_of
 from costmodel.schedule.leaf.ranges_kernel import (
+    ANY,
     OUTPUTS,
     Range,
     distinct,
@@ -28,7 +29,13 @@ from costmodel.schedule.leaf.ranges_kernel import (
     volume,
 )
 from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
-from costmodel.schedule.mesh.mesh_kernel import distance, port_distance, route
+from costmodel.schedule.mesh.mesh_kernel import distance, port_distance, route, route_along_row
+from costmodel.schedule.mesh.senders_kernel import (
+    add_sender,
+    hops_of_senders,
+    no_senders,
+    route_along_columns,
+)
 
 Array = NDArray[Any]
 Int = Any
@@ -37,47 +44,75 @@ Int = Any
 
 # numpy's whole numbers, as every one of Python's would be compiled for itself
 BOUND, HOPS, LINKS = np.int64(0), np.int64(1), np.int64(2)
-"""What :func:`transfer` is asked for: a lower bound on hops that holds for every placement; hops; hops, and
-the loads of links."""
+"""What is asked for: a lower bound on hops that holds for every placement; hops; hops, and the loads of
+links."""
+MANY = 4
+"""From so many senders on, trees to the same tiles are counted together; fewer are quicker one by one."""
 
 
 @called
-def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int) -> Int:
-    """Hops times bytes times DRAM ports of all streams over all runs.
+def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
+    """A lower bound on :func:`transfer` for every placement of a partition; the steps do not matter.
 
-    With LINKS the mesh's links are filled with the bytes times ports that go over each of them. The workspace
-    holds the ranges and overlaps of the partition.
+    The bound of each stream goes to the workspace, which holds the ranges and overlaps of the partition.
+    """
+    total: Int = 0
+    ports: Int = workspace.mesh.port_x.shape[0]
+    for number in range(placed.leaf.streams.shape[0]):
+        stream = placed.leaf.streams[number]
+        least: Int = 0
+        if stream[COLUMN.direct]:
+            least = ports * _receive(workspace, placed, number, BOUND, ANY)
+        elif stream[COLUMN.times] > 0:
+            least = _least_load(workspace, placed, stream)
+        workspace.least[number] = least
+        total += least
+    return total
+
+
+@called
+def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int, most: Int) -> Int:
+    """Hops times bytes times DRAM ports of all streams over all runs, or any number above ``most`` if they
+    are more than that.
+
+    Streams that have not been counted yet take at least their bound of :func:`least_transfer`, which has been
+    called before for this partition. With LINKS all streams are counted, and the mesh's links are filled with
+    the bytes times ports that go over each of them.
     """
     if asked == LINKS:
         workspace.mesh.links[:] = 0
         clear(workspace.flows)
     hops: Int = 0
     ports: Int = workspace.mesh.port_x.shape[0]
-    for number in range(placed.leaf.streams.shape[0]):
+    streams = placed.leaf.streams.shape[0]
+    for number in range(streams):
+        hops += workspace.least[number]
+    for number in range(streams):
+        if asked == HOPS and hops > most:
+            return hops
         stream = placed.leaf.streams[number]
+        hops -= workspace.least[number]
         if stream[COLUMN.direct]:
-            hops += ports * _receive(workspace, placed, number, asked)
-        elif stream[COLUMN.times] == 0:
-            continue
-        elif asked == BOUND:
-            hops += _least_load(workspace, placed, stream)
-        else:
-            hops += _load_or_save(workspace, placed, stream, asked)
+            hops += ports * _receive(workspace, placed, number, asked, (most - hops) // ports)
+        elif stream[COLUMN.times] > 0:
+            hops += _load_or_save(workspace, placed, stream, asked, most - hops)
     if asked == LINKS:
         add_to_links(workspace)
     return hops
 
 
 @called
-def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int) -> Int:
-    """Hops of a stream from DRAM or to it.
+def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int, most: Int) -> Int:
+    """Hops of a stream from DRAM or to it, or with HOPS any number above ``most`` if they are more than that.
 
     The loops go through the distinct ranges of the data: where an axis of the partition does not change what
     a part needs, its first part stands for all of them, and one tree reaches all tiles (``reach``). Outputs
-    are distinct on every tile, so each is a single way to the ports.
+    are distinct on every tile, so each is a single way to the ports. A single way's hops are in a table.
     """
     mesh, ranges, parts, kind = workspace.mesh, workspace.ranges, placed.parts, stream[COLUMN.kind]
     channels = (stream[COLUMN.first], stream[COLUMN.end])
+    ports: Int = mesh.port_x.shape[0]
+    single = asked == HOPS and replicas_of(ranges, kind) == 1
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -87,8 +122,15 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, as
                     size = size_of(ranges, which, channels) * stream[COLUMN.times]
                     if size == 0:
                         continue
+                    if single:
+                        hops += size * mesh.to_tile[ports, tile_of(placed, k, b, h, w)]
+                        if hops > most:
+                            return hops
+                        continue
                     span = reach(workspace, placed, which)
                     hops += size * port_distance(mesh, span)
+                    if asked == HOPS and hops > most:
+                        return hops
                     if asked == LINKS and kind == OUTPUTS:
                         workspace.flows.out[span[0], mesh.lowest[span[0]]] += size
                     elif asked == LINKS:
@@ -124,8 +166,10 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> I
 
 
 @called
-def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int) -> Int:
+def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int, most: Int) -> Int:
     """Hops times bytes that the producer's tiles send: each part in one tree to all tiles that need it.
+
+    With HOPS it is any number above ``most`` if they are more than that.
 
     For a BOUND: a tree to n tiles has n - 1 links if it begins at one of them, else at least n. Each of the n
     tiles may have computed one part of the producer itself, at most the one with the most bytes in common
@@ -148,6 +192,8 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: In
                     if asked == BOUND:
                         found = size * (replicas - 1) + max(size - replicas * found, 0)
                     hops += found
+                    if asked == HOPS and hops > most:
+                        return hops
     return hops
 
 
@@ -158,14 +204,20 @@ def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, nu
     The overlap of a part with the range is a box: the product of its overlaps in the four dims, which
     ``common`` holds dim by dim. ``k_of`` to ``w_of`` are the leaf's part along each dim of the data (0 for a
     dim that no axis of the partition cuts); the loops go through the parts of the producer that are near.
+
+    Trees of many senders to several tiles are counted together, those of few senders one by one.
     """
-    near, common, mesh, stream = (
+    near, common, mesh, stream, senders = (
         workspace.near[number],
         workspace.common[number],
         workspace.mesh,
         placed.leaf.streams[number],
+        workspace.senders,
     )
-    span = (0, 0) if asked == BOUND else reach(workspace, placed, which)
+    replicas = replicas_of(workspace.ranges, which[0])
+    single = asked == HOPS and replicas == 1
+    to = tile_of(placed, which[1], which[2], which[3], which[4])
+    span = (0, 0) if asked == BOUND or single else reach(workspace, placed, which)
     axis = workspace.ranges.axis[which[0]]
     k_of, b_of, h_of, w_of = (
         which[axis[0] + 1] if axis[0] >= 0 else 0,
@@ -175,6 +227,13 @@ def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, nu
     )
     ports: Int = mesh.port_x.shape[0]
     found: Int = 0
+    count = near[1, 0, k_of] + 1 - near[0, 0, k_of]
+    count *= near[1, 1, b_of] + 1 - near[0, 1, b_of]
+    count *= near[1, 2, h_of] + 1 - near[0, 2, h_of]
+    count *= near[1, 3, w_of] + 1 - near[0, 3, w_of]
+    together = asked != BOUND and count >= MANY and replicas > 1
+    if together:
+        no_senders(senders)
     for k in range(near[0, 0, k_of], near[1, 0, k_of] + 1):
         for b in range(near[0, 1, b_of], near[1, 1, b_of] + 1):
             of_b = common[0, k_of, k] * common[1, b_of, b]
@@ -189,7 +248,19 @@ def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, nu
                     tile = stream[COLUMN.tile] + k * stream[COLUMN.step_k] + b * stream[COLUMN.step_b]
                     tile += h * stream[COLUMN.step_h] + w * stream[COLUMN.step_w]
                     x, y = mesh.x[tile], mesh.y[tile]
+                    if single:
+                        found += size * (abs(x - mesh.x[to]) + abs(y - mesh.y[to]))
+                        continue
+                    if together:
+                        add_sender(senders, x, y, size)
+                        if asked == LINKS:
+                            route_along_row(mesh, x, y, span, size * ports, mesh.links)
+                        continue
                     found += size * distance(mesh, x, y, span)
                     if asked == LINKS:
                         route(mesh, x, y, span, size * ports, mesh.links)
+    if together:
+        found = hops_of_senders(mesh, senders, span)
+        if asked == LINKS:
+            route_along_columns(mesh, senders, span, ports, mesh.links)
     return found

@@ -1,0 +1,94 @@
+"""One multicast from many tiles: trees that reach the same tiles, counted together; compiled.
+
+Tiles of a producer often hold a piece each of a range that many tiles need. All their trees go along the
+senders' rows to the same columns, and along these to the same rows. What such a tree has in one column
+depends on the sender's row only, so sums of the senders' bytes by row serve for all trees at once. With
+``bytes`` of the senders in each row, a column that is reached from ``lowest`` to ``highest``:
+
+    row   bytes     reached
+     0      5                  the 5 bytes go down to row 3: 3 links
+     1      0          r
+     2      7          |       the 7 bytes go up to row 1 and down to row 3: 2 links
+     3      0          r
+     4      2                  the 2 bytes go up to row 1: 3 links
+
+    hops * bytes = all bytes * (highest - lowest) + bytes above, each times its distance to lowest,
+                   + bytes below, each times its distance to highest
+                 = 14 * 2 + 5 * 1 + 2 * 1 = 35
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.leaf_values import Senders
+from costmodel.schedule.mesh.mesh_kernel import NORTH, SOUTH, Mesh, Span
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+
+@inlined
+def no_senders(senders: Senders) -> None:
+    """Forget all senders."""
+    senders.by_column[:] = 0
+    senders.by_row[:] = 0
+
+
+@inlined
+def add_sender(senders: Senders, x: Int, y: Int, size: Int) -> None:
+    """Note that the tile in column ``x`` and row ``y`` sends ``size`` bytes."""
+    senders.by_column[x] += size
+    senders.by_row[y] += size
+
+
+@called
+def hops_of_senders(mesh: Mesh, senders: Senders, span: Span) -> Int:
+    """Hops times bytes of all trees together; ``span`` and the mesh say what they reach."""
+    rows, total, hops = senders.by_row.shape[0], 0, 0
+    for x in range(senders.by_column.shape[0]):
+        total += senders.by_column[x]
+        hops += senders.by_column[x] * (max(x, span[1]) - min(x, span[0]))
+    # bytes of rows that were passed, and these times their distance to the row at hand
+    passed, away = 0, 0
+    for row in range(rows):
+        senders.from_above[row] = away
+        passed += senders.by_row[row]
+        away += passed
+    passed, away = 0, 0
+    for row in range(rows - 1, -1, -1):
+        senders.from_below[row] = away
+        passed += senders.by_row[row]
+        away += passed
+    for column in range(span[0], span[1] + 1):
+        low, high = mesh.lowest[column], mesh.highest[column]
+        if high >= 0:
+            hops += total * (high - low) + senders.from_above[low] + senders.from_below[high]
+    return hops
+
+
+@called
+def route_along_columns(mesh: Mesh, senders: Senders, span: Span, times: Int, links: Array) -> None:
+    """Add the bytes of all trees, so many ``times``, to the links along the columns that are reached.
+
+    The link from a row to the next one to the south carries what the rows down to it send, if a tile further
+    to the south is reached; those to the north are alike.
+    """
+    rows = senders.by_row.shape[0]
+    passed = 0
+    for row in range(rows - 1):
+        passed += senders.by_row[row]
+        for column in range(span[0], span[1] + 1):
+            if row < mesh.highest[column]:
+                links[(column * rows + row) * 4 + SOUTH] += times * passed
+    passed = 0
+    for row in range(rows - 1, 0, -1):
+        passed += senders.by_row[row]
+        for column in range(span[0], span[1] + 1):
+            # an unreached column has its lowest row below all others
+            if row > mesh.lowest[column]:
+                links[(column * rows + row) * 4 + NORTH] += times * passed
