@@ -48,7 +48,7 @@ class WholeChipCosts:
             if shape in costs:
                 return costs[shape]
         if self.solve is None:
-            raise LookupError(f"no cost of {layer.name} alone with {batch} samples")
+            raise LookupError(f"no cost of {batch} samples of {layer.name} on the whole chip")
         self._solved[shape] = self.solve(layer.nest(batch), Image.of(layer))
         return self._solved[shape]
 

@@ -185,7 +185,7 @@ class TabledTileCosts:
             for batch in batches
             for count in range(1, tiles + 1)
         )
-        known = all(self._knows_alone(number, batch) for number, _ in layers for batch in batches)
+        known = all(self._knows_on_whole_chip(number, batch) for number, _ in layers for batch in batches)
         while known and (request := next(requests, None)) is not None:
             if not in_time():
                 return False
@@ -201,19 +201,19 @@ class TabledTileCosts:
     def _answered(self, request: Request) -> bool:
         """Whether the requested costs are known, or this process can solve them."""
         if request.on_whole_chip:
-            alone = self.whole_chip
-            return alone is None or alone.solve is not None or self._knows_alone(request.layer, request.batch)
+            if self.whole_chip is None or self.whole_chip.solve is not None:
+                return True
+            return self._knows_on_whole_chip(request.layer, request.batch)
         return self.solve is not None or self._tabled(request)
 
-    def _knows_alone(self, layer: int, batch: int) -> bool:
+    def _knows_on_whole_chip(self, layer: int, batch: int) -> bool:
         """Whether the layer's cost on the whole chip is known; True where that is not offered."""
-        alone = self.whole_chip
-        return alone is None or alone.knows(self.graph.layers[layer], batch)
+        return self.whole_chip is None or self.whole_chip.knows(self.graph.layers[layer], batch)
 
     def _tabled(self, request: Request) -> bool:
         """Whether all tile parts of a request are known or have been solved in this process."""
-        shares = requested_parts(self.graph, request, self.tile, self.pruning)
-        return all(share in self.known or share in self._solved for share in shares)
+        parts = requested_parts(self.graph, request, self.tile, self.pruning)
+        return all(part in self.known or part in self._solved for part in parts)
 
     def _same(self, request: Request) -> int:
         """The first layer of the network that has the same costs as the requested one."""

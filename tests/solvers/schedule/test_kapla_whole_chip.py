@@ -221,7 +221,7 @@ def test_pareto_pruning_keeps_what_no_other_scheme_beats(margin: float) -> None:
     assert 2 < len(kept) < len(estimates)
 
 
-def test_ranking_knows_how_many_macs_even_shares_keep_busy() -> None:
+def test_ranking_knows_how_many_macs_even_parts_keep_busy() -> None:
     work = np.arange(1, 3000)
     expected = [largest_product(int(macs), (8, 8)) for macs in work]
     assert busy_macs(work, CHIP.tile).tolist() == expected

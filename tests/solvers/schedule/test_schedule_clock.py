@@ -28,8 +28,8 @@ from solvers.schedule.tiles.mapper import TileMapper
 
 CHIP = load_chip("set-edge")
 BUDGET = Budget(wall_seconds=5)
-MOST_SHARES = 150
-"""What one look at the clock may stand for: the shares of a few leaves."""
+MOST_PARTS = 150
+"""What one look at the clock may stand for: the tile parts of a few leaves."""
 
 
 Solve = Callable[[Iterable[TilePart]], TilePartCosts]
@@ -47,10 +47,10 @@ class Clock:
         return 0.0 if self.left >= 0 else 1e9
 
     def counting(self, solve: Solve) -> Solve:
-        """``solve``, with the shares counted that are solved when the time is up."""
+        """``solve``, with the tile parts counted that are solved when the time is up."""
 
-        def counted(shares: Iterable[TilePart]) -> TilePartCosts:
-            asked = list(shares)
+        def counted(parts: Iterable[TilePart]) -> TilePartCosts:
+            asked = list(parts)
             self.solved_after += len(asked) if self.left < 0 else 0
             return solve(asked)
 
@@ -76,14 +76,14 @@ def timed(clock: Clock, patch: pytest.MonkeyPatch, solve: Callable[[], Any]) -> 
 @pytest.mark.parametrize("looks", [3, 100, 400, 1200])
 @pytest.mark.parametrize("name", [name for name in solver_names("schedule") if name != "exhaustive_schedule"])
 def test_the_clock_is_honoured(name: str, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole table has 7,754 shares; once the time is up, next to none of them is solved."""
+    """The whole table has 7,754 tile parts; once the time is up, next to none of them is solved."""
     clock, module = Clock(looks), solver(name, "schedule").load()
     small = problem_of("set-alexnet", 1, ENDLESS)
     module.solve(small, Budget(iterations=20), module.Params())  # loads compiled code, which looks at it, too
     problem = problem_of("set-resnet152", 64, clock)
     outcome: Outcome[Any] = timed(clock, monkeypatch, lambda: module.solve(problem, BUDGET, module.Params()))
     assert clock.left < 0
-    assert clock.solved_after <= MOST_SHARES
+    assert clock.solved_after <= MOST_PARTS
     assert outcome.status in (Status.FEASIBLE, Status.UNKNOWN)
     assert outcome.bound is not None
     if looks == 3:
@@ -141,7 +141,7 @@ def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch)
         clock, monkeypatch, lambda: solve_epoch(problem, BUDGET, plan, EpochOf(1, 2, 0), [state])
     )
     assert clock.left < 0
-    assert clock.solved_after <= recount.solved_after + MOST_SHARES
+    assert clock.solved_after <= recount.solved_after + MOST_PARTS
     assert outcome.solution is not None
     assert later is not None
 
@@ -167,7 +167,7 @@ def test_a_bound_cut_short_is_lower_and_goes_on_when_asked_again() -> None:
 
 
 def test_a_known_table_is_looked_through_within_the_time() -> None:
-    """Whether all shares are known takes a look at each; what was missing is asked for again when solved."""
+    """Whether all parts are known takes a look at each; what was missing is asked for again when solved."""
     problem = problem_of("set-googlenet", 4, ENDLESS)
     assert isinstance(problem.model, ChipModel)
     solved = problem.model.tile_costs

@@ -82,7 +82,7 @@ def layers(draw: st.DrawFn) -> NetworkLayer:
 
 
 @given(layers(), st.integers(1, 4), st.sampled_from(factorizations(12)))
-def test_the_largest_share_covers_its_part_of_the_work(
+def test_the_largest_part_covers_what_a_tile_computes(
     one: NetworkLayer, batch: int, parts: tuple[int, int, int, int]
 ) -> None:
     work = one.operations * batch
@@ -198,7 +198,7 @@ def test_energy_is_that_of_all_parts_and_cycles_are_the_slowest_ones() -> None:
     assert tile.levels[:-1] == EDGE.architecture.levels[:-1]
 
 
-def test_the_demand_has_every_share_that_rows_ask_for() -> None:
+def test_the_demand_has_every_part_that_rows_ask_for() -> None:
     graph = load_graph("trans_cell")
     demand = TileCostDemand(graph, EDGE, 6, 4)
     known = dict.fromkeys(demand.tile_parts(), TilePartCost(1.0, 1))
