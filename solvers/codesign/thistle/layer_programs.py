@@ -98,8 +98,8 @@ class LayerPrograms:
         """
         best, lowest = self._ranked[0][0], float("inf")
         additive = self.problem.objective != "edp"
-        for costs, alone in self._ranked:
-            if (additive and alone.objective >= lowest) or not self.may_go_on():
+        for costs, own in self._ranked:
+            if (additive and own.objective >= lowest) or not self.may_go_on():
                 break
             found = self._optimum(self._program(costs, elsewhere), 0, hardware)
             if found is None:

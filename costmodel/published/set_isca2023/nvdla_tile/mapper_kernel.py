@@ -232,7 +232,10 @@ def _activations(
     # with variant 2 the inputs are read once from the global buffer, not once for each round along K
     once = sharing.weights and sharing.activations and not sharing.second_weights
     shared_read = fetched * (1 if once else rounds.outer_k)
+    # A vector of output channels reads its inputs once for all lanes: the operations of one output channel,
+    # times the vectors.
     read = _operations(work) // work.k * spread.vectors_k * spread.pe_k
+    # Written anew in each round along K, in each of the PEs that divide K and so need the same inputs.
     write = strip * columns * rounds.outer_k * rounds.share_a
     passed = 0
     if sharing.activations:
@@ -240,6 +243,7 @@ def _activations(
         whole = block.w * (rounds.w - rounds.w % rounds.share_a) + work.stride_w - work.s
         last = strip * _low32(work.w - whole * spread.pe_w) * rounds.outer_k + overlap
         write += overlap * rounds.outer_w * (rounds.share_a - 1)
+        # Whatever is written and was not read from the global buffer came from a neighbour.
         passed = write - shared_read
         read += passed - last * ((rounds.share_a - 1) * rounds.w % rounds.share_a)
     return BufferAccesses(read, write, passed, shared_read, 0)
@@ -256,6 +260,7 @@ def _weights(
     the reads for an incomplete last round along K, as in :func:`_activations`.
     """
     tile, work = problem.tile, problem.work
+    # One byte each; of one group.
     size = work.r * work.s * work.c * work.k
     fetches = 1
     if sharing.weights:
