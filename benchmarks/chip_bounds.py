@@ -11,13 +11,19 @@ table known.
 
 With ``--alone SOLVER`` layers may run alone on the chip, their loop nests mapped by that solver, so training
 steps (``kapla-alexnet.training``) have schedules, too. Then the trees are chains: every layer by itself for
-each divisor of the batch; and random ones of single layers, and of up to three in turns or as a pipeline.
+each divisor of the batch; random ones of single layers, and of up to three in turns or as a pipeline; and the
+answer of ``kapla_schedule`` for E D.
+
+A second table says where the gap of the least E D comes from: each part of the bound for the number of rounds
+with the least E D, beside that part of the best tree. The gap of a part is what it lacks of the tree's whole
+energy, or of its cycles.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -25,13 +31,15 @@ import record
 
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.schedule.bounds import ScheduleBounds, lower_bounds
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.bounds import LeastOfRounds, ScheduleBounds, least_by_rounds, lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
-from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
+from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
@@ -40,8 +48,11 @@ from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
+from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
+
+Found = tuple[str, ChipEvaluation]
+"""How trees were found, and what one of them takes."""
 
 
 def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
@@ -73,13 +84,16 @@ def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
     }
 
 
-def chains(evaluator: ChipEvaluator, draws: int) -> list[tuple[str, float, float]]:
-    """Rows of the least energy and cycles of chains of single layers, and of random chains that fit."""
+def chains(evaluator: ChipEvaluator, draws: int) -> tuple[list[tuple[str, float, float]], list[Found]]:
+    """Rows of the least energy and cycles of chains of single layers, and of random chains that fit.
+
+    Also those of the least E D.
+    """
     layers, random = evaluator.graph.layers, Random(0)
     divisors = [samples for samples in range(1, evaluator.batch + 1) if evaluator.batch % samples == 0]
     single = [_costs(evaluator, [Leaf(layer.name, samples) for layer in layers]) for samples in divisors]
     drawn = [_costs(evaluator, _segments(layers, random.choice(divisors), random)) for _ in range(draws)]
-    rows = []
+    rows, best = [], []
     for name, costs in (("single layers", single), ("random chains", drawn)):
         fitting = [cost for cost in costs if cost is not None]
         on_whole_chip = sum(segment.whole_chip is not None for cost in fitting for segment in cost.segments)
@@ -87,7 +101,8 @@ def chains(evaluator: ChipEvaluator, draws: int) -> list[tuple[str, float, float
         if fitting:
             energy, cycles = (min(getattr(cost, key) for cost in fitting) for key in ("energy_pj", "cycles"))
             rows.append((name, energy, cycles))
-    return rows
+            best.append((name, min(fitting, key=lambda cost: cost.energy_pj * cost.cycles)))
+    return rows, best
 
 
 def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation | None:
@@ -119,27 +134,76 @@ def _segment(piece: Sequence[NetworkLayer], samples: int, random: Random) -> Nod
     return Cut(kind, samples, subbatches, tuple(Leaf(layer.name, samples // subbatches) for layer in piece))
 
 
-def attack(asked: Namespace) -> tuple[ScheduleBounds, list[tuple[str, float, float]], dict[str, Any]]:
-    """The bounds, rows of (trees, energy, cycles) and what else was found."""
+@dataclass(frozen=True)
+class Attack:
+    """Bounds and what was found beside them: ``rows`` of (trees, energy, cycles), and single trees."""
+
+    bounds: ScheduleBounds
+    least: tuple[LeastOfRounds, ...]
+    rows: list[tuple[str, float, float]]
+    trees: list[Found]
+    walked: dict[str, Any]
+    cpu_seconds: float
+
+
+def attack(asked: Namespace) -> Attack:
+    """The bounds and all trees; ``cpu_seconds`` are those of the bounds, with the tile costs known."""
     chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
     demand = TileCostDemand(
-        graph, chip.tile, chip.tiles, asked.batch, Pruning(most=2 if asked.alone else None)
+        graph, chip.tile, chip.tiles, asked.batch, Pruning(most=FEW_PARTITIONS if asked.alone else None)
     )
+    mapper = TileMapper(asked.alone or "nvdla")
+    costs = solved_costs(demand, mapper, chip if asked.alone else None)
+    evaluator, walked = ChipEvaluator(graph, chip, asked.batch, costs), dict[str, Any]()
     if asked.alone:
-        costs = solved_costs(demand, TileMapper(asked.alone), chip)
-        rows = chains(ChipEvaluator(graph, chip, asked.batch, costs), asked.draws)
-        return lower_bounds(graph, chip, asked.batch, costs), rows, {}
-    costs = solved_costs(demand, TileMapper("nvdla"))
-    start = sequential_tree([layer.name for layer in graph.layers], asked.batch, asked.batch)
-    walked = walk(ChipEvaluator(graph, chip, asked.batch, costs), start, asked.draws)
-    rows = [("random", walked["energy_pj"], walked["cycles"])]
-    for name in ("energy", "cycles", "e2d"):
+        rows, trees = chains(evaluator, asked.draws)
+    else:
+        start = sequential_tree([layer.name for layer in graph.layers], asked.batch, asked.batch)
+        walked = walk(evaluator, start, asked.draws)
+        rows, trees = [("random", walked["energy_pj"], walked["cycles"])], []
+        print(f"{walked['trees']} random trees, up to {walked['deepest']} cuts deep")
+    for name in ("edp",) if asked.alone else ("energy", "cycles", "e2d", "edp"):
         problem = ScheduleProblem(graph, ChipModel(chip, costs), asked.batch, Objective.named(name))
-        solution = set_annealing.solve(problem, Budget(), set_annealing.Params(beta=asked.beta)).solution
+        if asked.alone:
+            solution = kapla.solve(problem, Budget()).solution
+        else:
+            solution = set_annealing.solve(problem, Budget(), set_annealing.Params(beta=asked.beta)).solution
         if solution is not None:
             rows.append((f"least {name}", solution.energy_pj, solution.cycles))
-    print(f"{walked['trees']} random trees, up to {walked['deepest']} cuts deep")
-    return lower_bounds(graph, chip, asked.batch, costs), rows, walked
+            trees.append((f"least {name}", evaluator.evaluate(solution.tree)))
+    lower_bounds(graph, chip, asked.batch, costs)  # fills the table
+    watch = Stopwatch()
+    least = least_by_rounds(graph, chip, asked.batch, costs)
+    seconds = watch.cpu_seconds
+    return Attack(lower_bounds(graph, chip, asked.batch, costs), least, rows, trees, walked, seconds)
+
+
+def show_parts(found: Attack, graph: LayerGraph, chip: Chip, batch: int) -> dict[str, Any]:
+    """Prints and returns the parts of the bound on E D beside those of the best tree."""
+    name, best = min(found.trees, key=lambda one: one[1].energy_pj * one[1].cycles)
+    least = min(found.least, key=lambda one: one.energy_pj * one.cycles)
+    units = {True: chip.tile.mac_pj, False: chip.tile.vector_operation_pj}
+    computing = batch * sum(layer.operations * units[layer.has_weights] for layer in graph.layers)
+    rows = [("computing, pJ", computing, computing, best.energy_pj)]
+    for part, taken in best.parts_pj.items():
+        here, there = least.parts_pj[part], taken
+        if part == "tiles":
+            part, here, there = "accesses in tiles", here - computing, there - computing
+        rows.append((f"{part}, pJ", here, there, best.energy_pj))
+    rows.append(("energy, pJ", least.energy_pj, best.energy_pj, best.energy_pj))
+    rows.append(("cycles", least.cycles, float(best.cycles), float(best.cycles)))
+    for cause in ("work", "dram", "links", "ports"):
+        waited = sum(getattr(one, cause) for one in least.segments if getattr(one, cause) == one.cycles)
+        rows.append((f"  that wait for {cause}", waited, float("nan"), float(best.cycles)))
+    least_edp, best_edp = least.energy_pj * least.cycles, best.energy_pj * best.cycles
+    rows.append(("E D, pJ cycles", least_edp, best_edp, best_edp))
+    print(f"bound of {least.rounds} rounds, and of the tree of {name}, which has {best.rounds}")
+    print(f"{'part':22} {'bound':>12} {'tree':>12} {'gap':>7}")
+    for part, bound, taken, whole in rows:
+        gap = "" if taken != taken else f"{(taken - bound) / whole:7.3f}"
+        print(f"{part:22} {bound:12.5g} {'' if taken != taken else f'{taken:12.5g}':>12} {gap:>7}")
+    print(f"the bounds took {found.cpu_seconds:.3f} CPU s")
+    return {part: {"bound": bound, "tree": taken} for part, bound, taken, _ in rows if taken == taken}
 
 
 def main() -> int:
@@ -151,11 +215,20 @@ def main() -> int:
     parser.add_argument("--beta", type=float, default=5)
     parser.add_argument("--alone", help="a mapping solver: layers may run alone on the chip")
     asked = parser.parse_args()
-    bounds, rows, walked = attack(asked)
+    attacked = attack(asked)
+    bounds, rows = attacked.bounds, attacked.rows
     print(f"{'trees':14} {'energy / bound':>15} {'cycles / bound':>15}")
     for name, energy, cycles in rows:
         print(f"{name:14} {energy / bounds.energy_pj:15.3f} {cycles / bounds.cycles:15.3f}")
-    found = {**walked, "bound_energy_pj": bounds.energy_pj, "bound_cycles": bounds.cycles, "rows": rows}
+    parts = show_parts(attacked, load_layer_graph(asked.network), load_chip(asked.chip), asked.batch)
+    found = {
+        **attacked.walked,
+        "bound_energy_pj": bounds.energy_pj,
+        "bound_cycles": bounds.cycles,
+        "rows": rows,
+        "parts": parts,
+        "bound_cpu_seconds": attacked.cpu_seconds,
+    }
     record.finish(found, asked)
     return int(any(energy < bounds.energy_pj or cycles < bounds.cycles for _, energy, cycles in rows))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.compulsory import Compulsory, layers_traffic
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.staying import edges_that_can_stay
+from costmodel.schedule.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.tile_cost import TileFloor, TileFloors
 
 
@@ -31,8 +31,59 @@ class ScheduleBounds:
         return min(float(energy ** exponents[0] * cycles ** exponents[1]) for energy, cycles in pairs)
 
 
+@dataclass(frozen=True)
+class SegmentFloor:
+    """The least cycles of some layers that run as a segment, or as several, by what they wait for.
+
+    ``work``: all tiles compute. ``dram``: its bytes at its rate. ``links``: all hops over all links.
+    ``ports``: the bytes that pass the links next to DRAM's ports.
+    """
+
+    work: float
+    dram: float
+    links: float
+    ports: float
+
+    @property
+    def cycles(self) -> float:
+        return max(self.work, self.dram, self.links, self.ports)
+
+
+@dataclass(frozen=True)
+class LeastOfRounds:
+    """The least that all schedules of one number of rounds take.
+
+    ``parts_pj``: energy by :data:`.segment.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that runs
+    by itself, and of all others together.
+    """
+
+    rounds: int
+    parts_pj: dict[str, float]
+    segments: tuple[SegmentFloor, ...]
+
+    @property
+    def energy_pj(self) -> float:
+        return sum(self.parts_pj.values())
+
+    @property
+    def cycles(self) -> float:
+        return sum(one.cycles for one in self.segments)
+
+
 def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors) -> ScheduleBounds:
-    """Proven lower bounds; ``tile_costs`` bounds the work within tiles.
+    """Proven lower bounds; ``tile_costs`` bounds the work within tiles."""
+    found = least_by_rounds(graph, chip, batch, tile_costs)
+    return ScheduleBounds(
+        min(one.energy_pj for one in found),
+        min(one.cycles for one in found),
+        tuple((one.energy_pj, one.cycles) for one in found),
+    )
+
+
+def least_by_rounds(
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors
+) -> tuple[LeastOfRounds, ...]:
+    """Proven lower bounds for each number of rounds, with their parts.
 
     Each number of rounds in which a root T cut may run the batch has bounds of its own: with more rounds
     weights are loaded more often, with fewer there are more samples at a time, of which less stays on the
@@ -40,54 +91,83 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
     Energy adds up four parts that no schedule avoids: each layer's work within tiles and its transfers into
     and out of buffers; DRAM's compulsory reads and writes; for each of these bytes the links between the
     ports and the tile that is nearest to them; and what the chip takes when idle, in the fewest cycles.
-    Cycles are the largest of four, because every leaf, and so every cut above it, waits for each of them: the
-    work of all tiles together divided by the tiles, DRAM's bytes divided by its rate, all hops divided by the
-    rate of all links, and the bytes that pass the links next to the ports.
+    Cycles add up over segments, which run one after the other. A layer that only fits mapped on the whole
+    chip is a segment of its own; all other layers are taken together, as the segments that they make take at
+    least what one would. Either takes at least the largest of four, because every leaf, and so every cut
+    above it, waits for each of them: the work of all tiles together divided by the tiles, DRAM's bytes
+    divided by its rate, all hops divided by the rate of all links, and the bytes that pass the links next to
+    the ports.
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
-    found = tuple(_of_rounds(graph, chip, (batch, batch // samples), floors) for samples in batches)
-    return ScheduleBounds(min(energy for energy, _ in found), min(cycles for _, cycles in found), found)
+    return tuple(_of_rounds(graph, chip, (batch, batch // samples), floors) for samples in batches)
 
 
 def _of_rounds(
     graph: LayerGraph, chip: Chip, batch_and_rounds: tuple[int, int], floors: Sequence[TileFloor]
-) -> tuple[float, float]:
-    """Lower bounds on energy (pJ) and cycles of all schedules of a batch in so many rounds."""
+) -> LeastOfRounds:
+    """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
-    staying = edges_that_can_stay(graph, chip, batch // rounds)
-    traffic = layers_traffic(graph, batch, rounds, staying)
-    read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
-    dram = read + written
-    hop_bytes = dram * _nearest(chip) / len(chip.ports)
-    energy = sum(
+    samples = batch // rounds
+    traffic = layers_traffic(graph, batch, rounds, edges_that_can_stay(graph, chip, samples))
+    single = layers_by_themselves(graph, chip, samples)
+    in_tiles = [
         _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.whole_chip_pj), moved)
-        for layer, floor, moved in zip(graph.layers, floors, traffic, strict=True)
+        if number not in single
+        else (batch * floor.whole_chip_pj, 0.0)
+        for number, (layer, floor, moved) in enumerate(zip(graph.layers, floors, traffic, strict=True))
+    ]
+    together = [number for number in range(len(graph.layers)) if number not in single]
+    segments = tuple(
+        _segment_floor(
+            chip,
+            batch * sum(floors[number].tile_cycles for number in numbers),
+            sum((traffic[number] for number in numbers), Compulsory(0, 0, 0, 0)),
+        )
+        for numbers in (*([number] for number in sorted(single)), together)
     )
-    energy += read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
-    energy += hop_bytes * chip.noc.hop_pj_per_byte
-    cycles = max(
-        batch * sum(floor.tile_cycles for floor in floors) / chip.tiles,
-        dram / chip.dram.bytes_per_cycle,
-        hop_bytes / (max(chip.links, 1) * chip.noc.link_bytes_per_cycle),
-        _past_ports(chip, max(read, written)),
-    )
-    return energy + chip.idle_pj_per_cycle * cycles, cycles
+    read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
+    parts_pj = {
+        "tiles": sum(tiles for tiles, _ in in_tiles),
+        "transfers": sum(transfers for _, transfers in in_tiles),
+        "noc": _hop_bytes(chip, read + written) * chip.noc.hop_pj_per_byte,
+        "dram": read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte,
+        "idle": chip.idle_pj_per_cycle * sum(one.cycles for one in segments),
+    }
+    return LeastOfRounds(rounds, parts_pj, segments)
 
 
-def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory) -> float:
-    """The least energy (pJ) of a layer within tiles and of transfers into and out of their buffers.
+def _segment_floor(chip: Chip, tile_cycles: float, moved: Compulsory) -> SegmentFloor:
+    """The least cycles of layers that need so many cycles of tiles, and move so much."""
+    dram = moved.dram_read + moved.dram_write
+    return SegmentFloor(
+        work=tile_cycles / chip.tiles,
+        dram=dram / chip.dram.bytes_per_cycle,
+        links=_hop_bytes(chip, dram) / (max(chip.links, 1) * chip.noc.link_bytes_per_cycle),
+        ports=_past_ports(chip, max(moved.dram_read, moved.dram_write)),
+    )
+
+
+def _hop_bytes(chip: Chip, dram_bytes: int) -> float:
+    """Bytes times links that ``dram_bytes`` cross at least, each between the ports and some tile."""
+    return dram_bytes * _nearest(chip) / len(chip.ports)
+
+
+def _in_tiles_pj(
+    layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory
+) -> tuple[float, float]:
+    """The least energy (pJ) of a layer within tiles, and of transfers into and out of their buffers.
 
     ``least_pj``: that within tiles when the layer is cut among tiles, and that of both when it is mapped on
     the whole chip. A schedule chooses, so the smaller counts.
     """
     buffer, (on_tiles, on_whole_chip) = chip.tile.buffer, least_pj
-    if layer.needs_whole_chip:
-        return on_whole_chip
     moved_pj = moved.filled * buffer.write_pj_per_byte
     if not layer.has_weights:
         moved_pj += moved.emptied * buffer.read_pj_per_byte
-    return min(on_tiles + moved_pj, on_whole_chip)
+    if layer.needs_whole_chip or on_whole_chip < on_tiles + moved_pj:
+        return on_whole_chip, 0.0
+    return on_tiles, moved_pj
 
 
 def _nearest(chip: Chip) -> int:

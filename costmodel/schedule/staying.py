@@ -53,17 +53,34 @@ class _Size(NamedTuple):
 
 def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[Edge]:
     """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
-    free = chip.tile.buffer.size_bytes - chip.tile.output_stream_bytes
-    held = [
-        None if layer.needs_whole_chip else _held(_size(layer), chip.tiles, free, samples)
-        for layer in graph.layers
-    ]
+    held = _held_by_layer(graph, chip, samples)
     capacity = chip.tiles * chip.tile.buffer.size_bytes
     return frozenset(
         (producer, consumer)
         for producer, consumer, size in _edges(graph)
         if _can_stay(held[producer], held[consumer], samples * size, capacity)
     )
+
+
+def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[int]:
+    """The layers that no leaf of a segment of ``samples`` samples can hold, with its weights pinned.
+
+    However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
+    its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own.
+    """
+    held = _held_by_layer(graph, chip, samples)
+    return frozenset(number for number, one in enumerate(held) if not len(one))
+
+
+def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int) -> list[Array]:
+    """What tiles hold of every layer: :func:`_held`, and nothing for layers that no leaf can have."""
+    free = chip.tile.buffer.size_bytes - chip.tile.output_stream_bytes
+    return [
+        np.zeros((0, 3), np.int64)
+        if layer.needs_whole_chip
+        else _held(_size(layer), chip.tiles, free, samples)
+        for layer in graph.layers
+    ]
 
 
 def _edges(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
@@ -76,9 +93,9 @@ def _edges(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
             yield read.producer, consumer, 0
 
 
-def _can_stay(before: Array | None, after: Array | None, arriving: int, capacity: int) -> bool:
+def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool:
     """Whether one of the two cases of the module's docstring is possible; ``arriving`` bytes, held once."""
-    if before is None or after is None or not len(before) or not len(after):
+    if not len(before) or not len(after):
         return False
     pinned = before[:, None, 0] + after[None, :, 0] + np.maximum(before[:, None, 1], after[None, :, 1])
     if pinned.min() <= capacity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from solvers.divisors import divisors
 
@@ -95,16 +96,12 @@ class LayerFloor:
 
 def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, int], ...]:
     """Bytes of inputs that the windows of all outputs touch, by producer; each byte counts once."""
-    rows = _touched(layer.h, layer.r, layer.stride_h, layer.pad_h, layer.input_h)
-    columns = _touched(layer.w, layer.s, layer.stride_w, layer.pad_w, layer.input_w)
-    # a transpose and a layer that scatters read every input: their outputs have no windows of inputs
-    if layer.kind == "transpose" or layer.scatters:
-        rows, columns = layer.input_h, layer.input_w
+    of_input = touched_inputs(layer, 1)
     inputs, weights = graph.reads(layer)
     found: list[tuple[int | None, int]] = []
     if layer.external_c:
-        found.append((None, layer.external_c * rows * columns))
-    found += [(one.producer, one.channels * rows * columns) for one in inputs]
+        found.append((None, layer.external_c * of_input))
+    found += [(one.producer, one.channels * of_input) for one in inputs]
     # activations as weights: each channel of their producer has the weights of one output channel
     of_channel = layer.compulsory_bytes(1).weights // layer.k
     return (*found, *((one.producer, one.channels * of_channel) for one in weights))
@@ -113,13 +110,3 @@ def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, i
 def _weights(layer: NetworkLayer) -> int:
     """Bytes of weights: K filters over the input channels of one group, one byte each."""
     return layer.k * layer.group_c * layer.r * layer.s
-
-
-def _touched(size: int, window: int, stride: int, padding: int, available: int) -> int:
-    """Rows (or columns) of inputs that the windows of ``size`` outputs touch, at least 1.
-
-    Rows of padding do not count, nor rows between windows that a stride skips. Windows that overlap or
-    touch cover one stretch of rows; other windows have rows of their own.
-    """
-    rows = (size - 1) * stride + window if window >= stride else size * window
-    return max(1, min(available, rows - 2 * padding))

@@ -7,19 +7,27 @@ from random import Random
 import pytest
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.bounds import lower_bounds
+from costmodel.schedule.bounds import least_by_rounds, lower_bounds
 from costmodel.schedule.compulsory import compulsory
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.staying import layers_by_themselves
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.budget import Budget
+from solvers.outcome import Status
+from solvers.schedule import exhaustive
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     MappedCosts,
     chain,
     chip,
     every_kind,
+    layer,
     mapped_chip,
     random_segments,
     random_tree,
@@ -74,6 +82,42 @@ def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on
                 assert found.cycles >= bounds.cycles
     assert fitting > 8
     assert mapped > 8
+
+
+@pytest.mark.parametrize("exponents", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)], ids=["energy", "cycles", "edp"])
+@pytest.mark.parametrize("size", [100, 300, 2000])
+def test_the_best_trees_of_small_networks_are_not_below(size: int, exponents: tuple[float, float]) -> None:
+    """Every tree is costed. Of the smallest buffers two layers do not fit with their weights."""
+    whole, on, batch = strided(), mapped_chip(2, 1, size), 2
+    graph = LayerGraph("first layers", whole.layers[:4])
+    costs = MappedCosts(graph, on, Random(4))
+    problem = ScheduleProblem(graph, ChipModel(on, costs), batch, Objective(*exponents))
+    best = exhaustive.solve(problem, Budget())
+    assert best.status is Status.OPTIMAL
+    assert best.objective is not None
+    bound = problem.bound()
+    assert bound is not None
+    assert 0 < bound <= best.objective * (1 + 1e-12)
+    single = layers_by_themselves(graph, on, batch)
+    assert single == ({0, 1} if size == 100 else set())
+
+
+def test_layers_by_themselves_take_their_times_one_after_the_other() -> None:
+    """One layer computes for long, and one waits for DRAM: neither can have the other's time."""
+    slow = layer("slow", c=64, k=64, h=8, w=8, external_c=64)
+    heavy = layer("heavy", "fc", c=64, k=64, h=1, w=1, r=8, s=8, input_h=8, input_w=8, producers=(0,))
+    graph = LayerGraph("two", (slow, heavy))
+    costs = FormulaCosts(graph)
+    least = {}
+    for size in (10**6, 64 * 64 * 64):
+        on = mapped_chip(1, 1, size)
+        (least[size],) = least_by_rounds(graph, on, 1, costs)
+    together, apart = least.values()
+    assert len(together.segments) == 1
+    assert [len(one.segments) for one in (together, apart)] == [1, 2]
+    work = sum(one.operations for one in graph.layers) / 4
+    assert together.cycles == max(work, together.segments[0].dram)
+    assert apart.cycles == sum(one.cycles for one in apart.segments)
 
 
 def test_one_layer_on_one_tile_is_what_it_must_be() -> None:

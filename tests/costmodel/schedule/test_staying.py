@@ -11,7 +11,7 @@ from costmodel.schedule.bounds import ScheduleBounds
 from costmodel.schedule.compulsory import compulsory, layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.staying import edges_that_can_stay
+from costmodel.schedule.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -37,6 +37,8 @@ def test_no_node_that_fits_keeps_another_edge(graph: LayerGraph, buffer: int) ->
     random, on, batch, kept, fitting = Random(2), chip(2, 1, buffer), 4, 0, 0
     evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph))
     wiring = Wiring.of(graph.producers)
+    stays = {samples: edges_that_can_stay(graph, on, samples) for samples in (1, 2, 4)}
+    single = {samples: layers_by_themselves(graph, on, samples) for samples in stays}
     for _ in range(100):
         waiting = [random_tree(random, graph, batch, deepest=3)]
         while waiting:
@@ -47,10 +49,11 @@ def test_no_node_that_fits_keeps_another_edge(graph: LayerGraph, buffer: int) ->
             except NotPossibleError:
                 continue
             fitting += 1
-            stays = edges_that_can_stay(graph, on, node.batch)
-            for consumer, producers in SegmentFlow(node, wiring).sources.items():
+            flow = SegmentFlow(node, wiring)
+            assert single[node.batch].isdisjoint(flow.layers)
+            for consumer, producers in flow.sources.items():
                 kept += len(producers)
-                assert all((producer, consumer) in stays for producer in producers)
+                assert all((producer, consumer) in stays[node.batch] for producer in producers)
     assert fitting > 100
     assert kept > 5
 
@@ -64,6 +67,19 @@ def test_two_heavy_layers_share_two_tiles_for_one_sample_only() -> None:
     graph, on = heavy(), chip(2, 1, 300)
     assert edges_that_can_stay(graph, on, 1) == {(0, 1), (1, 2), (2, 3)}
     assert edges_that_can_stay(graph, on, 2) == {(0, 1), (1, 2)}
+
+
+def test_a_layer_that_no_tiles_hold_runs_by_itself() -> None:
+    """By hand, on two tiles: 128 bytes of weights and 64 of inputs with K cut, else 256 and 32.
+
+    Outputs take 8 bytes.
+    """
+    graph = heavy()
+    assert layers_by_themselves(graph, chip(2, 1, 200), 1) == frozenset()
+    assert layers_by_themselves(graph, chip(2, 1, 199), 1) == {0, 2, 3}
+    # a leaf may take one sample of four at a time
+    assert layers_by_themselves(graph, chip(2, 1, 200), 4) == frozenset()
+    assert not edges_that_can_stay(graph, chip(2, 1, 199), 1)
 
 
 def test_what_cannot_stay_is_written_and_read_and_each_round_loads_weights() -> None:
