@@ -159,7 +159,8 @@ class PartForm(NamedTuple):
         """The sizes int64 [n, dims] of ``parts`` of the form; ``layer`` is :attr:`layer`."""
         columns = {"C": "groups" if self.depthwise else "c", "N": "b", "G": "groups"}
         fields = [TilePart._fields.index(columns.get(dim, dim.lower())) for dim in layer.sizes]
-        sizes = np.array(parts, np.int64)[:, fields]
+        # C order, whatever indexing makes: another order would be compiled for once more
+        sizes = np.ascontiguousarray(np.array(parts, np.int64)[:, fields])
         # A nest refuses sizes whose counts do not fit in 64 bits.
         for number in np.nonzero(sizes.astype(float).prod(axis=1) > LEAST_CHECKED)[0].tolist():
             parts[number].layer()

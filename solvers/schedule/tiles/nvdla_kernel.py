@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.compiled import entry, inlined
+from costmodel.compiled import called, entry, inlined
 from costmodel.mapping.batch_kernel import prepare_row, row_cost
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def best_mappings(
             _look_through(tile, form, part, (judge[0], macs * judge[1]), tables, counts, row, found)
 
 
-@inlined
+@called
 def _pad(tile: NvdlaNumbers, form: NvdlaForm, part: Array, variant: Int, sizes: Array) -> None:
     """Fill ``sizes`` [dims]: the part as it is (0), with dims that fill MACs and lanes (1), and those that
     fill the sides of the grid along each of SPLITS as well (2 to 7)."""
@@ -140,7 +140,7 @@ def _filled(size: Int, unit: Int) -> Int:
     return size if size <= unit else (size + unit - 1) // unit * unit
 
 
-@inlined
+@called
 def _is_new(padded: Array, variant: Int) -> bool:
     """Whether no earlier row of ``padded`` is equal."""
     for earlier in range(variant):
@@ -152,7 +152,7 @@ def _is_new(padded: Array, variant: Int) -> bool:
     return True
 
 
-@inlined
+@called
 def _look_through(
     tile: NvdlaNumbers,
     part: NvdlaForm,
@@ -276,7 +276,7 @@ def _left(part: NvdlaForm, dim: Int, vector: Int, lanes: Int) -> Int:
     return _size(part, dim) // (vector if dim == C else lanes if dim == K else 1)
 
 
-@inlined
+@called
 def _divisor(size: Int, most: Int) -> Int:
     """The largest divisor of ``size`` that is at most ``most``; 1 where ``most`` is less."""
     for found in range(min(size, most), 1, -1):
