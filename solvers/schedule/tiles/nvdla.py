@@ -186,15 +186,13 @@ class _Mapper:
         if form not in self._workspaces:
             self._workspaces[form] = _Workspace(self._architecture, form)
         made, n = self._workspaces[form], len(parts)
-        rows = MappingBatch.empty(n, self._architecture, made.layer)
-        rows.permutation[:] = made.row.permutation
+        rows = MappingBatch.empty(n + 1, self._architecture, made.layer)
+        rows.permutation[:], rows.keep[:] = made.permutation, made.keep
         sizes = form.sizes(parts, made.layer)
         cycles, listed = np.empty(n, np.int64), np.empty(n, np.int64)
         found = Found(rows.rows, sizes.copy(), np.empty(n), cycles, np.empty(n), listed)
         judge = OBJECTIVES.index(objective), float(self._architecture.compute.energy_pj)
-        best_mappings(
-            self.numbers, made.form, sizes, judge, made.tables, made.counts, made.row.rows, made.padded, found
-        )
+        best_mappings(self.numbers, made.form, sizes, judge, made.tables, made.counts, made.padded, found)
         if wrong := np.nonzero((found.listed > 0) & (found.objective == np.inf))[0].tolist():
             raise RuntimeError(f"no mapping of {parts[wrong[0]]} that was listed fits")
         return rows, found
@@ -225,10 +223,8 @@ class _Workspace:
         self.counts: RowCounts = workspace(self.tables)
         self.form = NvdlaForm(dims, self.tables.sizes, form.stride_h, form.stride_w)
         self.padded = np.empty((len(SPLITS) + 2, len(names)), np.int64)
-        self.row = MappingBatch.empty(1, architecture, layer)
-        self.row.permutation[:] = [dim for dim in dims[[3, 2, 6, 5, 7, 4, 0, 1]].tolist() if dim >= 0]
-        for level, hardware in enumerate(architecture.levels):
-            self.row.keep[:, level] = [hardware.can_keep(tensor) for tensor in layer.tensors]
+        self.permutation = [dim for dim in dims[[3, 2, 6, 5, 7, 4, 0, 1]].tolist() if dim >= 0]
+        self.keep = [[level.can_keep(tensor) for tensor in layer.tensors] for level in architecture.levels]
 
 
 def _words(level: StorageLevel) -> int:

@@ -68,6 +68,8 @@ class Found(NamedTuple):
     """The best mapping of each of n parts; rows of parts that have none (``listed`` 0) mean nothing."""
 
     rows: BatchRows
+    """n + 1 rows, with their permutations and kept tensors. The last is workspace: each mapping is written to
+    it, counted, and copied to its part's row if it is better."""
     sizes: Array
     """[n, dims] the sizes that the mapping executes, with its padding."""
     objective: Array
@@ -86,15 +88,13 @@ def best_mappings(
     judge: tuple[int, float],
     tables: Tables,
     counts: RowCounts,
-    row: BatchRows,
     padded: Array,
     found: Found,
 ) -> None:
     """Fill ``found`` with the best mappings of ``parts`` [n, dims], as they are or padded.
 
-    ``judge`` is the objective (ENERGY, CYCLES or EDP) and the energy of one MAC in pJ. ``row`` is a batch of
-    one row: its permutation and kept tensors are there already, but for the output buffer, which may pass
-    finished outputs on instead of keeping them. ``padded`` [8, dims] is workspace.
+    ``judge`` is the objective (ENERGY, CYCLES or EDP) and the energy of one MAC in pJ. ``padded`` [8, dims]
+    is workspace.
     """
     for part in range(parts.shape[0]):
         found.objective[part] = found.energy_pj[part] = np.inf
@@ -107,7 +107,7 @@ def best_mappings(
             for dim in range(form.sizes.shape[0]):
                 form.sizes[dim] = padded[variant, dim]
                 macs *= padded[variant, dim]
-            _look_through(tile, form, part, (judge[0], macs * judge[1]), tables, counts, row, found)
+            _look_through(tile, form, part, (judge[0], macs * judge[1]), tables, counts, found)
 
 
 @called
@@ -160,14 +160,15 @@ def _look_through(
     judge: tuple[int, float],
     tables: Tables,
     counts: RowCounts,
-    row: BatchRows,
     found: Found,
 ) -> None:
     """List the mappings of the part of ``part.sizes``, count each, and keep the best for part ``number``.
 
     For each split every width ``w`` of a block takes the most rows ``h`` that fit with it, and then the most
-    output channels. ``judge`` is the objective and the energy of all MACs.
+    output channels. The output buffer keeps outputs, or passes finished ones on. ``judge`` is the objective
+    and the energy of all MACs.
     """
+    row, at = found.rows, found.rows.temporal.shape[0] - 1
     r, s, depthwise = _size(part, R), _size(part, S), part.dims[C] < 0
     for split in range(SPLITS.shape[0]):
         first, second = SPLITS[split, 0], SPLITS[split, 1]
@@ -210,39 +211,39 @@ def _look_through(
                     channels = min(channels, tile.output_words // (h * w * makers))
                 if channels < 1:
                     continue
-                _clear(row)
+                _clear(row, at)
                 held = _divisor(k, channels)
-                _loop(row.temporal, REGISTERS, part, Q, w)
-                _loop(row.temporal, REGISTERS, part, P, h)
-                _loop(row.temporal, ACCUMULATORS, part, R, r)
-                _loop(row.temporal, ACCUMULATORS, part, S, s)
-                _loop(row.temporal, ACCUMULATORS, part, C, c)
-                _loop(row.spatial_y, ACCUMULATORS, part, C, vector)
-                _loop(row.temporal, WEIGHTS, part, K, held)
-                _loop(row.spatial_x, ACTIVATIONS, part, K, lanes)
-                _loop(row.spatial_x, ACTIVATIONS, part, G, groups)
-                _loop(row.spatial_x, OUTPUTS, part, first, columns)
-                _loop(row.spatial_y, OUTPUTS, part, second, over_rows)
-                _loop(row.temporal, BUFFER, part, Q, q // w)
-                _loop(row.temporal, BUFFER, part, P, p // h)
-                _loop(row.temporal, BUFFER, part, K, k // held)
-                _loop(row.temporal, BUFFER, part, G, _size(part, G) // groups)
+                _loop(row.temporal, at, REGISTERS, part, Q, w)
+                _loop(row.temporal, at, REGISTERS, part, P, h)
+                _loop(row.temporal, at, ACCUMULATORS, part, R, r)
+                _loop(row.temporal, at, ACCUMULATORS, part, S, s)
+                _loop(row.temporal, at, ACCUMULATORS, part, C, c)
+                _loop(row.spatial_y, at, ACCUMULATORS, part, C, vector)
+                _loop(row.temporal, at, WEIGHTS, part, K, held)
+                _loop(row.spatial_x, at, ACTIVATIONS, part, K, lanes)
+                _loop(row.spatial_x, at, ACTIVATIONS, part, G, groups)
+                _loop(row.spatial_x, at, OUTPUTS, part, first, columns)
+                _loop(row.spatial_y, at, OUTPUTS, part, second, over_rows)
+                _loop(row.temporal, at, BUFFER, part, Q, q // w)
+                _loop(row.temporal, at, BUFFER, part, P, p // h)
+                _loop(row.temporal, at, BUFFER, part, K, k // held)
+                _loop(row.temporal, at, BUFFER, part, G, _size(part, G) // groups)
                 samples = _size(part, N) // (columns if first == N else over_rows if second == N else 1)
-                _loop(row.temporal, BUFFER, part, N, samples)
-                row.keep[0, OUTPUTS, OUTPUT_TENSOR] = kept == 1
+                _loop(row.temporal, at, BUFFER, part, N, samples)
+                row.keep[at, OUTPUTS, OUTPUT_TENSOR] = kept == 1
                 found.listed[number] += 1
-                if prepare_row(tables, row, 0, counts):
-                    _keep_if_better(tables, counts, row, judge, number, found)
+                if prepare_row(tables, row, at, counts):
+                    _keep_if_better(tables, counts, at, judge, number, found)
 
 
 @inlined
 def _keep_if_better(
-    tables: Tables, counts: RowCounts, row: BatchRows, judge: tuple[int, float], number: Int, found: Found
+    tables: Tables, counts: RowCounts, row: Int, judge: tuple[int, float], number: Int, found: Found
 ) -> None:
     """Put the prepared ``row`` into ``found`` where it beats what is there: by the objective, then by cycles,
     then by energy."""
     objective, mac_energy_pj = judge
-    cycles, energy_pj = row_cost(tables, row, 0, counts, mac_energy_pj)
+    cycles, energy_pj = row_cost(tables, found.rows, row, counts, mac_energy_pj)
     value = energy_pj if objective == ENERGY else float(cycles) if objective == CYCLES else energy_pj * cycles
     if value > found.objective[number]:
         return
@@ -252,16 +253,16 @@ def _keep_if_better(
         if cycles == found.cycles[number] and energy_pj >= found.energy_pj[number]:
             return
     found.objective[number], found.cycles[number], found.energy_pj[number] = value, cycles, energy_pj
-    best, levels = found.rows, row.temporal.shape[1]
+    rows, levels = found.rows, found.rows.temporal.shape[1]
     for dim in range(found.sizes.shape[1]):
         found.sizes[number, dim] = tables.sizes[dim]
         for level in range(levels):
-            best.temporal[number, level, dim] = row.temporal[0, level, dim]
-            best.spatial_x[number, level, dim] = row.spatial_x[0, level, dim]
-            best.spatial_y[number, level, dim] = row.spatial_y[0, level, dim]
+            rows.temporal[number, level, dim] = rows.temporal[row, level, dim]
+            rows.spatial_x[number, level, dim] = rows.spatial_x[row, level, dim]
+            rows.spatial_y[number, level, dim] = rows.spatial_y[row, level, dim]
     for level in range(levels):
-        for tensor in range(row.keep.shape[2]):
-            best.keep[number, level, tensor] = row.keep[0, level, tensor]
+        for tensor in range(rows.keep.shape[2]):
+            rows.keep[number, level, tensor] = rows.keep[row, level, tensor]
 
 
 @inlined
@@ -286,15 +287,15 @@ def _divisor(size: Int, most: Int) -> Int:
 
 
 @inlined
-def _clear(row: BatchRows) -> None:
-    """Make all factors 1."""
-    row.temporal[0] = 1
-    row.spatial_x[0] = 1
-    row.spatial_y[0] = 1
+def _clear(rows: BatchRows, row: Int) -> None:
+    """Make all factors of a row 1."""
+    rows.temporal[row] = 1
+    rows.spatial_x[row] = 1
+    rows.spatial_y[row] = 1
 
 
 @inlined
-def _loop(factors: Array, level: Int, part: NvdlaForm, dim: Int, bound: Int) -> None:
+def _loop(factors: Array, row: Int, level: Int, part: NvdlaForm, dim: Int, bound: Int) -> None:
     """Set one factor; a dim that the part does not have has none."""
     if part.dims[dim] >= 0:
-        factors[0, level, part.dims[dim]] = bound
+        factors[row, level, part.dims[dim]] = bound
