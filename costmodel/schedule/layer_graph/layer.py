@@ -203,27 +203,7 @@ class NetworkLayer:
         out by a shorter stride. With activations as weights each sample has weights of its own: the nest has
         the samples as groups, not as N.
         """
-        if not self.has_weights:
-            raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
-        changed = _ROLES[self.part] if self.needs_whole_chip else {}
-        sizes, stride = self.forward_sizes, (self.stride_h, self.stride_w)
-        if self.scatters:
-            stride = min(self.stride_h, self.r), min(self.stride_w, self.s)
-        times = batch if self.weight_producers and self.part != "update" else 1
-        nest = convolution(
-            self.name,
-            N=batch // times,
-            K=sizes.k * times,
-            C=sizes.c * times,
-            P=sizes.p,
-            Q=sizes.q,
-            R=self.r,
-            S=self.s,
-            stride=stride,
-            groups=self.groups * times,
-        )
-        tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
-        return Layer(self.name, nest.dims, tensors)
+        return _nest_of(self, batch)
 
     def compulsory_bytes(self, batch: int) -> LayerBytes:
         """Bytes that a batch of the layer moves from and to DRAM if it runs by itself and each moves once."""
@@ -276,6 +256,32 @@ class NetworkLayer:
         side_by_side = min(vector // self.group_c, lanes // self.group_k) if self.kind == "groupconv" else 1
         fills = self.group_c < vector and self.group_k < lanes
         return operations / (side_by_side if fills else 1) / macs
+
+
+@lru_cache(maxsize=4096)
+def _nest_of(layer: NetworkLayer, batch: int) -> Layer:
+    """The nest of a layer, built once: it is asked for at every look into a table of costs."""
+    if not layer.has_weights:
+        raise InputError(f"layer {layer.name}", "a layer with weights", layer.kind, key="kind")
+    changed = _ROLES[layer.part] if layer.needs_whole_chip else {}
+    sizes, stride = layer.forward_sizes, (layer.stride_h, layer.stride_w)
+    if layer.scatters:
+        stride = min(layer.stride_h, layer.r), min(layer.stride_w, layer.s)
+    times = batch if layer.weight_producers and layer.part != "update" else 1
+    nest = convolution(
+        layer.name,
+        N=batch // times,
+        K=sizes.k * times,
+        C=sizes.c * times,
+        P=sizes.p,
+        Q=sizes.q,
+        R=layer.r,
+        S=layer.s,
+        stride=stride,
+        groups=layer.groups * times,
+    )
+    tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
+    return Layer(layer.name, nest.dims, tensors)
 
 
 @lru_cache(maxsize=4096)
