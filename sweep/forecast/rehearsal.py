@@ -10,8 +10,10 @@ from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.whole_chip_cost import WholeChipCost
 from results.store.schema.rows import ScheduleColumns
 from solvers.budget import Stopwatch
+from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TilePartCost
+from solvers.schedule.whole_chip_costs import WholeChipCosts
 from sweep.design.schedule_bounds import ideal_cost
 from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import MappingTask
@@ -33,6 +35,9 @@ class Rehearsal:
         self._seconds = min(wall_seconds, self._budget.wall_seconds)
         self._tile_parts: dict[TilePart, TilePartCost | None] = {}
         self._whole_chip: dict[tuple[int, int], WholeChipCost | None] = {}
+        demand, on = task.demand, task.on
+        offered = WholeChipCosts(on.chip, {}) if on.whole_chip else None
+        self._floors = TabledTileCosts(demand.graph, demand.tile, {}, None, demand.pruning, offered)
         self.asked: list[TileCostTask | MappingTask] = []
         """The tasks that a run would have solved, in the order of the requests."""
 
@@ -54,14 +59,24 @@ class Rehearsal:
     def _answer(self, request: Request) -> None:
         demand, on = self._task.demand, self._task.on
         layer = demand.graph.layers[request.layer]
+        # A solver holds its answer against bounds that know the energy of operands. Costs without it would be
+        # below these, as no real cost is.
+        least = self._floors.floor_of_work(request.layer, demand.batch)
         if request.on_whole_chip:
             cost = ideal_whole_chip_cost(on.chip, layer, request.batch)
+            inside, filling, links, dram = cost.parts_pj
+            inside = max(inside, request.batch * least.whole_chip_pj - filling)
+            cost = replace(cost, parts_pj=(inside, filling, links, dram))
             self._whole_chip[request.layer, request.batch] = cost
             self.asked.append(on.whole_chip_task(layer.nest(request.batch)))
             return
         parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
         if new := [part for part in parts if part not in self._tile_parts]:
-            self._tile_parts |= {part: ideal_cost(demand.tile, part) for part in new}
+            per_mac = least.energy_pj / layer.operations
+            for part in new:
+                ideal = ideal_cost(demand.tile, part)
+                energy_pj = max(ideal.energy_pj, part.layer().macs * per_mac)
+                self._tile_parts[part] = replace(ideal, energy_pj=energy_pj)
             self.asked.append(TileCostTask(on.source, tuple(new)))
 
 
