@@ -2,6 +2,7 @@
 
     python benchmarks/set_annealing.py [--platform edge] [--network resnet] [--batch 8] [--beta 100]
                                        [--seeds 10] [--space paper] [--epochs 1]
+    python benchmarks/set_annealing.py --chips set-edge set-cloud [--network set-resnet50]
 
 Every seed anneals trees of the whole space from all layers one after the other; with ``--start patterns``, as
 the released program does, from the better of a layer-pipeline and a layer-sequential tree that it anneals
@@ -11,6 +12,10 @@ with nothing remembered but that table. Every tree found is counted again, from 
 evaluator. With ``--epochs`` the seeds exchange their best tree in between.
 
 What the released program needs and finds is in published.yaml, as its evaluator counts: weights once a run.
+
+With ``--chips`` one seed anneals by EDP under the chip model instead, on chips of the library, with the tile
+solver ``nvdla``. The time of a round is that of drawing and counting a tree, from nothing remembered on;
+solving tile parts is apart. The run ends with status 1 where a chip's goal is not met.
 """
 
 from __future__ import annotations
@@ -18,23 +23,34 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import record
 from published import under
 from released_model import ReleasedModel
 
+from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.layer_graphs import load_layer_graph
 from solvers.budget import MOST_SECONDS, Deadline
+from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, answer, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
+from solvers.schedule.tiles.cost_table import TilePartCosts, solved_costs
+from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
+from solvers.schedule.tiles.mapper import TileMapper
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
+CHIPS = {"set-edge": (8, 3000, 2.0), "set-cloud": (64, 1000, 25.0)}
+"""By chip: samples of a batch, rounds of a seed, and the most CPU ms that a round is to take."""
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -58,7 +74,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     else:
         rows = [seed_row(problem, plan, seed) for seed in range(1, arguments.seeds + 1)]
     return {
-        "case": {key: value for key, value in vars(arguments).items() if key not in ("seeds", "json")},
+        "case": {
+            key: value for key, value in vars(arguments).items() if key not in ("seeds", "json", "chips")
+        },
         "layers": len(graph.layers),
         "rounds_a_phase": plan.rounds,
         "table_cpu_seconds": model.tables(graph, arguments.batch, objective).cpu_seconds,
@@ -131,6 +149,69 @@ def row_of(
     }
 
 
+@dataclass(frozen=True)
+class ChipRounds:
+    """How long a seed's rounds took under the chip model: CPU ms a round, without those of the tile table."""
+
+    chip: str
+    network: str
+    batch: int
+    rounds: int
+    objective: float
+    ms_a_round: float
+    goal_ms: float
+    first_tree_cpu_seconds: float
+    table_cpu_seconds: float
+
+
+class TimedSolve:
+    """Solves tile parts, and adds up the CPU seconds for it."""
+
+    def __init__(self, solve: Callable[[Iterable[TilePart]], TilePartCosts]) -> None:
+        self._solve, self.cpu_seconds = solve, 0.0
+
+    def __call__(self, parts: Iterable[TilePart]) -> TilePartCosts:
+        start = time.process_time()
+        found = self._solve(parts)
+        self.cpu_seconds += time.process_time() - start
+        return found
+
+
+def chip_rounds(name: str, network: str) -> ChipRounds:
+    """One seed on a chip of the library, with an evaluator that knows nothing."""
+    batch, rounds, goal_ms = CHIPS[name]
+    chip, graph = load_chip(name), load_layer_graph(network)
+    costs = solved_costs(TileCostDemand(graph, chip.tile, chip.tiles, batch), TileMapper("nvdla"))
+    assert costs.solve is not None
+    solve = TimedSolve(costs.solve)
+    problem = ScheduleProblem(graph, ChipModel(chip, replace(costs, solve=solve)), batch)
+    params = SetParams()
+    # loads or compiles the kernels
+    TreeSearch(problem, AnnealingPlan(set_annealing.spaces_of(params), params, 1)).begin(0)
+    plan = AnnealingPlan(set_annealing.spaces_of(params), params, rounds)
+    search, spent = TreeSearch(problem, plan), [(time.process_time(), solve.cpu_seconds)]
+    state = search.begin(1)
+    spent.append((time.process_time(), solve.cpu_seconds))
+    state = search.advance(state, rounds)
+    spent.append((time.process_time(), solve.cpu_seconds))
+    first, later = (after[0] - before[0] - (after[1] - before[1]) for before, after in pairwise(spent))
+    return ChipRounds(
+        name, network, batch, rounds, state.best[0], 1000 * later / rounds, goal_ms, first, solve.cpu_seconds
+    )
+
+
+def measure_chips(names: list[str], network: str) -> tuple[list[ChipRounds], bool]:
+    """Prints a row a chip; whether all of them met their goals."""
+    print(f"{'chip':<10} {'network':<14} {'batch':>5} {'rounds':>6} {'EDP':>10} {'CPU ms/round':>12}  goal")
+    rows = []
+    for name in names:
+        row = chip_rounds(name, network)
+        rows.append(row)
+        print(f"{name:<10} {network:<14} {row.batch:5} {row.rounds:6} {row.objective:10.3e}", end=" ")
+        print(f"{row.ms_a_round:12.2f} {row.goal_ms:5g}   tile table {row.table_cpu_seconds:.1f} CPU s apart")
+    return rows, all(row.ms_a_round <= row.goal_ms for row in rows)
+
+
 def print_table(result: dict[str, Any]) -> None:
     spaces = list(result["seeds"][0]["phases"])
     rounds, last = result["rounds_a_phase"], spaces[-1]
@@ -157,7 +238,7 @@ def main() -> int:
     parser = record.parser(__doc__)
     defaults = SetParams()
     parser.add_argument("--platform", choices=list(OBJECTIVES), default="edge")
-    parser.add_argument("--network", default="resnet")
+    parser.add_argument("--network", help="resnet, or set-resnet50 with --chips")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--beta", type=float, default=100)
     parser.add_argument("--seeds", type=int, default=10)
@@ -166,7 +247,13 @@ def main() -> int:
     parser.add_argument("--start", choices=("sequential", "patterns"), default=defaults.start)
     parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
     parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
+    parser.add_argument("--chips", nargs="+", choices=list(CHIPS), help="rounds under the chip model instead")
     options = parser.parse_args()
+    if options.chips:
+        rows, met = measure_chips(options.chips, options.network or "set-resnet50")
+        record.finish({"chips": [asdict(row) for row in rows]}, options)
+        return int(not met)
+    options.network = options.network or "resnet"
     result = measure(options)
     print_table(result)
     record.finish(result, options)
