@@ -91,6 +91,8 @@ def route_along_row(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Ar
 def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
     """Hops times bytes of ``size`` bytes that the ports send together to all tiles that are reached."""
     ports = mesh.port_x.shape[0]
+    # Every port sends ``each`` bytes and some ports one more. Which ones these are follows from ``rest``, so
+    # the links of their trees are in a table, by that number.
     each, rest = size // ports, size % ports
     hops = each * mesh.along_x[ports, span[0], span[1]] + mesh.along_x[rest, span[0], span[1]]
     for column in range(span[0], span[1] + 1):

@@ -79,6 +79,7 @@ class SegmentFlow:
             self.layers.append(layer)
             self.batches.append(node.batch)
             self._ways[layer] = cuts, ranks
+            # Negative for every layer from 0 on, so it cannot be mistaken for the number of a cut.
             return ~layer
         number = len(self.cuts)
         self.cuts.append(node)
@@ -113,6 +114,8 @@ class SegmentFlow:
         nothing: set[int] = set()
         for layer in self.layers:
             consumers = wiring.consumers[layer]
+            # A result of the network, or what some layer reads later than at once: outside of the segment, or
+            # further on in it.
             if not consumers or consumers - inside.get(layer, nothing):
                 self.written.add(layer)
 
@@ -126,6 +129,7 @@ class SegmentFlow:
         """
         (cuts, left), (_, right) = self._ways[one], self._ways[other]
         level = 0
+        # Two leaves part at some cut, so the ranks differ before either way ends.
         while left[level] == right[level]:
             level += 1
         return cuts[level], left[level], right[level], len(right) - 1 - level

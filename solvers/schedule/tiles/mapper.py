@@ -122,6 +122,7 @@ class TileMapper:
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """
         entry, whole = tile_solver(self.solver), whole_architecture(chip)
+        # A tile solver knows the dataflow of one tile and no other levels.
         if entry.family == "tile" or whole is None:
             expected = "a mapping solver and tiles with an architecture, for layers on the whole chip"
             raise InputError(f"chip {chip.name}", expected, self.solver, key="whole_chip")
@@ -139,6 +140,7 @@ class TileMapper:
         outcome: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
         if outcome.solution is None:
             return None
+        # With its padding: what a tile computes beyond its part costs energy and cycles, too.
         return executed_layer(problem, outcome.solution), outcome.solution, outcome.status is Status.OPTIMAL
 
     def _params(self, entry: Entry) -> Any:
