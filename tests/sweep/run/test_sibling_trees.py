@@ -334,7 +334,8 @@ def test_no_design_of_set_edge_is_dominated_by_anothers_tree(tmp_path: Path) -> 
     (tmp_path / "edge.yaml").write_text(EDGE)
     folder = run_study(load_study(str(tmp_path / "edge.yaml")), tmp_path / "runs" / "edge", HERE)
     graph, rows = load_layer_graph("resnet50"), schedules(folder)
-    trees = {parse_tree(row["tree"]) for row in rows.values()}
+    # a sibling may be able to run none of the trees that it is asked to cost
+    trees = {parse_tree(row["tree"]) for row in rows.values() if row["tree"]}
     assert len(trees) > 2
     designs = folder.read_rows("designs")
     assert any("tree_from" in network(dict(design)) for design in designs)
