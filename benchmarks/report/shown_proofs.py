@@ -50,6 +50,11 @@ def chip_bounds(found: dict[str, Any]) -> Iterator[Table]:
     bounds = found["bound_energy_pj"], found["bound_cycles"]
     rows = [(name, energy / bounds[0], cycles / bounds[1]) for name, energy, cycles in found["rows"]]
     yield Table(("trees", "energy over bound", "cycles over bound"), tuple(rows))
+    if "parts" in found:
+        parts = [
+            (name, *(f"{one[key]:.4g}" for key in ("bound", "tree"))) for name, one in found["parts"].items()
+        ]
+        yield Table(("part", "bound", "tree of the least E D"), tuple(parts), "Where the gap comes from")
 
 
 def exact_quality(found: dict[str, dict[str, Any]]) -> Iterator[Table]:

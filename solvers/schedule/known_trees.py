@@ -22,7 +22,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, TreeCost
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "3"
+VERSION = "4"
 
 
 @dataclass(frozen=True)

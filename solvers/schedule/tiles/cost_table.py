@@ -17,6 +17,7 @@ import numpy as np
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
 from costmodel.mapping.refills import least_pj_per_mac
+from costmodel.schedule.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts
@@ -150,23 +151,33 @@ class TabledTileCosts:
 
         The energy of a product has that of its operands in it, and of what brings them into levels that are
         too small to hold them (:mod:`costmodel.mapping.refills`). The levels that must keep a tensor are
-        those of :class:`.mapper.TileMapper`'s mappings. ``batch``: the largest that is asked for.
+        those of :class:`.mapper.TileMapper`'s mappings; the buffer is one of them. So on the whole chip every
+        input and weight is written to some buffer, too. ``batch``: the largest that is asked for.
         """
         it, tile = self.graph.layers[layer], self.tile
+        filled_pj = self._filled_bytes(it, batch) * tile.buffer.write_pj_per_byte
         if not it.has_weights or tile.architecture is None:
             operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
-            whole_chip_pj = it.operations * operation_pj
-            energy_pj, rate = whole_chip_pj, tile.macs if it.has_weights else tile.vector_units
+            whole_chip_pj = energy_pj = it.operations * operation_pj
+            if not it.has_weights:
+                whole_chip_pj += filled_pj + it.compulsory_bytes(1).outputs * tile.buffer.read_pj_per_byte
         else:
             nest = replace(it.nest(batch), name="")  # the name decides nothing, and equal nests cost once
             innermost = innermost_levels(MappingProblem(tile.architecture, nest))
             products = nest.macs / batch
-            energy_pj = products * least_pj_per_mac(tile.architecture, nest, innermost)
-            whole_chip_pj, rate = energy_pj, tile.macs
+            whole_chip_pj = energy_pj = products * least_pj_per_mac(tile.architecture, nest, innermost)
             if self.whole_chip is not None:
                 mesh = ((self.whole_chip.chip.columns, self.whole_chip.chip.rows),)
-                whole_chip_pj = products * least_pj_per_mac(tile.architecture, nest, innermost, mesh)
-        return TileFloor(energy_pj, it.operations / rate, whole_chip_pj if self.offers_whole_chip else inf)
+                least_pj = least_pj_per_mac(tile.architecture, nest, innermost, mesh)
+                whole_chip_pj = products * least_pj + filled_pj
+        tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
+        return TileFloor(energy_pj, tile_cycles, whole_chip_pj if self.offers_whole_chip else inf)
+
+    def _filled_bytes(self, layer: NetworkLayer, batch: int) -> float:
+        """Bytes of one sample that enter some buffer, with its part of weights that serve the whole batch."""
+        weights = layer.compulsory_bytes(1).weights
+        own = layer.weight_producers or layer.part == "update"
+        return touched_inputs(layer, layer.c) + weights / (1 if own else batch)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
         """Whether the costs of all layers are known, for ``batches`` on up to ``tiles`` tiles.

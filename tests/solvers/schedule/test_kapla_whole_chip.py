@@ -31,6 +31,7 @@ from solvers.schedule.tiles.layer_parts import Pruning, Request, TileCostDemand,
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
 from solvers.schedule.tiles.partition_ranking import busy_macs
 from solvers.schedule.whole_chip_costs import NestShape, WholeChipCosts, nest_shape
+from tests.costmodel.schedule.chip_cases import strided
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
 MAPPER = TileMapper("random_search", budget=Budget(iterations=60))
@@ -157,7 +158,7 @@ def test_floors_and_needs_solve_nothing() -> None:
     floor = costs.floor(0, (1, 2, 4), 4)
     work = SMALL.layers[0].operations
     assert floor.tile_cycles == work / CHIP.tile.macs
-    assert work * CHIP.tile.mac_pj < floor.whole_chip_pj <= floor.energy_pj
+    assert work * CHIP.tile.mac_pj < floor.energy_pj < floor.whole_chip_pj  # which fills buffers, too
     part = TileMapper("exact", "energy").cost(
         architecture_of(CHIP.tile), TilePart.of(SMALL.layers[0], (1, 1, 1, 1), 4)
     )
@@ -167,6 +168,29 @@ def test_floors_and_needs_solve_nothing() -> None:
     with pytest.raises(TileCostsNeeded) as needed:
         asking.need([Request(3, 1, 1), Request(0, 1, 1), Request(2, BATCH, 0)])
     assert needed.value.requests == (Request(0, 1, 1), Request(0, BATCH, 0))
+
+
+@pytest.mark.parametrize("graph", [strided(), training_graph(strided())], ids=lambda graph: graph.name)
+def test_no_mapping_takes_less_than_the_floor_of_work(graph: LayerGraph) -> None:
+    """Of layers on the whole chip, training steps and padding included, and of parts on tiles."""
+    small = replace(CHIP.tile.buffer, size_bytes=600)
+    on = replace(CHIP, tile=replace(CHIP.tile, buffer=small))
+    demand, ratios = TileCostDemand(graph, on.tile, on.tiles, 4, FEW), []
+    for solver in ("random_search", "kapla"):
+        costs = solved_costs(demand, TileMapper(solver, "energy", budget=Budget(10.0, 100)), on)
+        for number, one in enumerate(graph.layers):
+            floor = costs.floor_of_work(number, 4)
+            for batch in (1, 4):
+                found = costs.on_whole_chip(number, batch)
+                if found is not None:
+                    ratios.append(sum(found.parts_pj[:2]) / (batch * floor.whole_chip_pj))
+                    assert found.tile_cycles >= batch * floor.tile_cycles
+                rows = costs.rows(number, batch, 2)
+                if not one.needs_whole_chip and len(rows.parts):
+                    ratios.append(rows.energy_pj.min() / (batch * floor.energy_pj))
+                    assert rows.cycles.min() * 2 >= batch * floor.tile_cycles
+    assert len(ratios) > 30
+    assert 1 - 1e-12 <= min(ratios) < 1.2
 
 
 def test_random_choice_is_of_the_seed_and_keeps_single_layers() -> None:
