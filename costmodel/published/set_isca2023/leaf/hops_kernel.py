@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
@@ -44,6 +45,8 @@ from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_bytes
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
+Int64 = numba.int64
+"""Makes a 64-bit integer of a literal number, for which what is called would be compiled once more."""
 
 
 @called
@@ -59,7 +62,7 @@ def hop_bytes(workspace: ReleasedWorkspace, placement: ReleasedPlacement, most: 
     if leaf.space.has_weights and not leaf.space.weights_follow_b:
         # Floored as a whole here and link by link below, as the released program does: the two sums differ by
         # less than one per link.
-        hops = _load(workspace, placement, WEIGHTS, (0, leaf.sizes[0])) // leaf.batches_of_run
+        hops = _load(workspace, placement, Int64(WEIGHTS), (Int64(0), leaf.sizes[0])) // leaf.batches_of_run
         if placement.counted:
             for link in range(links.shape[0]):
                 links[link] //= leaf.batches_of_run

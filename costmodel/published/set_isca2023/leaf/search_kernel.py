@@ -71,7 +71,8 @@ def search(
     Of equally cheap ones the first is taken, by row and then by order, as if all were tried in the table's
     order. So a partition whose bound equals the best value is still tried if it comes earlier in the table.
     """
-    best: Best = (np.inf, -1, 0, 0)
+    # Int64, here and below: what is called with literal numbers would be compiled once more for them.
+    best: Best = (np.inf, Int64(-1), Int64(0), Int64(0))
     for row in range(table.parts.shape[0]):
         fill_ranges(leaf.space, leaf.sizes, table.parts[row], workspace.ranges, True)
         dram = dram_bytes(workspace.ranges, leaf, table.parts[row])
@@ -198,7 +199,7 @@ def _fill_numbers(workspace: ReleasedWorkspace, placement: ReleasedPlacement, nu
     leaf, tiles = placement.leaf, workspace.mesh.x.shape[0]
     fill_ranges(leaf.space, leaf.sizes, placement.parts, workspace.ranges, True)
     workspace.mesh.links[:] = 0
-    numbers[HOPS] = hop_bytes(workspace, placement, ANY)
+    numbers[HOPS] = hop_bytes(workspace, placement, Int64(ANY))
     numbers[DRAM] = dram_bytes(workspace.ranges, leaf, placement.parts)
     _hold(workspace.ranges, placement, INPUTS, numbers, HELD)
     if leaf.space.has_weights:
