@@ -17,8 +17,12 @@ def cells() -> list[dict[str, Any]]:
 
 
 def printed(cell: dict[str, Any]) -> str:
-    """What a code cell printed, and the value that it ended with, as text."""
-    parts = [output.get("text", output.get("data", {}).get("text/plain", "")) for output in cell["outputs"]]
+    """What a code cell printed, and the value that it ended with, as text.
+
+    Standard error is left out: where no machine code is kept yet, it says what is being compiled.
+    """
+    outputs = [output for output in cell["outputs"] if output.get("name") != "stderr"]
+    parts = [output.get("text", output.get("data", {}).get("text/plain", "")) for output in outputs]
     return "\n".join("".join(part).rstrip("\n") for part in parts)
 
 
