@@ -151,9 +151,7 @@ class PartForm(NamedTuple):
     @property
     def layer(self) -> Layer:
         """A nest of the form, of the least sizes."""
-        few = 1 if self.depthwise else 2
-        strides = self.stride_h, self.stride_w
-        return TilePart(few, few, 1, 1, 1, 1, *strides, 1, 2 if self.grouped else 1).layer()
+        return _least_nest(self)
 
     def sizes(self, parts: Sequence[TilePart], layer: Layer) -> Array:
         """The sizes int64 [n, dims] of ``parts`` of the form; ``layer`` is :attr:`layer`."""
@@ -165,6 +163,13 @@ class PartForm(NamedTuple):
         for number in np.nonzero(sizes.astype(float).prod(axis=1) > LEAST_CHECKED)[0].tolist():
             parts[number].layer()
         return sizes
+
+
+@lru_cache(maxsize=256)
+def _least_nest(form: PartForm) -> Layer:
+    few = 1 if form.depthwise else 2
+    groups = 2 if form.grouped else 1
+    return TilePart(few, few, 1, 1, 1, 1, form.stride_h, form.stride_w, 1, groups).layer()
 
 
 class _Mapper:
