@@ -31,26 +31,29 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 CLASH = "raise SystemExit('not the package')\n"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PACKAGES)
-@pytest.mark.parametrize("make", [Path.write_text, Path.mkdir], ids=["file", "folder"])
-def test_python_m_archsweep_imports_its_own_packages(
-    name: str, make: Callable[..., object], tmp_path: Path
-) -> None:
+def in_the_way(folder: Path, name: str, make: Callable[..., object]) -> None:
+    """A file or a folder of this name, which ends whoever imports it with its name."""
+    clash = CLASH.replace("the package", f"the package {name}")
     if make is Path.mkdir:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(CLASH)
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(clash)
     else:
-        (tmp_path / f"{name}.py").write_text(CLASH)
+        (folder / f"{name}.py").write_text(clash)
+
+
+@pytest.mark.parametrize("make", [Path.write_text, Path.mkdir], ids=["file", "folder"])
+def test_python_m_archsweep_imports_its_own_packages(make: Callable[..., object], tmp_path: Path) -> None:
+    """All names at once: a single one that was imported would end the command."""
+    for name in PACKAGES:
+        in_the_way(tmp_path, name, make)
     ended = python(tmp_path, "-m", "archsweep", "list", "chips")
     assert ended.returncode == 0, ended.stderr
     assert "set-edge" in ended.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", OTHERS)
-def test_python_m_sweep_imports_its_own_packages_too(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.py").write_text(CLASH)
+def test_python_m_sweep_imports_its_own_packages_too(tmp_path: Path) -> None:
+    for name in OTHERS:
+        in_the_way(tmp_path, name, Path.write_text)
     ended = python(tmp_path, "-m", "sweep", "list", "chips")
     assert ended.returncode == 0, ended.stderr
     assert "set-edge" in ended.stdout
@@ -175,31 +178,3 @@ def test_a_module_that_a_worker_has_already_is_one_sentence(
         f"ImportError: {file} is imported already as results, the name of one of archsweep's packages: "
         "rename it"
     )
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[..., Path]) -> None:
-    study = write_study()
-    for name in PACKAGES:
-        (study.parent / f"{name}.py").write_text("raise RuntimeError('not the package')\n")
-    words = ["archsweep", "run", study.name, "--workers", "1"]
-    code = f"import sys; sys.path.remove(''); sys.argv = {words!r}; "
-    ended = python(study.parent, "-c", f"{code}from sweep.cli.main import main; main()")
-    assert ended.returncode == 0, ended.stderr
-    assert "0 failed" in ended.stderr or "4 evaluated" in ended.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_a_notebook_runs_on_ray_workers_in_a_folder_of_such_names(write_study: Callable[[], Path]) -> None:
-    study = write_study()
-    for name in PACKAGES:
-        (study.parent / f"{name}.py").write_text("raise RuntimeError('not the package')\n")
-    code = (
-        f"import archsweep; done = archsweep.run({study.name!r}, workers=1); print(done.failed, done.summary)"
-    )
-    ended = python(study.parent, "-c", code)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.split()[0] == "0"
-    assert "4 evaluated" in ended.stdout

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from solvers.catalogue import CATALOGUE
 from sweep.cli import compiling as command_line_compiling
 from sweep.cli.compiling import Reporter, said_of_workers
 from sweep.tasks.warm_up import SMALL, every_solver
+from tests.clusters.processes import until
 
 ROOT = Path(__file__).parents[3]
 SAID = "machine code is being compiled, once for this machine"
@@ -32,11 +33,20 @@ def archsweep(cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=cache, check=False)
 
 
+@pytest.fixture(scope="module")
+def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The first use on a machine: a folder that was empty, and how it went. It compiles for some seconds."""
+    cache = tmp_path_factory.mktemp("cache")
+    return cache, archsweep(cache, "warm-up", "nvdla", "--json")
+
+
 @pytest.mark.slow
-def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: Path) -> None:
-    first = archsweep(tmp_path, "warm-up", "nvdla", "--json")
+def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(
+    first_use: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    cache, first = first_use
     answer = json.loads(first.stdout)
-    folder = tmp_path / "archsweep" / "machine_code"
+    folder = cache / "archsweep" / "machine_code"
     assert answer["folder"] == str(folder)
     (row,) = answer["solvers"]
     assert set(row["compiled"]) == {
@@ -47,25 +57,30 @@ def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: 
     assert not [*folder.rglob(f"*{COMPILING}")]
     assert first.stderr.count(SAID) == 1
     assert f"It is kept in {folder}" in first.stderr
-    second = archsweep(tmp_path, "warm-up", "nvdla")
+    second = archsweep(cache, "warm-up", "nvdla")
     assert second.stdout == f"Nothing was left to compile. Machine code is kept in {folder}\n"
     assert SAID not in second.stderr
     assert "nvdla: 0 functions compiled" in second.stderr
 
 
 SOLVE = ("solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/conv5", "--json")
+SOLVE += ("--solver", "kapla")
 
 
 @pytest.mark.slow
-def test_a_solve_says_it_unless_warm_up_came_before(tmp_path: Path) -> None:
-    cold = archsweep(tmp_path, *SOLVE, "--solver", "cosa")
+def test_a_solve_says_it_unless_warm_up_came_before(
+    first_use: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """In copies of a folder that has the cost model's functions, and none of the solver's own."""
+    folders = [tmp_path / name for name in ("cold", "warm")]
+    for folder in folders:
+        shutil.copytree(first_use[0], folder)
+    cold = archsweep(folders[0], *SOLVE)
     assert json.loads(cold.stdout)["mapping"]
     assert cold.stderr.count(SAID) == 1
     assert "`archsweep warm-up` does it ahead" in cold.stderr
-    warmed = tmp_path / "warmed"
-    warmed.mkdir()
-    assert archsweep(warmed, "warm-up", "cosa").returncode == 0
-    warm = archsweep(warmed, *SOLVE, "--solver", "cosa")
+    assert archsweep(folders[1], "warm-up", "kapla").returncode == 0
+    warm = archsweep(folders[1], *SOLVE)
     assert json.loads(warm.stdout)["objective"] == json.loads(cold.stdout)["objective"]
     assert SAID not in warm.stderr
 
@@ -83,38 +98,40 @@ def test_every_solver_has_a_small_solve() -> None:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lines come at once, and the listener of before is back after the test."""
+def complaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What threads say, at once and into this list; the listener of before is back after the test.
+
+    Not read from a captured standard error, which loses what is written while it is read.
+    """
+    said: list[str] = []
     monkeypatch.setattr(command_line_compiling, "LINE_SECONDS", 0.02)
     monkeypatch.setattr(command_line_compiling, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(command_line_compiling, "complain", said.append)
     before = listen(compilation.Silent())
-    yield
+    yield said
     listen(before)
 
 
-def lines_until(capsys: pytest.CaptureFixture[str], words: str) -> str:
-    """All that standard error gets until it has ``words``."""
-    found, end = "", time.monotonic() + 20
-    while words not in found and time.monotonic() < end:
-        found += capsys.readouterr().err
+def lines_until(complaints: list[str], words: str) -> str:
+    """All that was said when something has the ``words``; it is taken from the list."""
+    until(lambda: any(words in line for line in complaints), repr(words))
+    found = "\n".join(complaints)
+    complaints.clear()
     return found
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_long_compilation_says_how_far_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_long_compilation_says_how_far_it_is(complaints: list[str], tmp_path: Path) -> None:
     listen(Reporter())
     compiling: Any = compilation.COMPILATION
     compiling.begins("kernel.first", tmp_path / "digest")
     compiling.begins("kernel.helper", None)
     compiling.ends()
-    # the reporter may have said something before the helper was done
-    said = lines_until(capsys, "done so far: functions 0, their helpers 1")
-    assert "compiling kernel.first for" in said
+    said = lines_until(complaints, "done so far: functions 0, their helpers 1")
     assert f"kept in {tmp_path}." in said
-    assert "done so far: functions 0, their helpers 1" in said
+    assert "compiling kernel.first for" in said
     compiling.ends()
     compiling.begins("kernel.second", None)
-    said = lines_until(capsys, "compiling kernel.second for")
+    said = lines_until(complaints, "compiling kernel.second for")
     compiling.ends()
     assert "done so far: functions 1, their helpers 1" in said
     assert SAID not in said
@@ -149,13 +166,11 @@ def test_what_other_live_processes_compile_is_found(tmp_path: Path) -> None:
     assert [*compiled_elsewhere(tmp_path, 0.0)] == ["kernel.search"]
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_run_says_what_its_workers_compile(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    complaints: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("costmodel.machine_code.kept_in", lambda: tmp_path)
     with said_of_workers(True):
         marks_of(tmp_path / "digest", os.getppid(), compilation._host())
-        said = lines_until(capsys, "workers are compiling kernel.search")
+        said = lines_until(complaints, "workers are compiling kernel.search")
     assert SAID in said
-    assert "workers are compiling kernel.search" in said
