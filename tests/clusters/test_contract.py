@@ -20,16 +20,56 @@ STALL = 5.0
 """Seconds that a busy machine may keep a worker, which has a moment's work, from answering."""
 
 
-@pytest.fixture(params=["in_process", "ray"])
-def build(request: pytest.FixtureRequest) -> Iterator[Build]:
-    """A function that makes a runtime of one kind; what it made is closed after the test."""
-    opened: list[Runtime] = []
-    if request.param == "ray":
-        request.getfixturevalue("local_ray")
+class Usual:
+    """A runtime with usual settings, opened when it is asked for: starting Ray's workers takes seconds."""
 
-    def make(function: Callable[[Any], Any] = work, **settings: Any) -> Runtime:
-        kind = RayRuntime if request.param == "ray" else InProcessRuntime
-        opened.append(kind(function, RuntimeSettings(**settings)))
+    def __init__(self, kind: Build) -> None:
+        self._kind = kind
+        self._runtime: Runtime | None = None
+
+    def opened(self) -> Runtime:
+        if self._runtime is None:
+            self._runtime = self._kind(work, RuntimeSettings())
+        return self._runtime
+
+    def close(self) -> None:
+        """Give its CPUs to another one."""
+        if self._runtime is not None:
+            self._runtime.close()
+            self._runtime = None
+
+
+@pytest.fixture(scope="module", params=[InProcessRuntime, RayRuntime], ids=["in_process", "ray"])
+def kind(request: pytest.FixtureRequest) -> Build:
+    """A runtime's class; there is a Ray for the one that needs it."""
+    if request.param is RayRuntime:
+        request.getfixturevalue("local_ray")
+    chosen: Build = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def usual(kind: Build) -> Iterator[Usual]:
+    one = Usual(kind)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def runtime(usual: Usual) -> Iterator[Runtime]:
+    """The usual runtime of all tests that take every completion."""
+    yield usual.opened()
+    assert usual.opened().pending == 0
+
+
+@pytest.fixture
+def build(kind: Build, usual: Usual) -> Iterator[Build]:
+    """A function that makes a runtime with other settings; what it made is closed after the test."""
+    usual.close()
+    opened: list[Runtime] = []
+
+    def make(**settings: Any) -> Runtime:
+        opened.append(kind(work, RuntimeSettings(**settings)))
         return opened[-1]
 
     yield make
@@ -45,15 +85,14 @@ def run(runtime: Runtime, payloads: dict[str, tuple[str, Any]]) -> dict[str, Com
     return by_key
 
 
-def test_every_key_is_completed_once_with_its_own_value(build: Build) -> None:
-    runtime = build()
+def test_every_key_is_completed_once_with_its_own_value(runtime: Runtime) -> None:
     done = run(runtime, {f"key{number}": ("echo", number * number) for number in range(700)})
     assert {key: c.value for key, c in done.items()} == {f"key{n}": n * n for n in range(700)}
     assert all(c.error is None and not c.failed and c.attempts == 1 for c in done.values())
     assert runtime.pending == 0
 
 
-def test_errors_are_completions_and_the_rest_goes_on(build: Build) -> None:
+def test_errors_are_completions_and_the_rest_goes_on(runtime: Runtime) -> None:
     payloads: dict[str, tuple[str, Any]] = {str(n): ("echo", n) for n in range(20)}
     payloads |= {
         "arithmetic": ("fail", "seven"),
@@ -61,7 +100,7 @@ def test_errors_are_completions_and_the_rest_goes_on(build: Build) -> None:
         "exit": ("leave", 4),
         "unknown": ("no such action", None),
     }
-    done = run(build(), payloads)
+    done = run(runtime, payloads)
     errors = {key: c.error for key, c in done.items() if c.error is not None}
     assert {key: error.type for key, error in errors.items()} == {
         "arithmetic": "ArithmeticError",
@@ -74,8 +113,8 @@ def test_errors_are_completions_and_the_rest_goes_on(build: Build) -> None:
     assert done["arithmetic"].value is None
 
 
-def test_results_that_cannot_travel_are_failures(build: Build) -> None:
-    done = run(build(), {"generator": ("generator", 3), "bad": ("unloadable", None), "good": ("echo", 1)})
+def test_results_that_cannot_travel_are_failures(runtime: Runtime) -> None:
+    done = run(runtime, {"generator": ("generator", 3), "bad": ("unloadable", None), "good": ("echo", 1)})
     assert done["generator"].error is not None
     assert "generator" in done["generator"].error.message
     assert "plain data" in done["generator"].error.message
@@ -84,24 +123,85 @@ def test_results_that_cannot_travel_are_failures(build: Build) -> None:
     assert done["good"].value == 1
 
 
-def test_a_payload_that_cannot_travel_is_the_callers_error(build: Build) -> None:
-    runtime = build()
+def test_a_payload_that_cannot_travel_is_the_callers_error(runtime: Runtime) -> None:
     with pytest.raises((TypeError, AttributeError)):
         runtime.submit("lock", ("echo", threading.Lock()))
     assert runtime.pending == 0
 
 
-def test_payloads_and_values_are_copies(build: Build) -> None:
+def test_payloads_and_values_are_copies(runtime: Runtime) -> None:
     payload = [1, 2, 3]
-    done = run(build(), {"list": ("echo", payload)})
+    done = run(runtime, {"list": ("echo", payload)})
     assert done["list"].value == payload
     assert done["list"].value is not payload
 
 
-def test_large_payloads_and_values(build: Build) -> None:
+def test_large_payloads_and_values(runtime: Runtime) -> None:
     payloads: dict[str, tuple[str, Any]] = {str(n): ("echo", bytes([n]) * 3_000_000) for n in range(6)}
-    done = run(build(), payloads)
+    done = run(runtime, payloads)
     assert all(c.value == payloads[key][1] for key, c in done.items())
+
+
+def test_none_stops_the_drawing_until_a_completion_was_taken(runtime: Runtime) -> None:
+    """Each item but the first follows from the value of the one before it."""
+    taken: list[int] = []
+
+    def items() -> Iterator[tuple[str, Any] | None]:
+        for number in range(6):
+            while len(taken) < number:
+                yield None
+            yield str(number), ("echo", 2 * taken[-1] + 1 if taken else 1)
+
+    for completion in complete_all(runtime, items()):
+        taken.append(completion.value)  # noqa: PERF401, items() looks at it meanwhile
+    assert taken == [1, 3, 7, 15, 31, 63]
+    assert runtime.workers >= 1
+
+
+def test_waiting_for_nothing_is_refused(runtime: Runtime) -> None:
+    with pytest.raises(RuntimeError, match="nothing is pending"):
+        list(complete_all(runtime, [None, ("a", ("echo", 1))]))
+
+
+def test_items_can_be_submitted_while_completions_are_taken(runtime: Runtime) -> None:
+    runtime.submit("0", ("echo", 0))
+    seen = []
+    for completion in runtime.as_completed():
+        seen.append(completion.value)
+        if completion.value < 5:
+            runtime.submit(str(completion.value + 1), ("echo", completion.value + 1))
+    assert seen == [0, 1, 2, 3, 4, 5]
+
+
+def test_iterating_can_stop_and_go_on(runtime: Runtime) -> None:
+    for number in range(10):
+        runtime.submit(str(number), ("echo", number))
+    with closing(runtime.as_completed()) as completions:  # type: ignore[type-var]
+        first = next(completions).value
+    assert runtime.pending == 9
+    assert {first, *(c.value for c in runtime.as_completed())} == set(range(10))
+
+
+def test_a_pending_key_is_refused_and_a_completed_one_welcome(runtime: Runtime) -> None:
+    runtime.submit("a", ("echo", 1))
+    with pytest.raises(ValueError, match="'a', which is still pending"):
+        runtime.submit("a", ("echo", 2))
+    assert [c.value for c in runtime.as_completed()] == [1]
+    runtime.submit("a", ("echo", 3))
+    assert [c.value for c in runtime.as_completed()] == [3]
+
+
+def test_no_items_no_completions(runtime: Runtime) -> None:
+    assert list(runtime.as_completed()) == []
+
+
+def test_completions_say_what_the_work_cost(runtime: Runtime) -> None:
+    done = run(runtime, {"nap": ("nap", 0.2)})["nap"]
+    assert done.wall_seconds >= 0.2
+    assert 0 <= done.cpu_seconds < done.wall_seconds, "a nap does not compute"
+    host, pid = done.worker.rsplit(":", 1)
+    assert host
+    assert int(pid) > 0
 
 
 def test_a_caller_that_asks_for_capacity_holds_a_bounded_number(build: Build) -> None:
@@ -121,63 +221,6 @@ def test_a_caller_that_asks_for_capacity_holds_a_bounded_number(build: Build) ->
     assert most <= 2 * 8
 
 
-def test_none_stops_the_drawing_until_a_completion_was_taken(build: Build) -> None:
-    """Each item but the first follows from the value of the one before it."""
-    runtime = build()
-    taken: list[int] = []
-
-    def items() -> Iterator[tuple[str, Any] | None]:
-        for number in range(6):
-            while len(taken) < number:
-                yield None
-            yield str(number), ("echo", 2 * taken[-1] + 1 if taken else 1)
-
-    for completion in complete_all(runtime, items()):
-        taken.append(completion.value)  # noqa: PERF401, items() looks at it meanwhile
-    assert taken == [1, 3, 7, 15, 31, 63]
-    assert runtime.workers >= 1
-
-
-def test_waiting_for_nothing_is_refused(build: Build) -> None:
-    with pytest.raises(RuntimeError, match="nothing is pending"):
-        list(complete_all(build(), [None, ("a", ("echo", 1))]))
-
-
-def test_items_can_be_submitted_while_completions_are_taken(build: Build) -> None:
-    runtime = build()
-    runtime.submit("0", ("echo", 0))
-    seen = []
-    for completion in runtime.as_completed():
-        seen.append(completion.value)
-        if completion.value < 5:
-            runtime.submit(str(completion.value + 1), ("echo", completion.value + 1))
-    assert seen == [0, 1, 2, 3, 4, 5]
-
-
-def test_iterating_can_stop_and_go_on(build: Build) -> None:
-    runtime = build()
-    for number in range(10):
-        runtime.submit(str(number), ("echo", number))
-    with closing(runtime.as_completed()) as completions:  # type: ignore[type-var]
-        first = next(completions).value
-    assert runtime.pending == 9
-    assert {first, *(c.value for c in runtime.as_completed())} == set(range(10))
-
-
-def test_a_pending_key_is_refused_and_a_completed_one_welcome(build: Build) -> None:
-    runtime = build()
-    runtime.submit("a", ("echo", 1))
-    with pytest.raises(ValueError, match="'a', which is still pending"):
-        runtime.submit("a", ("echo", 2))
-    assert [c.value for c in runtime.as_completed()] == [1]
-    runtime.submit("a", ("echo", 3))
-    assert [c.value for c in runtime.as_completed()] == [3]
-
-
-def test_no_items_no_completions(build: Build) -> None:
-    assert list(build().as_completed()) == []
-
-
 def test_the_wall_limit_ends_a_sleeping_item_and_only_that(build: Build) -> None:
     payloads: dict[str, tuple[str, Any]] = {str(n): ("echo", n) for n in range(30)}
     payloads |= {"sleeper": ("nap", 600), "stubborn": ("nap_swallowing_errors", 600)}
@@ -188,15 +231,6 @@ def test_the_wall_limit_ends_a_sleeping_item_and_only_that(build: Build) -> None
         assert error.type == WALL_LIMIT
         assert f"{STALL:g} s" in error.message
     assert all(c.error is None for c in done.values())
-
-
-def test_completions_say_what_the_work_cost(build: Build) -> None:
-    done = run(build(), {"nap": ("nap", 0.2)})["nap"]
-    assert done.wall_seconds >= 0.2
-    assert 0 <= done.cpu_seconds < done.wall_seconds, "a nap does not compute"
-    host, pid = done.worker.rsplit(":", 1)
-    assert host
-    assert int(pid) > 0
 
 
 def test_close_with_pending_items_is_quick_and_final(build: Build) -> None:

@@ -31,7 +31,7 @@ ENTRIES = [entry for entry in CATALOGUE if entry.family == "mapping"]
 BUDGET = Budget(wall_seconds=120, seed=5)
 FEW = Budget(wall_seconds=120, iterations=20_000, seed=5)
 SLACK = 1 + 1e-9
-LIGHT: dict[str, dict[str, Any]] = {"learned_annealing": {"batches": 6}}
+LIGHT: dict[str, dict[str, Any]] = {"learned_annealing": {"batches": 6}, "thistle": {"programs": 40}}
 """Parameters here of solvers that spend by default what a promise does not need."""
 
 every_solver = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

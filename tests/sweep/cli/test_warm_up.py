@@ -63,8 +63,8 @@ def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(
     assert "nvdla: 0 functions compiled" in second.stderr
 
 
-SOLVE = ("solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/conv5", "--json")
-SOLVE += ("--solver", "kapla")
+LAYER = ("--architecture", "eyeriss", "--layer", "alexnet/conv5")
+SOLVE = ("solve", "mapping", *LAYER, "--solver", "kapla", "--json")
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from clusters.runtime import RuntimeSettings
 from results.errors import CannotWriteError
 from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.schema.rows import AnswerRow
+from solvers.mapping import random_search  # noqa: F401 - workers import it with this module, ahead of any solve
 from sweep.run.run import RunObserver, StudyRun
 from sweep.search.search import designs, search_of
 from sweep.study.identity import content_hash
@@ -86,7 +87,8 @@ def eat() -> None:
 
 TROUBLES: dict[str, Callable[[], Any]] = {
     "segfault": lambda: ctypes.string_at(0),
-    "hang": lambda: sum(itertools.repeat(1, 10**13)),
+    # in C, with the interpreter's lock, and without work for a processor that others need
+    "hang": lambda: ctypes.PyDLL(None).pause(),
     "eat": eat,
 }
 
@@ -226,8 +228,8 @@ def segfault(scene: Scene) -> Outcome:
 
 
 def hang(scene: Scene) -> Outcome:
-    # a worker's first solve imports all that it needs, which a busy machine draws out
-    scene.run(dict.fromkeys(scene.hashes(2), "hang"), wall_limit_seconds=30.0)
+    # a worker's first solve loads its machine code, which a busy machine draws out
+    scene.run(dict.fromkeys(scene.hashes(2), "hang"), wall_limit_seconds=15.0)
     return scene.outcome("a solver that hangs in C at 2 tasks")
 
 
