@@ -40,20 +40,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """All tests take three processes where there are two cores; tests that were chosen run in this one.
 
-    Two processes keep two cores busy; the third one has the files with clusters, which mostly wait.
+    Two processes keep two cores busy. The third one is there because those with clusters mostly wait.
     """
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     return 3 if everything and len(os.sched_getaffinity(0)) > 1 else 0
 
 
+AT_ONCE = 2
+"""Processes that may have files with clusters: more would start several Rays at once on two cores."""
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """A file's tests stay in one process, and so do all files that are marked ``cluster``."""
+    """A file's tests stay in one process, and files with clusters in AT_ONCE of them."""
     from xdist.scheduler import LoadFileScheduling
 
     class FilesAndClusters(LoadFileScheduling):  # type: ignore[misc]  # xdist states no types
-        def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            return "clusters" if starts_clusters(config.rootpath / file) else file
+        def _assign_work_unit(self, node: object) -> None:
+            """A process's next file: with clusters if it is one of AT_ONCE, or nothing else is left."""
+            others = [units for other, units in self.assigned_work.items() if other is not node]
+            if sum(map(has_clusters, others)) >= AT_ONCE:
+                without = (file for file in self.workqueue if not starts_clusters(config.rootpath / file))
+                if file := next(without, None):
+                    self.workqueue.move_to_end(file, last=False)
+            super()._assign_work_unit(node)
+
+    def has_clusters(units: dict[str, dict[str, bool]]) -> bool:
+        """Whether tests are left in files with clusters. ``units``: file -> test -> whether it is done."""
+        return any(
+            starts_clusters(config.rootpath / file) and not all(done.values()) for file, done in units.items()
+        )
 
     return FilesAndClusters(config, log)
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.guide_blocks import GUIDES, ROOT, Block, blocks, blocks_of, check_what_is_shown, printed
+from sweep.forecast.plan import plan
+from sweep.study.study import load_study
+from tests.docs.first_page import FIRST_PAGE, check_first_page, first_page
+from tests.docs.guide_blocks import GUIDES, ROOT, Block, blocks, check_what_is_shown, printed
 
 
 def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None) -> None:
@@ -58,14 +61,18 @@ def test_a_block_that_fails_or_shows_something_else_is_found(tmp_path: Path) -> 
         check_what_is_shown(shown, ["a\n b\nc\n", "", ""])
 
 
-@pytest.mark.slow
-def test_start(tmp_path: Path) -> None:
-    """The first page: the study that it runs, as it says, in an empty folder."""
-    text = (GUIDES.parent / "index.md").read_text(encoding="utf-8")
-    install, *page = blocks_of(text)
-    assert install.text == "pip install -e .\narchsweep run quickstart\n"
-    run = [Block("sh", "archsweep run quickstart --in-process\n"), *page]
-    check_what_is_shown(run, printed(run, tmp_path, {}))
+def test_the_first_page_shows_what_its_study_printed_or_is_refused() -> None:
+    """.ci/run gives it what the study printed, which the wheel solves there; here it is given the page."""
+    shown = "".join(block.text for block in first_page()[1:])
+    check_first_page(shown)
+    with pytest.raises(AssertionError, match="is not in"):
+        check_first_page(shown.replace("8.054e+09", "8.055e+09"))
+
+
+def test_the_first_page_says_how_large_its_study_is() -> None:
+    planned, text = plan(load_study("quickstart")), FIRST_PAGE.read_text(encoding="utf-8")
+    assert f" {len(planned.designs)} variants of an Eyeriss-like chip" in text
+    assert f" {planned.open} solves" in text
 
 
 @pytest.mark.slow

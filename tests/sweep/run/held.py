@@ -39,6 +39,7 @@ class Held(command_line_run.ProgressBar):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit none
     words = sys.argv.pop(1).split(",")
     if "hurried" in words:
         words.remove("hurried")
