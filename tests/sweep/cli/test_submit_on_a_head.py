@@ -20,6 +20,7 @@ from results.store.folder import RunFolder
 from sweep.cli.submit_job import CODE
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
+from tests.clusters import holds
 from tests.clusters.processes import PATIENCE, free_port, until
 from tests.sweep.faulty_store import Relay
 from tests.sweep.read_process import ReadProcess
@@ -93,8 +94,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": TOKEN,
         "RAY_USAGE_STATS_ENABLED": "0",
-        # a job's folder is new, so that its workers would compile for longer than these studies take
-        "NUMBA_DISABLE_JIT": "1",
+        **holds.variables("seed:2", home / "held"),
     }
     temporary = tempfile.mkdtemp(prefix="head-")
     options = {
@@ -178,23 +178,31 @@ def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp
     assert "4 in the store, 0 to solve" in again.stderr
 
 
-def slow_study(write_study: WriteStudy, iterations: int) -> str:
-    """Writes a study of eight solves of some 0.1 ms an iteration; returns its name.
+@dataclass(frozen=True)
+class HeldStudy:
+    """A study of eight solves; the head does two of them and waits, until it may go on."""
 
-    Its seed is new as well: the head holds no answers of it from another test.
-    """
-    name = f"slow-{uuid4().hex[:6]}"
-    slow = write_study().read_text().replace("name: tiny", f"name: {name}")
-    slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
-    # seconds of computing, which a busy machine draws out as it does the commands of the tests
-    more = f"iterations: {iterations}, wall_seconds: 600, seed: {uuid4().int % 1_000_000}"
-    write_study(slow.replace("iterations: 400, wall_seconds: 20", more))
-    return name
+    name: str
+    folder: Path
+    seed: int
+
+    def go_on(self) -> None:
+        holds.let_go(self.folder, self.seed)
+
+
+def held_study(head: Head, write_study: WriteStudy) -> HeldStudy:
+    """Writes it. Its seed is new: the head holds no answers of it from another test."""
+    study = HeldStudy(f"held-{uuid4().hex[:6]}", head.home / "held", uuid4().int % 1_000_000)
+    text = write_study().read_text().replace("name: tiny", f"name: {study.name}")
+    text = text.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
+    write_study(text.replace("wall_seconds: 20", f"wall_seconds: 600, seed: {study.seed}"))
+    holds.hold(study.folder, study.seed)
+    return study
 
 
 def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
     """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
-    name = slow_study(write_study, 65_536)
+    study = held_study(head, write_study)
     with subprocess.Popen(
         [sys.executable, "-m", "archsweep", "submit", "tiny.yaml", "--address", head.address],
         cwd=tmp_path,
@@ -226,13 +234,14 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     late = head.sweep("attach", job, cwd=tmp_path)
     assert late.returncode == 1
     assert "the same command goes on" in late.stderr
-    partial = objectives(tmp_path / "runs" / name)
-    assert 1 <= len(partial) < 8
+    partial = objectives(tmp_path / "runs" / study.name)
+    assert 1 <= len(partial) <= 2
+    study.go_on()
     assert job in head.sweep("status", cwd=tmp_path).stdout
     done = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"{len(partial)} in the store, {8 - len(partial)} to solve" in done.stderr
-    whole = objectives(tmp_path / "runs" / name)
+    whole = objectives(tmp_path / "runs" / study.name)
     assert len(whole) == 8
     assert partial.items() <= whole.items()
 
@@ -378,15 +387,16 @@ def laptop(head: Head, tmp_path: Path) -> Iterator[Laptop]:
 def test_a_dashboard_that_is_gone_for_a_while_is_said_and_waited_for(
     laptop: Laptop, write_study: WriteStudy, mode: str
 ) -> None:
-    name = slow_study(write_study, 65_536)
+    study = held_study(laptop.head, write_study)
     laptop.start("submit", "tiny.yaml")
     laptop.until_it_says("/8 solves")
     laptop.relay.mode = mode
     laptop.until_it_says("contact is lost")
     laptop.relay.mode = "pass"
     laptop.until_it_says("contact again")
+    study.go_on()
     assert laptop.status() == 0, laptop.text
-    assert f"report: runs/{name}/report.html" in laptop.text
+    assert f"report: runs/{study.name}/report.html" in laptop.text
     job = laptop.text.split()[1]
     log = laptop.head.log(job, laptop.cwd)
     printed = [line for line in log.splitlines() if "/8 solves" in line]
@@ -394,7 +404,7 @@ def test_a_dashboard_that_is_gone_for_a_while_is_said_and_waited_for(
 
 
 def test_what_to_do_is_said_when_a_dashboard_stays_away(laptop: Laptop, write_study: WriteStudy) -> None:
-    name = slow_study(write_study, 65_536)
+    study = held_study(laptop.head, write_study)
     laptop.start("submit", "tiny.yaml", "-o", "my runs")
     laptop.until_it_says("/8 solves")
     laptop.relay.mode = "hang"
@@ -405,8 +415,9 @@ def test_what_to_do_is_said_when_a_dashboard_stays_away(laptop: Laptop, write_st
     attach = f"archsweep attach {job} --address http://{laptop.relay.address} --output 'my runs'"
     said = " ".join(laptop.text.split())
     assert f"`{attach}` follows it and brings its results" in said
-    assert f"its results are in ~/runs/{name} on the head" in said
+    assert f"its results are in ~/runs/{study.name} on the head" in said
     laptop.relay.mode = "pass"
+    study.go_on()
     laptop.start("attach", job, "--output", "my runs")
     assert laptop.status() == 0, laptop.text
     assert (laptop.cwd / "my runs" / "report.html").is_file()

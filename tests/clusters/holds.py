@@ -1,0 +1,33 @@
+"""Studies on hosts of tests whose solves wait for something; see held_draws/sitecustomize.py.
+
+The rules: ``workers:N``: until N workers of the same Ray job have begun a solve; ``first-job:N``: after N
+solves those of the first job wait for ever; ``seed:N``: after N solves with that seed, while `held` says so.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "held_draws"
+
+
+def variables(rule: str, folder: Path) -> dict[str, str]:
+    """What a host's environment needs for a rule; ``folder`` is empty and the same on all hosts.
+
+    The host finds machine code that is compiled already, although it has a home of its own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    code = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
+    held = {"ARCHSWEEP_TEST_HOLD": rule, "ARCHSWEEP_TEST_HELD": str(folder)}
+    return {"PYTHONPATH": str(_FOLDER), "XDG_CACHE_HOME": cache, **code, **held}
+
+
+def hold(folder: Path, seed: int) -> None:
+    """Solves with this seed wait from now on, after the first ones."""
+    (folder / f"{seed}.held").touch()
+
+
+def let_go(folder: Path, seed: int) -> None:
+    (folder / f"{seed}.held").unlink()
