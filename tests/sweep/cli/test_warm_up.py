@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,20 +32,11 @@ def archsweep(cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=cache, check=False)
 
 
-@pytest.fixture(scope="module")
-def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The first use on a machine: a folder that was empty, and how it went. It compiles for some seconds."""
-    cache = tmp_path_factory.mktemp("cache")
-    return cache, archsweep(cache, "warm-up", "nvdla", "--json")
-
-
 @pytest.mark.slow
-def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(
-    first_use: tuple[Path, subprocess.CompletedProcess[str]],
-) -> None:
-    cache, first = first_use
+def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: Path) -> None:
+    first = archsweep(tmp_path, "warm-up", "nvdla", "--json")
     answer = json.loads(first.stdout)
-    folder = cache / "archsweep" / "machine_code"
+    folder = tmp_path / "archsweep" / "machine_code"
     assert answer["folder"] == str(folder)
     (row,) = answer["solvers"]
     assert set(row["compiled"]) == {
@@ -57,30 +47,25 @@ def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(
     assert not [*folder.rglob(f"*{COMPILING}")]
     assert first.stderr.count(SAID) == 1
     assert f"It is kept in {folder}" in first.stderr
-    second = archsweep(cache, "warm-up", "nvdla")
+    second = archsweep(tmp_path, "warm-up", "nvdla")
     assert second.stdout == f"Nothing was left to compile. Machine code is kept in {folder}\n"
     assert SAID not in second.stderr
     assert "nvdla: 0 functions compiled" in second.stderr
 
 
-LAYER = ("--architecture", "eyeriss", "--layer", "alexnet/conv5")
-SOLVE = ("solve", "mapping", *LAYER, "--solver", "kapla", "--json")
+SOLVE = ("solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/conv5", "--json")
 
 
 @pytest.mark.slow
-def test_a_solve_says_it_unless_warm_up_came_before(
-    first_use: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    """In copies of a folder that has the cost model's functions, and none of the solver's own."""
-    folders = [tmp_path / name for name in ("cold", "warm")]
-    for folder in folders:
-        shutil.copytree(first_use[0], folder)
-    cold = archsweep(folders[0], *SOLVE)
+def test_a_solve_says_it_unless_warm_up_came_before(tmp_path: Path) -> None:
+    cold = archsweep(tmp_path, *SOLVE, "--solver", "kapla")
     assert json.loads(cold.stdout)["mapping"]
     assert cold.stderr.count(SAID) == 1
     assert "`archsweep warm-up` does it ahead" in cold.stderr
-    assert archsweep(folders[1], "warm-up", "kapla").returncode == 0
-    warm = archsweep(folders[1], *SOLVE)
+    warmed = tmp_path / "warmed"
+    warmed.mkdir()
+    assert archsweep(warmed, "warm-up", "kapla").returncode == 0
+    warm = archsweep(warmed, *SOLVE, "--solver", "kapla")
     assert json.loads(warm.stdout)["objective"] == json.loads(cold.stdout)["objective"]
     assert SAID not in warm.stderr
 
