@@ -79,6 +79,27 @@ def begun(step: TileStep, before: TileStep | None) -> Iterator[tuple[int, int]]:
             yield depth, subbatch
 
 
+def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
+    """For every step of a tile the step with which DRAM begins to bring its data; None for the first one.
+
+    A step is the first of some child of a cut, or of its next sub-batch. Its data comes while the tile runs
+    the child before, from that child's first step on: so long the buffer has bytes for it
+    (:func:`costmodel.schedule.buffers.cut_in_time`).
+    """
+    begins: list[int] = []  # for every depth, the first step of the child that the tile is in
+    for number, step in enumerate(steps):
+        if number == 0:
+            yield None
+            begins = [0] * len(step.way)
+            continue
+        before = steps[number - 1].way
+        depth = next(
+            at for at, (one, other) in enumerate(zip(before, step.way, strict=False)) if one != other
+        )
+        yield begins[depth]
+        begins = begins[:depth] + [number] * (len(step.way) - depth)
+
+
 def ways_of(cost: NodeCost) -> dict[str, tuple[tuple[Cut, ...], tuple[int, ...]]]:
     """For every layer of a segment the cuts above it and the ranks of the children on the way down to it."""
     found = {}

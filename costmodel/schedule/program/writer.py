@@ -1,12 +1,13 @@
 """Writes an evaluated schedule as a program: what every tile does, in order.
 
 A tile runs the steps of a segment one after the other (``timeline.py``). Around each compute it issues its
-transfers so that data arrives when ``buffers.py`` says: inputs from DRAM while the step before computes,
-those of a producer while that computes::
+transfers so that data arrives when ``buffers.py`` says: inputs from DRAM while the child before of the cut
+computes, which may be many steps, those of a producer while that computes::
 
     receive ...          what producers send for the next child of the cut, or its next sub-batch
     compute              the step
-    load ...             inputs from DRAM of the next step, and its weights if it is the layer's first step
+    load ...             inputs from DRAM of what comes after the child that begins with this step: of the
+                         next step, if that is a leaf, and its weights if it is the layer's first step
     send, store ...      outputs of the step
     free ...             inputs of the step, and its weights if it is the layer's last step
 
@@ -41,13 +42,13 @@ from costmodel.schedule.program.segment_messages import (
     Written,
     reduced_dims,
 )
-from costmodel.schedule.program.timeline import TileStep, begun, steps_of
+from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
 from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
-VERSION = "1"
+VERSION = "2"
 """Goes up when the writer writes another program for a schedule than before."""
 
 Code = tuple[Instruction | Repeat, ...]
@@ -141,22 +142,27 @@ class _SegmentWriter:
     def _blocks(self, tile: int) -> Iterator[_Block]:
         steps = list(steps_of(self._cost, tile))
         last = {step.layer: number for number, step in enumerate(steps)}
-        seen: set[str] = set()
-        fetched: list[list[int]] = []
-        for step in steps:
-            fetched.append(self._fetched(step, tile, step.layer not in seen))
-            seen.add(step.layer)
-        fetched.append([])
+        used_layers: set[str] = set()
+        before: list[int] = []
+        fetched: list[list[int]] = [[] for _ in steps]
+        used: dict[int, int] = {}  # the last step that reads each message
+        for number, (step, begin) in enumerate(zip(steps, fetching(steps), strict=True)):
+            for message in self._fetched(step, tile, step.layer not in used_layers):
+                # messages take turns: its data of the time before has to be freed first
+                at = None if begin is None else max(begin, used.get(message, -1) + 1)
+                (before if at is None else fetched[at]).append(message)
+                used[message] = number
+            used_layers.add(step.layer)
         for number, step in enumerate(steps):
             leaf = self._leaves[step.layer]
             weights = leaf.weights.get(tile, [])
             inputs = self._fetched(step, tile, False) + self._received(step, tile)
             yield _Block(
-                loads_before=() if number else tuple(fetched[0]),
+                loads_before=() if number else tuple(before),
                 receives=tuple(self._arriving(step, steps[number - 1] if number else None, tile)),
                 work=leaf.works.get(tile, -1),
                 reads=tuple(weights + inputs),
-                loads=tuple(fetched[number + 1]),
+                loads=tuple(fetched[number]),
                 sends=tuple(self._sent(step, tile)),
                 stores=(leaf.stores[tile],) if tile in leaf.stores else (),
                 frees=tuple(inputs + (weights if last[step.layer] == number else [])),
