@@ -1,16 +1,18 @@
 """Schedules replayed event by event: what the chip model counts, beside what a simulator of programs finds.
 
-    python benchmarks/replay.py [--platforms edge|cloud ...] [--networks NAME ...] [--batches N ...]
+    python benchmarks/replay.py [--platforms NAME ...] [--networks NAME ...] [--batches N ...]
                                 [--solvers NAME ...] [--beta N] [--objective NAME] [--packet-bytes N]
+                                [--partitions N]
 
-Every solver's best schedule of every network on SET's platforms is written as a program and replayed. DRAM
-bytes, bytes times hops and operations must be equal, else the run ends with status 1. Of the buffers' peaks
-the model's must be no less. ``model/replay`` are the model's cycles over those of the replay: below 1 the
-model promises too much. ``contention`` and ``fetch`` say where the difference may be: replay's cycles with
-links a thousand times as wide over those with the chip's links, and the part of all cycles between the end of
-a segment and the first compute of the next one.
+Every solver's best schedule of every network on SET's platforms (edge, cloud), or on another chip of the
+library, is written as a program and replayed. DRAM bytes, bytes times hops and operations must be equal, else
+the run ends with status 1. Of the buffers' peaks the model's must be no less. ``model/replay`` are the
+model's cycles over those of the replay: below 1 the model promises too much. ``contention`` and ``fetch`` say
+where the difference may be: replay's cycles with links a thousand times as wide over those with the chip's
+links, and the part of all cycles between the end of a segment and the first compute of the next one.
 
-Tiles cost what the exhaustive mapper of SET's released program says: a compute takes the cycles that its work
+SET's tiles cost what the exhaustive mapper of its released program says, those of other chips what `kapla`
+finds, for the ``--partitions`` most promising partitions of a layer. A compute takes the cycles that its work
 states in the replay and in the model, so the difference between them is not that of another mapper.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from statistics import mean
 from typing import Any
@@ -26,6 +29,7 @@ from typing import Any
 import numpy as np
 import record
 
+from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
@@ -43,6 +47,9 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.tiles.cost_table import TabledTileCosts
+from solvers.schedule.tiles.layer_parts import Pruning
+from solvers.schedule.tiles.mapper import TileMapper, architecture_of
 
 Solve = Callable[[ScheduleProblem, int], Outcome[ScheduleSolution]]
 SOLVERS: dict[str, Solve] = {
@@ -55,7 +62,8 @@ SOLVERS: dict[str, Solve] = {
         problem, Budget(), layer_pipeline.Params(beta=beta)
     ),
 }
-COLUMNS = "{:<9} {:<16} {:>5} {:<17} {:>8} {:>12} {:>7} {:>7} {:>6} {:>8} {:>6}"
+OF_SET = ("edge", "cloud")
+COLUMNS = "{:<20} {:<16} {:>5} {:<17} {:>8} {:>12} {:>7} {:>7} {:>6} {:>8} {:>6}"
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,17 @@ class ReplayedSchedule:
     segments: int
     transfers: int
     replay_cpu_seconds: float
+
+
+def model_of(platform: str, network: str, partitions: int) -> ChipModel:
+    """The chip model of a platform, with tile costs of a network."""
+    graph = load_layer_graph(network)
+    if platform in OF_SET:
+        hardware = load_platform(platform)
+        return ChipModel(chip_of(hardware, platform), NvdlaTileCosts(graph, hardware.tile))
+    chip, mapper = load_chip(platform), TileMapper("kapla")
+    solve = partial(mapper.costs, architecture_of(chip.tile))
+    return ChipModel(chip, TabledTileCosts(graph, chip.tile, {}, solve, Pruning(most=partitions)))
 
 
 def replayed(case: Case, model: ChipModel, options: argparse.Namespace) -> ReplayedSchedule | str:
@@ -139,12 +158,15 @@ def first_fetches(program: Program, evaluation: ChipEvaluation, found: Replay) -
 
 def main() -> int:
     parser = record.parser(__doc__)
-    parser.add_argument("--platforms", nargs="+", default=["edge"], choices=["edge", "cloud"])
+    parser.add_argument(
+        "--platforms", nargs="+", default=["edge"], help="edge, cloud, or chips of the library"
+    )
     parser.add_argument("--networks", nargs="+", default=["set-resnet50", "kapla-mobilenet"])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 8])
     parser.add_argument("--solvers", nargs="+", default=list(SOLVERS), choices=list(SOLVERS))
     parser.add_argument("--beta", type=int, default=10, help="rounds a layer of annealers")
     parser.add_argument("--objective", default="edp")
+    parser.add_argument("--partitions", type=int, default=16, help="partitions a layer on other chips")
     parser.add_argument("--packet-bytes", type=int, default=ReplayOptions().packet_bytes)
     options = parser.parse_args()
     print(
@@ -165,14 +187,12 @@ def main() -> int:
     print(COLUMNS.format("", "", "", "", "", "of replay", "replay", "hops", "", "tion", "fetch"))
     rows: list[ReplayedSchedule] = []
     for name, network in product(options.platforms, options.networks):
-        platform = load_platform(name)
-        costs = NvdlaTileCosts(load_layer_graph(network), platform.tile)
-        model = ChipModel(chip_of(platform, name), costs)
+        model = model_of(name, network, options.partitions)
         for batch, solver in product(options.batches, options.solvers):
             case = Case(name, network, batch, solver)
             found = replayed(case, model, options)
             if isinstance(found, str):
-                print(f"{name:<9} {network:<16} {batch:>5} {solver:<17} no program: {found}")
+                print(f"{name:<20} {network:<16} {batch:>5} {solver:<17} no program: {found}")
                 continue
             rows.append(found)
             print(_row(found), flush=True)

@@ -81,8 +81,12 @@ class ChipEvaluation:
 
     def spatial_temporal(self, producers: Producers) -> list[ChartBox]:
         """The S-T graph (SET, section 3.1.1)."""
-        tree, costs = self.tree, list(self.nodes())
-        cycles = [cost.cycles for cost in costs]
+        tree, costs, whole = self.tree, list(self.nodes()), set(map(id, self.segments))
+        # within a segment data comes while something else computes: only what runs then is drawn
+        cycles = [
+            cost.cycles if id(cost) in whole or cost.runs is None else cost.runs.later.running
+            for cost in costs
+        ]
         tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
         if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment
             cycles, tiles = [self.cycles, *cycles], [(0, self.chip.tiles), *tiles]

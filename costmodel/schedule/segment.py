@@ -28,7 +28,7 @@ from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_hel
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
 from costmodel.schedule.leaf.streams import LeafRun, Placement
-from costmodel.schedule.starts import ChildRun, NodeStart, in_turn, pipelined
+from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -45,12 +45,13 @@ MOST_REMEMBERED = 30_000
 class NodeCost:
     """What a node of a segment costs.
 
-    ``cycles`` is the time of one batch of the node itself. All other numbers are for one batch of its
+    ``cycles`` is the time of one batch of the node itself: of a segment in full, of a node below with all its
+    data there, of a leaf with the traffic of its batch. All other numbers are for one batch of its
     segment, in which the node may run several times. ``parts_pj`` [4]: energy (pJ) by ENERGY_PARTS. ``busy``:
     tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bytes on each link, times
     the number of DRAM ports; this keeps whole numbers where a transfer is divided among all ports. ``held``:
-    bytes in the tiles' buffers. ``start``: what has to be fetched before the node's first batch; ``cycles``
-    has the time for that if the node is a cut and a segment, or a T cut that runs a single time.
+    bytes in the tiles' buffers. ``runs``: how the node runs its first batch, which brings the weights, and
+    each later one.
 
     A leaf on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs
     in ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` is zero, because its mapping has
@@ -67,7 +68,7 @@ class NodeCost:
     busy: int
     links: Array
     held: Held
-    start: NodeStart | None = None
+    runs: NodeRuns | None = None
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
     children: tuple[NodeCost, ...] = ()
@@ -182,13 +183,11 @@ class SegmentEvaluation:
             )
         planned = self._planned(segment, iter(self._flow.stages))
         found = self._node(planned, 0, self._chip.tiles, True)
-        assert found.start is not None
-        # The cycles of children are those of batches in the middle, for which data is fetched while the batch
-        # before computes. Before the first batch nothing computes, so a segment takes at least the first
-        # fetch and all that runs after it.
-        fetched = found.start.fetched(self._chip) + found.start.running
-        found = replace(found, cycles=max(found.cycles, fetched))
-        # Last, because tiles leak for the time of the whole cut, which is known only up here.
+        assert found.runs is not None
+        first = found.runs.first
+        # before the first batch nothing computes while data comes
+        found = replace(found, cycles=first.fetched(self._chip) + first.running)
+        # last, because tiles leak for the time of the whole cut, which is known only up here
         return _leaking(found, found.cycles)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
@@ -284,54 +283,14 @@ class SegmentEvaluation:
         holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.subbatches, once)
-            cycles, start = self._turns(node, children, once and node.subbatches == 1)
+            runs = turns([_runs(child) for child in children], node.subbatches, self._chip)
         else:
             held = cut_in_space(holding, node.subbatches)
-            cycles, start = self._pipeline(node, children, stages, links)
+            on_links = self._chip.least_cycles(0, int(links.max()), self._batch // node.batch)
+            each = [_runs(child) for child in children]
+            runs = pipelined(each, stages, node.subbatches, self._chip, on_links)
         self._check(_name(node), held)
-        return self._cut(node, children, cycles, start, links, held)
-
-    def _turns(self, cut: Cut, children: Sequence[NodeCost], once: bool) -> tuple[int, NodeStart]:
-        """Cycles and start of a T cut; ``once``: it runs a single time, and so do its children.
-
-        A child that runs several times takes its own cycles each time. These have the time for its own data,
-        an equal part of its weights included. The data is fetched while another child computes, but over all
-        runs that is the same time.
-        """
-        runs = [self._run(child) for child in children]
-        first = runs[0].start
-        if once:
-            running = in_turn(runs, self._chip)
-            return first.fetched(self._chip) + running, replace(first, running=running)
-        cycles = cut.subbatches * sum(run.cycles for run in runs)
-        return cycles, replace(first, running=cycles - runs[0].cycles + first.running)
-
-    def _pipeline(
-        self, cut: Cut, children: Sequence[NodeCost], stages: Sequence[int], loads: Array
-    ) -> tuple[int, NodeStart]:
-        """Cycles and start of an S cut, which take at least the time that DRAM and the busiest link need.
-
-        The children use links and DRAM at the same time: these may be fast enough for each child and too slow
-        for all. Tiles of later stages fetch their weights and first inputs at the same time as those of the
-        first, which is therefore there when all of it is. ``loads``: of links, of all children.
-        """
-        runs, times = [self._run(child) for child in children], self._batch // cut.batch
-        dram = sum(child.dram_bytes for child in children)
-        links = int(loads.max())
-        cycles = pipelined([run.cycles for run in runs], stages, cut.subbatches)
-        first = [run.start for run in runs]
-        ahead = sum(start.ahead_bytes for start in first)
-        running = max(
-            pipelined([run.start.running for run in runs], stages, cut.subbatches),
-            self._chip.least_cycles(dram - times * ahead, links, times),
-        )
-        start = NodeStart(ahead, max(start.link_cycles for start in first), running)
-        return max(cycles, self._chip.least_cycles(dram, links, times)), start
-
-    def _run(self, child: NodeCost) -> ChildRun:
-        """A child with what DRAM moves for one of its batches, rounded up."""
-        assert child.start is not None
-        return ChildRun(child.cycles, child.start, -(-child.dram_bytes * child.node.batch // self._batch))
+        return self._cut(node, children, runs, links, held)
 
     def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
@@ -352,26 +311,25 @@ class SegmentEvaluation:
         self,
         cut: Cut,
         children: Sequence[NodeCost],
-        cycles: int,
-        start: NodeStart,
+        runs: NodeRuns,
         links: Array,
         held: Held,
     ) -> NodeCost:
-        """The sum of the children, with what is no sum: the cut's cycles and start, and what tiles hold."""
+        """The sum of the children, with what is no sum: how the cut runs, and what tiles hold."""
         parts = zip(*(child.parts_pj for child in children), strict=True)
         tiles, transfers, noc, dram = (sum(part) for part in parts)
         return NodeCost(
             node=cut,
             first_tile=children[0].first_tile,
             tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
-            cycles=cycles,
+            cycles=runs.later.running,
             parts_pj=(tiles, transfers, noc, dram),
             dram_read_bytes=sum(child.dram_read_bytes for child in children),
             dram_write_bytes=sum(child.dram_write_bytes for child in children),
             busy=sum(child.busy for child in children),
             links=links,
             held=held,
-            start=start,
+            runs=runs,
             children=tuple(children),
         )
 
@@ -416,7 +374,7 @@ class SegmentEvaluation:
             busy=runs * tiles * cost.tile_cycles,
             links=cost.links,
             held=held,
-            start=cost.start,
+            runs=cost.runs,
             leaf=cost,
         )
 
@@ -454,6 +412,11 @@ class SegmentEvaluation:
         most, size = held.most, self._chip.tile.buffer.size_bytes
         if most > size:
             raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")
+
+
+def _runs(child: NodeCost) -> NodeRuns:
+    assert child.runs is not None
+    return child.runs
 
 
 def _leaking(cost: NodeCost, cycles: float) -> NodeCost:

@@ -7,13 +7,15 @@ the inputs of the next::
     tiles     |          | child 0             | child 1             |
     DRAM      | inputs 0 | outputs 0, inputs 1 | outputs 1, inputs 2 |
 
-Nothing computes during the first fetch. Replays of programs (:mod:`costmodel.replay`) show what it takes.
+Weights that stay in the buffers for all sub-batches come once, before the first one. So a node has a first
+batch, which brings them, and later ones. Nothing computes during the first fetch. Replays of programs
+(:mod:`costmodel.replay`) show what it takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from costmodel.hardware.chip import Chip
@@ -22,54 +24,92 @@ CyclesT = TypeVar("CyclesT", int, float)
 
 
 @dataclass(frozen=True)
-class NodeStart:
-    """How a node starts.
+class BatchRun:
+    """How a node runs one batch.
 
     ``ahead_bytes`` have to come from DRAM before that, each byte counted once. ``link_cycles``: what the
-    busiest link needs for the data of the leaves that start first. ``running``: cycles of the node's first
-    batch once all of it is there.
+    busiest link needs for the data of the leaves that start first. ``running``: cycles of the batch once all
+    of it is there. ``dram_bytes``: all bytes that DRAM moves for the batch.
     """
 
     ahead_bytes: int
     link_cycles: int
     running: int
+    dram_bytes: int
 
     def fetched(self, chip: Chip) -> int:
-        """Cycles of the first fetch."""
+        """Cycles of the fetch before the batch where nothing computes meanwhile."""
         return max(chip.least_cycles(self.ahead_bytes, 0), self.link_cycles)
+
+    def period(self, chip: Chip) -> int:
+        """Cycles from one such batch to the next, where the data of the next one comes meanwhile."""
+        return max(self.running, chip.least_cycles(self.dram_bytes, 0), self.link_cycles)
 
 
 @dataclass(frozen=True)
-class ChildRun:
-    """A child of a cut: its cycles for one batch, its start, and all bytes that DRAM moves for one batch."""
+class NodeRuns:
+    """How a node runs the ``first`` batch of its segment's, and each ``later`` one.
 
-    cycles: int
-    start: NodeStart
-    dram_bytes: int
+    Pinned weights come once, with the first batch: DRAM is slower to bring it than any later one.
+    """
+
+    first: BatchRun
+    later: BatchRun
 
 
-def in_turn(children: Sequence[ChildRun], chip: Chip) -> int:
-    """Cycles of children that run once, one after the other, once the data of the first one is there.
+def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) -> int:
+    """Cycles of children that run one after the other, once the data of the first one is there.
 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
+    ``then``: what follows the last child, if its data comes meanwhile.
     """
-    cycles = 0
-    for number, child in enumerate(children):
-        rest, links = child.dram_bytes - child.start.ahead_bytes, 0
-        if number + 1 < len(children):
-            rest += children[number + 1].start.ahead_bytes
-            links = children[number + 1].start.link_cycles
-        cycles += max(child.start.running, chip.least_cycles(rest, 0), links)
+    cycles, rate = 0, chip.dram.bytes_per_cycle
+    for run, after in zip(runs, [*runs[1:], then], strict=True):
+        rest, links = run.dram_bytes - run.ahead_bytes, 0
+        if after is not None:
+            rest, links = rest + after.ahead_bytes, after.link_cycles
+        cycles += max(run.running, -(-rest // rate), links)
     return cycles
 
 
-def pipelined(cycles: Sequence[int], stages: Sequence[int], subbatches: int) -> int:
-    """Cycles of a pipeline: the first sub-batch goes through all stages, and a period is for each other one.
+def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns:
+    """A T cut: all children in turn for one sub-batch after the other."""
+    first, later = [child.first for child in children], [child.later for child in children]
+    brought, moved = sum(run.dram_bytes for run in first), sum(run.dram_bytes for run in later)
+    begun, last = in_turn(first, chip), in_turn(later, chip)
+    more = 0
+    if subbatches > 1:
+        # each sub-batch but the last one fetches for the next
+        between = in_turn(later, chip, later[0])
+        begun = in_turn(first, chip, later[0]) + (subbatches - 2) * between + last
+        more = (subbatches - 1) * between
+    return NodeRuns(
+        replace(first[0], running=begun, dram_bytes=brought + (subbatches - 1) * moved),
+        replace(later[0], running=more + last, dram_bytes=subbatches * moved),
+    )
 
-    ``cycles``, ``stages`` [children]. A period is as long as the slowest child takes; a sub-batch passes each
-    stage as soon as its slowest child is through.
+
+def pipelined(
+    children: Sequence[NodeRuns], stages: Sequence[int], subbatches: int, chip: Chip, on_links: int
+) -> NodeRuns:
+    """An S cut: a pipeline, whose children use DRAM and links at the same time.
+
+    These may be fast enough for each child and too slow for all; ``on_links``: cycles that the busiest link
+    needs for a batch of all children. Tiles of later stages fetch their weights and first inputs at the same
+    time as those of the first, which is therefore there when all of it is.
     """
-    return (subbatches - 1) * max(cycles) + sum(slowest_by_stage(cycles, stages))
+    period = max(child.later.period(chip) for child in children)
+    moved = sum(child.later.dram_bytes for child in children)
+
+    def whole(runs: Sequence[BatchRun]) -> BatchRun:
+        """The cut's batch, of which ``runs`` is the first sub-batch."""
+        ahead = sum(run.ahead_bytes for run in runs)
+        dram = sum(run.dram_bytes for run in runs) + (subbatches - 1) * moved
+        filled = sum(slowest_by_stage([run.running for run in runs], stages))
+        running = max(filled + (subbatches - 1) * period, chip.least_cycles(dram - ahead, 0), on_links)
+        return BatchRun(ahead, max(run.link_cycles for run in runs), running, dram)
+
+    return NodeRuns(whole([child.first for child in children]), whole([child.later for child in children]))
 
 
 def slowest_by_stage(cycles: Sequence[CyclesT], stages: Sequence[int]) -> list[CyclesT]:

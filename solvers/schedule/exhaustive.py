@@ -42,7 +42,7 @@ from solvers.schedule.answer_time import prepare_bound
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
-VERSION = "3"
+VERSION = "4"
 
 MOST_LAYERS = 6
 """The largest network: with each further layer there are about ten times as many trees."""

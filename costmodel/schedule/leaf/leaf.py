@@ -19,7 +19,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, same_shapes
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
-from costmodel.schedule.starts import NodeStart
+from costmodel.schedule.starts import BatchRun, NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
@@ -36,8 +36,8 @@ class LeafCost:
     and emptying the tiles' buffers. ``cycles`` of one run, with waiting for DRAM and links; ``tile_cycles``
     of the slowest tile for one run, without. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
     ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams on every tile.
-    ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which they belong to it. ``start``: what
-    has to come before its first run.
+    ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which they belong to it. ``runs``: how
+    it runs its first batch, and each later one.
     """
 
     place: Placement
@@ -50,7 +50,7 @@ class LeafCost:
     links: Array
     held: Array
     leakage_pj_per_cycle: float
-    start: NodeStart
+    runs: NodeRuns
 
 
 @dataclass(frozen=True)
@@ -140,25 +140,28 @@ class LeafSearch:
             links=links,
             held=held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
-            start=self._start(layer, run, read, written, tile_cycles, busiest),
+            runs=self._runs_of(layer, run, (read, written), tile_cycles, busiest),
         )
 
-    def _start(
-        self, layer: int, run: LeafRun, read: int, written: int, tile_cycles: int, busiest: int
-    ) -> NodeStart:
-        """The start of a leaf: its pinned weights and the inputs of one run come first.
+    def _runs_of(
+        self, layer: int, run: LeafRun, moved: tuple[int, int], tile_cycles: int, busiest: int
+    ) -> NodeRuns:
+        """How a leaf runs: inputs come before their batch, and before the first one the pinned weights, too.
 
-        ``read``, ``written``: bytes of DRAM over all runs. ``busiest``: bytes times ports on the busiest
-        link. A leaf that runs once has all its inputs then, so only its outputs use links and DRAM while it
-        runs.
+        ``moved``: bytes read from and written to DRAM over all runs. ``busiest``: bytes times ports on the
+        busiest link. A leaf that runs once has all its inputs then, so only its outputs use links and DRAM
+        while it runs.
         """
         weights = 0
         if any(stream.pinned for stream in self.streams[layer]):
             weights = self.graph.layers[layer].compulsory_bytes(1).weights
-        ahead = weights + (read - weights) // run.runs
+        inputs, outputs = (moved[0] - weights) // run.runs, moved[1] // run.runs
         links = self.chip.least_cycles(0, busiest, run.runs)
-        rest = self.chip.least_cycles(read + written - ahead, 0, run.runs)
-        return NodeStart(ahead, links, max(tile_cycles, rest, links if run.runs > 1 else 0))
+        running = max(tile_cycles, self.chip.least_cycles(outputs, 0), links if run.runs > 1 else 0)
+        return NodeRuns(
+            BatchRun(weights + inputs, links, running, weights + inputs + outputs),
+            BatchRun(inputs, links, running, inputs + outputs),
+        )
 
     def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
         key = (self._first_of_shape[layer], batch, tiles)

@@ -180,14 +180,10 @@ class Estimates:
     ) -> float:
         """The least cycles of a region's layers in turn, over all sub-batches.
 
-        A layer takes the longer of computing and DRAM, since one overlaps the other. Layers that run once
-        have their data fetched while the layer before them computes, so only their sums overlap.
+        DRAM brings the data of a layer while the one before it computes, so only their sums overlap.
         """
-        computing = [parts * leaves[number].cycles for number in region.layers]
-        fetching = [busy[number] for number in region.layers]
-        if parts == 1:
-            return max(sum(computing), sum(fetching))
-        return sum(map(max, computing, fetching))
+        computing = sum(parts * leaves[number].cycles for number in region.layers)
+        return max(computing, sum(busy[number] for number in region.layers))
 
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
         """The least of each layer in a scheme, by its number.

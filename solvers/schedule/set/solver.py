@@ -11,7 +11,7 @@ from solvers.schedule.set.space import SpaceName
 
 __all__ = ["VERSION", "Params", "solve", "spaces_of"]
 
-VERSION = "11"
+VERSION = "12"
 DEFAULT = Params()
 PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 

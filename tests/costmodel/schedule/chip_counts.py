@@ -270,23 +270,30 @@ def _stream_inputs(
 
 
 class Time(NamedTuple):
-    """A node's batch: its cycles; bytes that DRAM has to bring first, and what links need for first data; the
-    cycles once that is there; and all bytes that DRAM moves.
+    """One batch of a node: bytes that DRAM has to bring first, and what links need for first data; the cycles
+    once that is there; and all bytes that DRAM moves.
     """
 
-    cycles: int
     ahead: int
     links: int
     running: int
     dram: int
 
 
+class Times(NamedTuple):
+    """A node's cycles as the model states them, its first batch, with the weights, and every later one."""
+
+    cycles: int
+    first: Time
+    later: Time
+
+
 def cycles(
-    counts: Counts, cost: NodeCost, stages: dict[int, list[int]], once: bool = True, top: bool = True
-) -> dict[int, Time]:
+    counts: Counts, cost: NodeCost, stages: dict[int, list[int]], top: bool = True
+) -> dict[int, Times]:
     """The times of a node and all below it by the id of their costs; ``stages``: of S cuts' children.
 
-    ``once``: the node runs once in the segment, ``top``: it is the segment.
+    ``top``: the node is the segment. Every sub-batch is gone through, one after the other.
     """
     numbers = [counts.graph.index[leaf.layer] for leaf in leaves(cost.node)]
     links: dict[Link, Fraction] = defaultdict(Fraction)
@@ -294,7 +301,6 @@ def cycles(
         for link, size in counts.links[number].items():
             links[link] += size
     chip, runs = counts.chip, counts.batch // cost.node.batch
-    moved = sum(counts.read[number] + counts.written[number] for number in numbers)
     on_links = ceil(max(links.values(), default=Fraction(0)) / (runs * chip.noc.link_bytes_per_cycle))
 
     def at_dram(size: int, times: int = 1) -> int:
@@ -302,43 +308,53 @@ def cycles(
 
     if cost.leaf is not None:
         (number,) = numbers
-        ahead = counts.pinned[number] + (counts.read[number] - counts.pinned[number]) // runs
-        rest = max(cost.leaf.tile_cycles, at_dram(moved - ahead, runs), on_links if runs > 1 else 0)
+        pinned, out = counts.pinned[number], counts.written[number] // runs
+        inputs = (counts.read[number] - pinned) // runs
+        running = max(cost.leaf.tile_cycles, at_dram(out), on_links if runs > 1 else 0)
+        moved = counts.read[number] + counts.written[number]
         total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
-        return {id(cost): Time(total, ahead, on_links, rest, ceil(Fraction(moved, runs)))}
+        first = Time(pinned + inputs, on_links, running, pinned + inputs + out)
+        return {id(cost): Times(total, first, Time(inputs, on_links, running, inputs + out))}
     assert isinstance(cost.node, Cut)
-    parts = cost.node.subbatches
-    once_below = once and parts == 1
-    found: dict[int, Time] = {}
+    found: dict[int, Times] = {}
     for child in cost.children:
-        found |= cycles(counts, child, stages, once_below, False)
+        found |= cycles(counts, child, stages, False)
     children = [found[id(child)] for child in cost.children]
-    first, waits = children[0], max(at_dram(children[0].ahead), children[0].links)
-    if cost.node.kind == "T" and once_below:
-        nothing = Time(0, 0, 0, 0, 0)
+
+    def subbatches(first: bool) -> list[list[Time]]:
+        """The children of all sub-batches of a batch."""
+        assert isinstance(cost.node, Cut)
+        return [
+            [one.first if first and part == 0 else one.later for one in children]
+            for part in range(cost.node.subbatches)
+        ]
+
+    def one_after_the_other(first: bool) -> Time:
+        turns = [one for part in subbatches(first) for one in part]
+        nothing = Time(0, 0, 0, 0)
         running = sum(
             max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
-            for one, after in zip(children, [*children[1:], nothing], strict=True)
+            for one, after in zip(turns, [*turns[1:], nothing], strict=True)
         )
-        total, ahead, before = waits + running, first.ahead, first.links
-    elif cost.node.kind == "T":
-        total, ahead, before = parts * sum(one.cycles for one in children), first.ahead, first.links
-        running = total - first.cycles + first.running
-    else:
-        of_stage = [
-            [one for one, at in zip(children, stages[id(cost)], strict=True) if at == stage]
-            for stage in sorted(set(stages[id(cost)]))
-        ]
-        ahead, before = sum(one.ahead for one in children), max(one.links for one in children)
-        total = (parts - 1) * max(one.cycles for one in children)
-        total += sum(max(one.cycles for one in stage) for stage in of_stage)
-        total = max(total, at_dram(moved, runs), on_links)
-        running = (parts - 1) * max(one.running for one in children)
-        running += sum(max(one.running for one in stage) for stage in of_stage)
-        running = max(running, at_dram(moved - runs * ahead, runs), on_links)
-    if top:
-        total = max(total, max(at_dram(ahead), before) + running)
-    return found | {id(cost): Time(total, ahead, before, running, ceil(Fraction(moved, runs)))}
+        return Time(turns[0].ahead, turns[0].links, running, sum(one.dram for one in turns))
+
+    def in_a_pipeline(first: bool) -> Time:
+        filling, *others = subbatches(first)
+        through: dict[int, int] = defaultdict(int)
+        for one, stage in zip(filling, stages[id(cost)], strict=True):
+            through[stage] = max(through[stage], one.running)
+        running = sum(through.values())
+        for part in others:
+            running += max(max(one.running, at_dram(one.dram), one.links) for one in part)
+        ahead = sum(one.ahead for one in filling)
+        dram = sum(one.dram for part in (filling, *others) for one in part)
+        running = max(running, at_dram(dram - ahead), on_links)
+        return Time(ahead, max(one.links for one in filling), running, dram)
+
+    timed = one_after_the_other if cost.node.kind == "T" else in_a_pipeline
+    first, later = timed(True), timed(False)
+    total = max(at_dram(first.ahead), first.links) + first.running if top else later.running
+    return found | {id(cost): Times(total, first, later)}
 
 
 def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetched: set[str]) -> int:

@@ -8,9 +8,11 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
+from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -65,6 +67,27 @@ def test_weights_are_loaded_again_for_every_batch_of_a_child_of_a_root_t_cut() -
         assert together.dram_read_bytes == activations + 2 * 16
         pipelined = evaluate(f"S 8/{subbatches}|>layer0 {samples}|>layer1 {samples}", graph, on)
         assert pipelined.dram_read_bytes == activations + 2 * 16
+
+
+def test_weights_come_before_the_first_sub_batch() -> None:
+    """Two layers in turn, one of four samples at a time; DRAM brings the weights once, before they are used.
+
+    A sample takes each layer 64 cycles. The weights of a layer, 256 bytes, take 128 cycles at DRAM, twice as
+    long as the layer before computes. Sharing them out among the four sub-batches would hide them. A replay
+    of the schedule's program takes as many cycles, but for what its links need.
+    """
+    sizes: dict[str, Any] = {"k": 16, "c": 16, "h": 1, "w": 1, "input_h": 1, "input_w": 1}
+    layers = layer("layer0", external_c=16, **sizes), layer("layer1", producers=(0,), **sizes)
+    graph = LayerGraph("chain", layers)
+    on = chip(1, 1, buffer=4096, dram=2, link=1_000_000)
+    found = evaluate("T 4/1|>T 4/4|>>layer0 1|>>layer1 1", graph, on)
+    weights, sample, each = 256 // 2, 16 // 2, 64
+    assert found.cycles == (weights + sample) + (weights + each) + 3 * 2 * each == 712
+    run = replay(write_program(graph, found))
+    assert 0 <= run.cycles - found.cycles <= 2
+    # a weight of a layer that runs once is fetched while the layer before computes, as well
+    once = evaluate("T 4/1|>T 4/1|>>layer0 4|>>layer1 4", graph, on)
+    assert once.cycles == (weights + 4 * sample) + 4 * each + 4 * each
 
 
 @pytest.mark.parametrize("subbatches", [1, 2, 3, 6])

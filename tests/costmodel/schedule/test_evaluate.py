@@ -206,7 +206,7 @@ def _all_counts(evaluator: ChipEvaluator, tree: Node) -> list[object] | str:
         return str(reason)
     return [
         (
-            (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy, cost.start),
+            (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy, cost.runs),
             (cost.dram_read_bytes, cost.dram_write_bytes, cost.links.tolist(), cost.held.busy.tolist()),
             (
                 cost.held.weights.tolist(),
