@@ -24,6 +24,11 @@ def variables(rule: str, folder: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(_FOLDER), "XDG_CACHE_HOME": cache, **code, **held}
 
 
+def exports(rule: str, folder: Path) -> str:
+    """The same as lines of a ``.bashrc``."""
+    return "".join(f"export {name}={value}\n" for name, value in variables(rule, folder).items())
+
+
 def hold(folder: Path, seed: int) -> None:
     """Solves with this seed wait from now on, after the first ones."""
     (folder / f"{seed}.held").touch()

@@ -16,6 +16,7 @@ from clusters.deployment.deployment import deployment_text
 from results.store.folder import RunFolder
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
+from tests.clusters import holds
 from tests.clusters.network_hosts import REPOSITORY, Host, hosts, why_not
 from tests.clusters.processes import until
 
@@ -38,10 +39,7 @@ axes:
   RegFile.size: {choices: [64, 128]}
 mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 60}
 """
-BASHRC = """
-export RAY_gcs_rpc_server_reconnect_timeout_s=10
-export NUMBA_DISABLE_JIT=1  # compiling in every new folder takes longer than the study
-"""
+BASHRC = "export RAY_gcs_rpc_server_reconnect_timeout_s=10\n"
 PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
@@ -68,21 +66,25 @@ class Site:
             until(lambda: self.laptop.listens(8265), "the tunnel to the dashboard")
 
 
-def filled_in(head: Host, worker: Host, key: Path) -> str:
-    """Our onprem file with what a user fills in, but no download: the hosts have the environment already."""
+def filled_in(head: Host, worker: Host, folder: Path) -> str:
+    """Our onprem file with what a user fills in, but no download: the hosts have the environment already.
+
+    No solve ends before both hosts have begun one, however long a worker takes to start.
+    """
     document: dict[str, Any] = yaml.safe_load(deployment_text("onprem"))
     document["provider"] |= {"head_ip": head.address, "worker_ips": [worker.address]}
-    document["auth"] = {"ssh_user": "root", "ssh_private_key": str(key)}
+    document["auth"] = {"ssh_user": "root", "ssh_private_key": str(folder / "key")}
     install = document["setup_commands"].index("~/archsweep-env/bin/pip install --quiet ~/archsweep")
     document["setup_commands"][install] = (
-        "grep -qs PYTHONPATH ~/.bashrc || echo 'export PYTHONPATH=$HOME/archsweep' >> ~/.bashrc"
+        "grep -qs HOME/archsweep ~/.bashrc || "
+        "echo 'export PYTHONPATH=$HOME/archsweep:$PYTHONPATH' >> ~/.bashrc"
     )
     for part in ("head_start_ray_commands", "worker_start_ray_commands"):
         commands = document[part]
         document[part] = [command.replace("ray start", "ray start --num-cpus=1") for command in commands]
     for host in (head, worker):
         (host.home / "archsweep-env").symlink_to(sys.prefix)
-        (host.home / ".bashrc").write_text(BASHRC)
+        (host.home / ".bashrc").write_text(holds.exports("workers:2", folder / "held") + BASHRC)
     return yaml.safe_dump(document)
 
 
@@ -99,7 +101,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             shutil.copy(REPOSITORY / name, checkout)
         (checkout / "study.yaml").write_text(STUDY)
         (checkout / "problem.yaml").write_text(PROBLEM)
-        (checkout / "onprem.yaml").write_text(filled_in(head, worker, folder / "key"))
+        (checkout / "onprem.yaml").write_text(filled_in(head, worker, folder))
         laptop.run("ray", "get-auth-token", "--generate")
         answers = run_study(
             load_study(str(checkout / "study.yaml")), folder / "here", RuntimeChoice(in_process=True)
