@@ -1,0 +1,90 @@
+"""Hops of a placed leaf counted in three ways by the compiled code: bounded, as a sum, and link by link.
+
+The loads of links are held against counts element by element in ``test_evaluate.py``. Sums of hops, which a
+search sees first, never reach a result: a wrong one would only make it miss the best placement.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
+from costmodel.schedule.leaf.leaf_kernel import _placed, _prepare
+from costmodel.schedule.leaf.leaf_values import KernelLeaf, PartitionTable, Workspace
+from costmodel.schedule.leaf.partitions import factorizations
+from costmodel.schedule.leaf.ranges_kernel import ANY
+from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
+from costmodel.schedule.leaf.workspace import workspace_of
+from costmodel.schedule.mesh.transfer_kernel import HOPS, LINKS, transfer
+from tests.costmodel.schedule.boxes.test_messages import random_graph
+from tests.costmodel.schedule.chip_cases import chip
+
+CHIPS = [chip(4, 3), chip(5, 4, stripe=2), chip(3, 6)]
+TILES = 12
+"""Of each leaf."""
+
+
+@entry
+def count(
+    workspace: Workspace, leaf: KernelLeaf, table: PartitionTable, order: int, found: NDArray[Any]
+) -> None:
+    """Fill ``found`` [5]: the bound of all streams; hops; hops with what links carry; and hops where at most
+    as many are asked for as there are, or one less.
+    """
+    found[0] = _prepare(workspace, leaf, table.parts[0])
+    placed = _placed(leaf, table, 0, order)
+    found[1] = transfer(workspace, placed, HOPS, ANY)
+    found[2] = transfer(workspace, placed, LINKS, ANY)
+    found[3] = transfer(workspace, placed, HOPS, found[1])
+    found[4] = transfer(workspace, placed, HOPS, found[1] - 1)
+
+
+def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
+    random, compared, moving = Random(29), 0, 0
+    for turn in range(400):
+        on, graph, batch = CHIPS[turn % len(CHIPS)], random_graph(random), random.randint(1, 4)
+        producers = {
+            number: Placement(batch, random.randint(0, len(on.positions) - TILES), parts, order)
+            for number, layer in enumerate(graph.layers[:-1])
+            for parts, order in [_drawn(random, layer, batch)]
+        }
+        bound, hops, with_links, enough, less = _counted(random, on, graph, batch, producers)
+        assert bound <= hops == with_links == enough
+        assert less > hops - 1
+        compared, moving = compared + 1, moving + (hops > 0)
+    assert moving > compared / 2
+
+
+def _drawn(
+    random: Random, layer: NetworkLayer, batch: int
+) -> tuple[tuple[int, int, int, int], tuple[int, ...]]:
+    """A partition among all tiles of a leaf, preferably without idle tiles, and an order of its axes."""
+    every = factorizations(TILES)
+    full = [parts for parts in every if all(a <= b for a, b in zip(parts, layer.sizes(batch), strict=True))]
+    return random.choice(full or every), tuple(random.sample(range(4), 4))
+
+
+def _counted(
+    random: Random, on: Any, graph: LayerGraph, batch: int, producers: dict[int, Placement]
+) -> list[int]:
+    """What :func:`count` finds of the last layer in a random placement; links carry as many bytes in all."""
+    number, layer = len(graph.layers) - 1, graph.layers[-1]
+    parts, _ = _drawn(random, layer, batch)
+    run = LeafRun(batch, random.randint(0, len(on.positions) - TILES), TILES, 2, True)
+    near = {one: place for one, place in producers.items() if random.random() < 0.8}
+    rows = [stream_row(graph, stream, run, near) for stream in streams_of(graph, number)]
+    leaf = KernelLeaf(
+        kernel_space(layer), layer.sizes(batch), run.first_tile, run.runs, np.array(rows, np.int64)
+    )
+    table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
+    cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
+    workspace, found = workspace_of(on, len(rows)), np.zeros(5, np.int64)
+    count(workspace, leaf, table, random.randrange(int(table.counts[cut])), found)
+    assert int(workspace.mesh.links.sum()) == found[2]
+    return [int(one) for one in found]
