@@ -5,10 +5,10 @@
 
 Random trees come from a walk through the paper's whole space (root S cuts, T cuts below T cuts): an
 operator's tree that fits is the next one, whatever it costs. The annealed ones minimise energy, cycles, E^2 D
-and E D. Chains of segments come from a dynamic program over the layers in their order, which shows how far
-the annealed trees are from better ones. A tree below a bound ends the run with status 1; else the table says
-how near the trees came. CPU milliseconds are those of a tree of the walk, of whose segments one or two have
-changed, with the tile cost table known.
+and E D. ``segment_chain`` gives another tree for E D, which shows how far the annealed ones are from better
+ones. A tree below a bound ends the run with status 1; else the table says how near the trees came. CPU
+milliseconds are those of a tree of the walk, of whose segments one or two have changed, with the tile cost
+table known.
 
 With ``--alone SOLVER`` layers may run alone on the chip, their loop nests mapped by that solver, so training
 steps (``kapla-alexnet.training``) have schedules, too. Then the trees are chains: every layer by itself for
@@ -23,7 +23,7 @@ energy, or of its cycles.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -37,12 +37,10 @@ from costmodel.schedule.bounds import LeastOfRounds, ScheduleBounds, least_by_ro
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.segment import running_pj
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
-from solvers.divisors import divisors
-from solvers.schedule import kapla
+from solvers.schedule import kapla, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
@@ -54,10 +52,6 @@ from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 
-MOST_IN_A_SEGMENT = 26
-"""The most layers of a segment of :func:`best_chain`."""
-MOST_MISSED = 5
-"""Segments from one layer on are not made longer after so many in a row that did not fit."""
 Found = tuple[str, ChipEvaluation]
 """How trees were found, and what one of them takes."""
 
@@ -110,60 +104,6 @@ def chains(evaluator: ChipEvaluator, draws: int) -> tuple[list[tuple[str, float,
             rows.append((name, energy, cycles))
             best.append((name, min(fitting, key=lambda cost: cost.energy_pj * cost.cycles)))
     return rows, best
-
-
-def best_chain(evaluator: ChipEvaluator, price: float) -> Found | None:
-    """The chain of segments with the least energy and ``price`` (pJ) times cycles; None where none fits.
-
-    A segment is some of the layers next to one another, for all samples at once: one layer; several in turn
-    or in a pipeline; or in turn, each of them beside a T cut of all that follow, so that the data of every
-    edge stays on the chip (:func:`comb`). All that have several are tried with every number of sub-batches.
-    """
-    names = [layer.name for layer in evaluator.graph.layers]
-    best: dict[int, tuple[float, tuple[Node, ...]]] = {0: (0.0, ())}
-    for first in range(len(names)):
-        missed = 0
-        for end in range(first + 1, min(first + MOST_IN_A_SEGMENT, len(names)) + 1):
-            fitting = False
-            for segment in (
-                _of_layers(names[first:end], evaluator.batch, evaluator.chip.tiles) if first in best else ()
-            ):
-                try:
-                    cost = evaluator.segment(segment)
-                except NotPossibleError:
-                    continue
-                value = best[first][0] + running_pj(cost, evaluator.chip) + price * cost.cycles
-                fitting = True
-                if end not in best or value < best[end][0]:
-                    best[end] = value, (*best[first][1], segment)
-            missed = 0 if fitting else missed + 1
-            if missed == MOST_MISSED:
-                break
-    if len(names) not in best:
-        return None
-    tree = Cut("T", evaluator.batch, 1, best[len(names)][1])
-    return "best chain", evaluator.evaluate(tree)
-
-
-def _of_layers(names: Sequence[str], batch: int, tiles: int) -> Iterator[Node]:
-    """The segments of some layers that :func:`best_chain` tries."""
-    if len(names) == 1:
-        yield Leaf(names[0], batch)
-        return
-    for parts in divisors(batch):
-        samples = batch // parts
-        yield Cut("T", batch, parts, tuple(Leaf(name, samples) for name in names))
-        yield comb(names, samples) if parts == 1 else Cut("T", batch, parts, (comb(names, samples),))
-        if len(names) <= tiles:
-            yield Cut("S", batch, parts, tuple(Leaf(name, samples) for name in names))
-
-
-def comb(names: Sequence[str], samples: int) -> Node:
-    """T cuts of two children, a leaf and all that follow it: so any two layers are next to each other."""
-    node: Node = Leaf(names[-1], samples)
-    for name in reversed(names[:-1]):
-        node = Cut("T", samples, 1, (Leaf(name, samples), node))
-    return node
 
 
 def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation | None:
@@ -235,12 +175,10 @@ def attack(asked: Namespace) -> Attack:
             judge = model.judge(graph, asked.batch, objective)  # picks partitions by this objective
             trees.append((f"least {name}", judge.evaluate(solution.tree)))
     if not asked.alone and trees:
-        # a little of cycles is worth as much as it is in E D near the best annealed tree
-        near = min((one for _, one in trees), key=lambda one: one.energy_pj * one.cycles)
-        chain = best_chain(evaluator, near.energy_pj / near.cycles)
-        if chain is not None:
-            rows.append((chain[0], chain[1].energy_pj, float(chain[1].cycles)))
-            trees.append(chain)
+        solution = segment_chain.solve(problem, Budget()).solution
+        if solution is not None:
+            rows.append(("best chain", solution.energy_pj, float(solution.cycles)))
+            trees.append(("best chain", judge.evaluate(solution.tree)))
     lower_bounds(graph, chip, asked.batch, costs)  # fills the table
     watch = Stopwatch()
     least = least_by_rounds(graph, chip, asked.batch, costs)

@@ -135,6 +135,14 @@ CATALOGUE: tuple[Entry, ...] = (
         asks_for_costs=True,
     ),
     Entry(
+        "segment_chain",
+        "schedule",
+        "solvers.schedule.segment_chain",
+        SCHEDULE_OBJECTIVES,
+        "the best chain of runs of layers, each in turns, in a pipeline or in a comb; exact in its space",
+        draws=False,
+    ),
+    Entry(
         "layer_sequential",
         "schedule",
         "solvers.schedule.layer_sequential",

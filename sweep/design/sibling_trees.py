@@ -5,9 +5,10 @@ large for one of two buffers is cut for it (``solvers/schedule/fitting.py``). Th
 do the trees over them.
 
 Three stages follow the searches of all designs: every tree is costed on every sibling; where one is better
-than all that a design's own searches found, these go on from it; and what that finds is costed on the
-siblings. Each stage waits for the last answer of the one before. So what is asked for does not depend on the
-order in which answers come: a run that was killed and resumed asks for the same tasks.
+than all that a design's own annealings found, these go on from it; and what that finds is costed on the
+siblings. The same is done where the best tree is that of a rival that anneals nothing. Each stage waits for
+the last answer of the one before. So what is asked for does not depend on the order in which answers come: a
+run that was killed and resumed asks for the same tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
-from sweep.tasks.tree_costing import TreeCosting, TreeCostingTask
+from sweep.tasks.tree_costing import KNOWN_TREES, TreeCosting, TreeCostingTask
 from sweep.tasks.tree_refinement import TreeRefinementTask
 
 TREES_IN_TASK = 256
@@ -77,17 +78,24 @@ class _OneNetwork:
         ]
 
     def to_refine(self, fraction: float, answers: Answers) -> list[TreeRefinementTask]:
-        """One task for each seed that can go on from the best tree; none where its own is the best."""
-        found = [_answer(task, answers) for task in (*self.searches, *self.costings)]
-        scheduled = [one for one in found if one.scheduled]
-        best = min(scheduled, key=lambda one: rank(one.objective, one.energy_pj, one.cycles), default=None)
-        if best is None or not best.tree_from:
+        """One task for each annealing that can go on from the best tree; none where one of them found it."""
+        found = ((_answer(task, answers), task) for task in (*self.searches, *self.costings))
+        ranked = (
+            (rank(one.objective, one.energy_pj, one.cycles), one, task)
+            for one, task in found
+            if one.scheduled
+        )
+        best = min(ranked, key=lambda one: one[0], default=None)
+        if best is None:
             return []
-        start = KnownTree(best.tree_from, best.tree)
+        _, answer, task = best
+        if not answer.tree_from and _anneals(task):
+            return []
+        start = KnownTree(answer.tree_from or task.id, answer.tree)
         return [
             TreeRefinementTask(task.network, task.on, task.demand, task.solve, start=start, fraction=fraction)
             for task in self.searches
-            if _may_start_from(task, best.tree)
+            if _may_start_from(task, start.text)
         ]
 
 
@@ -133,7 +141,7 @@ class SiblingTrees:
             yield from _with(entry, new)
 
     def refinements(self, answers: Answers) -> Iterator[DesignTasks]:
-        """For each design on which a sibling's tree is the best, the tasks that search on from that tree."""
+        """For each design on which a sibling's or rival's tree is the best, tasks that search on from it."""
         for entry in self._opened:
             new: list[Task] = []
             for own in entry.networks.values():
@@ -172,11 +180,16 @@ def _answer(task: ScheduleTask, answers: Answers) -> ScheduleSummary:
     return answer
 
 
+def _anneals(task: ScheduleTask) -> bool:
+    """Whether the task is a search that can go on from a given tree."""
+    return task.solve.solver != KNOWN_TREES and hasattr(solver(task.solve.solver).load(), "spaces_of")
+
+
 def _may_start_from(task: ScheduleTask, text: str) -> bool:
     """Whether the task's solver anneals a space that has this tree."""
-    module = solver(task.solve.solver).load()
-    if not hasattr(module, "spaces_of"):
+    if not _anneals(task):
         return False
+    module = solver(task.solve.solver).load()
     params = checked_params(task.solve.solver, task.solve.content["params"])
     name = module.spaces_of(params)[-1]
     producers, tiles = task.network.graph.producers, task.on.chip.tiles

@@ -92,9 +92,9 @@ class ScheduleChoice(SchedulerChoice):
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
     refinement: Annotated[float, Field(ge=0, le=1)] = 0.25
-    """Where a tree of another chip is better: the part of a search's rounds that goes on from it; 0: none.
+    """Where a tree of another chip or of a rival is better: the part of the rounds to go on from it; 0: none.
 
-    It is done by every seed of ``set``; what that finds is costed on the other chips, too.
+    Every seed of ``set`` goes on from that tree, and what it finds is costed on the other chips, too.
     """
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
     """Further schedulers for the same question, each at most once."""

@@ -152,7 +152,7 @@ class ScheduleSummary:
     tree_from: str
     """Of a tree found for another chip: the id of the task that found it. Empty for a search's own tree."""
     refined_from: str
-    """Of a search that went on from such a tree: the same id. Empty for any other."""
+    """Of a search that went on from another's tree: the id of that search's task. Empty for any other."""
 
     @classmethod
     def of(cls, row: ScheduleRow) -> ScheduleSummary:

@@ -1,4 +1,4 @@
-"""Tasks that go on searching from a known tree: one that was found for a sibling chip and is better here."""
+"""Tasks that go on searching from a known tree: of a sibling chip, or of a scheduler that anneals nothing."""
 
 from __future__ import annotations
 

@@ -161,18 +161,19 @@ def _cells(run: RunData, one: Scheduled) -> list[Cell]:
         Cell(one.over_best(worst), sort=one.times_best(worst), number=True),
         _over_seeds(one, "energy_pj"),
         _over_seeds(one, "cycles"),
-        Cell(_found_on(run, best)),
+        Cell(_found_on(run, one)),
         Cell(percent(best["utilization"]), sort=best["utilization"], number=True),
         Cell(seconds(spent), sort=spent, number=True),
     ]
 
 
-def _found_on(run: RunData, best: ScheduleRow) -> str:
+def _found_on(run: RunData, one: Scheduled) -> str:
     """The design whose search found the tree, or from whose tree this design's own search went on."""
-    found, refined = run.searched_for(best.get("tree_from")), run.searched_for(best.get("refined_from"))
-    if refined is not None:
-        return f"its own search, from the tree of {_label(run, refined)}"
-    return "its own search" if found is None else _label(run, found)
+    found, start = run.searched_for(one.best.get("tree_from")), one.best.get("refined_from")
+    if (refined := run.searched_for(start)) is None:
+        return "its own search" if found is None else _label(run, found)
+    of = run.schedules[start or ""]["solver"] if refined == one.design else _label(run, refined)
+    return f"its own search, from the tree of {of}"
 
 
 def _over_seeds(one: Scheduled, name: RunTotal) -> Cell:
@@ -286,7 +287,7 @@ def _search(one: Scheduled, row: ScheduleRow) -> str:
     if any(row is costing for costing in one.costings):
         return "trees of other designs"
     seed = f"{row['solver']}, seed {row['seed']}" if len(one.by_solver) > 1 else f"seed {row['seed']}"
-    return f"{seed}, from a tree of another design" if row.get("refined_from") else seed
+    return f"{seed}, from a known tree" if row.get("refined_from") else seed
 
 
 def _seed_cells(one: Scheduled, row: ScheduleRow) -> list[Any]:

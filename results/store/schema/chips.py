@@ -61,7 +61,7 @@ SCHEDULES = Table[ScheduleRow](
             "refined_from",
             "string",
             "",
-            "of a search that went on from a tree of another chip: the task_id of the schedule that has it",
+            "of a search that went on from another's tree: the task_id of the schedule that has that tree",
         ),
         Column(
             "costed_trees",

@@ -205,7 +205,7 @@ class ScheduleRow(AnswerRow, ScheduleColumns, total=False):
     objective_name: str
     epoch: int | None
     refined_from: str | None
-    """Of a search that went on from a tree of another chip: the id of the task that found that tree."""
+    """Of a search that went on from a tree of another search: the id of the task that found that tree."""
 
 
 class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):

@@ -203,7 +203,7 @@ def test_searches_that_went_on_from_another_designs_tree_are_told_apart(
     assert section is not None
     content = str(section.content)
     assert f"its own search, from the tree of {run.tag(at['2'])}" in content
-    assert "seed 9, from a tree of another design" in content
+    assert "seed 9, from a known tree" in content
 
 
 def test_a_design_none_of_whose_seeds_found_a_schedule_has_no_spread(

@@ -107,19 +107,19 @@ def exhaustive_cases() -> Iterator[Case]:
 
 
 def schedule_cases(entry: Entry) -> Iterator[Case]:
-    """The first layers of networks, released and on chips; KAPLA's solver costs no released trees."""
+    """The first layers of networks, released and on chips; two solvers cost no released trees."""
     if entry.name == "exhaustive_schedule":
         yield from exhaustive_cases()
         return
-    kapla = entry.name == "kapla_schedule"
-    budget = Budget(ENOUGH, None if kapla else 60, seed=1)
-    for (network, count, batch), name in [] if kapla else product(RELEASED, NAMES[:4]):
+    kapla, on_chips = entry.name == "kapla_schedule", entry.name in ("kapla_schedule", "segment_chain")
+    budget = Budget(ENOUGH, None if on_chips else 60, seed=1)
+    for (network, count, batch), name in [] if on_chips else product(RELEASED, NAMES[:4]):
         problem = released(network, count, batch, Objective.named(name))
         yield Case(f"{network}, {count} layers, batch {batch}, {name}", problem, budget, {}, tree)
-    for number, (network, count, batch) in enumerate(() if kapla else MORE_RELEASED):
+    for number, (network, count, batch) in enumerate(() if on_chips else MORE_RELEASED):
         problem = released(network, count, batch, Objective.named(NAMES[number]))
         yield Case(f"{network}, {count} layers, batch {batch}, {NAMES[number]}", problem, budget, {}, tree)
-    for (network, count, batch), name in product(ON_TILES, NAMES[:4] if kapla else NAMES[2:4]):
+    for (network, count, batch), name in product(ON_TILES, NAMES[:4] if on_chips else NAMES[2:4]):
         problem = on_a_chip(network, count, batch, Objective.named(name))
         yield Case(f"{network} on tiles, {count} layers, batch {batch}, {name}", problem, budget, {}, tree)
     graphs = (every_kind(), chain(5, h=3, w=5), chain(4, h=7), strided())
@@ -127,7 +127,7 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
         problem = by_formula(graph, columns, rows, batch, buffer)
         name = f"{graph.name} of {len(graph.layers)}, {columns} x {rows} tiles of {buffer} bytes"
         yield Case(name, problem, budget, {}, tree)
-        if not kapla:  # long enough for every operator and for a falling temperature to matter
+        if not on_chips:  # long enough for every operator and for a falling temperature to matter
             yield Case(f"{name}, 600 rounds", problem, Budget(ENOUGH, 600, seed=2), {}, tree)
     for graph in (training_graph(chain(2)), two_products()):
         yield Case(

@@ -19,6 +19,8 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
+from results.report.data import RunData
+from results.report.page import build_page
 from results.store.folder import RunFolder, RunWriter
 from results.store.schema.rows import AnswerRow
 from solvers.schedule.tiles.cost_table import solved_costs
@@ -307,6 +309,28 @@ def test_a_run_that_ends_while_searches_go_on_from_trees_goes_on_there(
     straight = explored(study, tmp_path / "straight" / "skip", in_process(starved))
     assert set(schedules(folder)) == set(schedules(straight))
     assert network(by_bandwidth(folder)[16]) == network(by_bandwidth(straight)[16])
+
+
+def test_annealings_go_on_from_a_better_tree_of_a_rival(tmp_path: Path, in_process: MakeRuntime) -> None:
+    one = REFINED.replace("{choices: [2 B/cycle, 16 B/cycle]}", "{choices: [2 B/cycle]}")
+    text = one.replace("seeds: 2,", "seeds: 2, rivals: [{solver: segment_chain}],")
+
+    def poor_annealings(content: Any) -> Any:
+        if content["kind"] == "schedule" and content["solver"] == "set":
+            return answer_task(content | {"budget": content["budget"] | {"iterations": 1}})
+        return answer_task(content)
+
+    study = load_study(str(write(tmp_path, text)))
+    folder = explored(study, tmp_path / "runs" / "skip", in_process(poor_annealings))
+    rows, (design,) = schedules(folder), folder.read_rows("designs")
+    entry = network(dict(design))
+    chain = rows[entry["seeds"][-1]]
+    assert (chain["solver"], chain["seed"]) == ("segment_chain", 0)
+    refined = [rows[task_id] for task_id in entry["refinements"]]
+    assert [(row["solver"], row["refined_from"]) for row in refined] == [("set", chain["task_id"])] * 2
+    assert all(row["objective"] <= chain["objective"] for row in refined)
+    said = "from the tree of segment_chain" in build_page(RunData.read(folder.path))
+    assert said == (entry["schedule"] in entry["refinements"])
 
 
 def test_refinement_without_siblings_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""Chains of segments: the best of all, which are counted one by one; edges that a comb keeps; time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from released_model import ReleasedModel
+
+from costmodel.errors import InputError
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.budget import Budget
+from solvers.divisors import divisors
+from solvers.outcome import Status
+from solvers.schedule import segment_chain
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem, violations
+from solvers.schedule.segment_chain import Params, comb
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind, layer
+
+RESIDUAL = LayerGraph(
+    "residual",
+    (
+        layer("first", external_c=4),
+        layer("second", producers=(0,)),
+        layer("third", producers=(1,)),
+        layer("sum", "eltwise", c=8, operands=2, producers=(0, 2)),
+    ),
+)
+CASES = [
+    (chain(4), (2, 2), 2, 1 << 20),
+    (chain(4, h=7), (2, 1), 4, 260),
+    (RESIDUAL, (2, 2), 2, 1 << 20),
+    (LayerGraph("first of every kind", every_kind().layers[:5]), (3, 1), 2, 700),
+]
+
+
+def problem_of(case: tuple[LayerGraph, tuple[int, int], int, int], objective: str) -> ScheduleProblem:
+    graph, mesh, batch, buffer = case
+    return ScheduleProblem(
+        graph, ChipModel(chip(*mesh, buffer), FormulaCosts(graph)), batch, Objective.named(objective)
+    )
+
+
+def cut_up(names: list[str], samples: int) -> Iterator[list[Node]]:
+    """Every chain of the solver's space, written down from its description."""
+    if not names:
+        yield []
+    for count in range(1, len(names) + 1):
+        forms: list[Node] = []
+        for parts in divisors(samples):
+            leaves = tuple(Leaf(name, samples // parts) for name in names[:count])
+            if count == 1:
+                forms.append(leaves[0] if parts == 1 else Cut("T", samples, parts, leaves))
+                continue
+            nested: Node = leaves[-1]
+            for leaf in leaves[-2::-1]:
+                nested = Cut("T", leaf.batch, 1, (leaf, nested))
+            forms += [Cut("T", samples, parts, leaves), Cut("S", samples, parts, leaves)]
+            forms.append(nested if parts == 1 else Cut("T", samples, parts, (nested,)))
+        for form in forms:
+            for rest in cut_up(names[count:], samples):
+                yield [form, *rest]
+
+
+@pytest.mark.parametrize("objective", ["edp", "energy", "cycles", "e2d", "ed2"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
+def test_the_answer_is_the_best_of_all_chains(
+    case: tuple[LayerGraph, tuple[int, int], int, int], objective: str
+) -> None:
+    problem = problem_of(case, objective)
+    found = segment_chain.solve(problem, Budget())
+    assert found.status is Status.FEASIBLE
+    assert found.solution is not None
+    assert violations(problem, found.solution) == []
+    assert isinstance(found.solution.tree, Cut)
+    rounds = found.solution.tree.subbatches
+    judge, names = problem.judge(), [one.name for one in problem.graph.layers]
+    values = []
+    for segments in cut_up(names, problem.batch // rounds):
+        try:
+            cost = judge.evaluate(Cut("T", problem.batch, rounds, tuple(segments)))
+        except (NotPossibleError, InputError):  # does not fit, or more children side by side than tiles
+            continue
+        values.append(problem.objective.value(cost.energy_pj, cost.cycles))
+    assert len(values) > 20
+    assert found.objective == pytest.approx(min(values), rel=1e-9)
+    assert found.bound is not None
+    assert found.bound <= min(values)
+
+
+def test_a_comb_keeps_every_edge_on_the_chip() -> None:
+    problem = problem_of(CASES[2], "energy")
+    evaluator = problem.evaluator()
+    assert isinstance(evaluator, ChipEvaluator)
+    leaves = [Leaf(one.name, 2) for one in RESIDUAL.layers]
+    flat, nested = evaluator.segment(Cut("T", 2, 1, tuple(leaves))), evaluator.segment(comb(leaves))
+    # what the first layer makes is read by the last one, two layers later: the flat cut writes and reads it
+    made = 2 * RESIDUAL.layers[0].k * RESIDUAL.layers[0].h * RESIDUAL.layers[0].w
+    assert flat.dram_bytes - nested.dram_bytes == 2 * made
+
+
+def test_what_fits_in_no_single_round_takes_more() -> None:
+    problem = problem_of((chain(3, h=7), (1, 1), 8, 200), "edp")
+    found = segment_chain.solve(problem, Budget())
+    assert found.solution is not None
+    assert isinstance(found.solution.tree, Cut)
+    assert violations(problem, found.solution) == []
+    assert found.solution.tree.subbatches > 1
+    nothing = segment_chain.solve(problem_of((chain(3, h=7), (1, 1), 8, 40), "edp"), Budget())
+    assert (nothing.status, nothing.solution) == (Status.UNKNOWN, None)
+    assert "no layer after the other, even sample by sample" in nothing.note
+
+
+def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
+    problem = problem_of(CASES[0], "edp")
+    whole, cut_short = (segment_chain.solve(problem, budget) for budget in (Budget(), Budget(600, 9)))
+    assert cut_short.solution is not None
+    assert "not all segments were counted" in cut_short.note
+    assert whole.objective is not None
+    assert cut_short.objective is not None
+    assert cut_short.objective >= whole.objective
+    assert (cut_short.evaluations, whole.evaluations) == (12, 38)
+    nothing = segment_chain.solve(problem, Budget(1e-6))
+    assert (nothing.status, nothing.solution) == (Status.UNKNOWN, None)
+    assert "the first chain: not done in 1e-06 s" in nothing.note
+
+
+def test_the_longest_segment_is_a_parameter() -> None:
+    problem = problem_of(CASES[0], "edp")
+    single = segment_chain.solve(problem, Budget(), Params(longest=1))
+    assert single.solution is not None
+    assert isinstance(single.solution.tree, Cut)
+    assert len(single.solution.tree.children) == 4
+    with pytest.raises(InputError, match="longest"):
+        Params(longest=0)
+
+
+def test_another_model_is_refused() -> None:
+    graph = LayerGraph("resnet2", load_graph("resnet").layers[:2])
+    problem = ScheduleProblem(graph, ReleasedModel.named("edge"), 4, Objective(1, 1))
+    with pytest.raises(InputError, match="the chip model"):
+        segment_chain.solve(problem, Budget())
