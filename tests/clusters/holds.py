@@ -1,7 +1,7 @@
 """Studies on hosts of tests whose solves wait for something; see held_draws/sitecustomize.py.
 
-The rules: ``workers:N``: until N workers of the same Ray job have begun a solve; ``first-job:N``: after N
-solves those of the first job wait for ever; ``seed:N``: after N solves with that seed, while `held` says so.
+The rules: ``workers:N``: until N workers of the same Ray job have begun a solve; ``seed:N``: after N solves
+with a seed, from `hold` to `let_go`.
 """
 
 from __future__ import annotations

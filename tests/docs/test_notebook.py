@@ -9,6 +9,7 @@ import pytest
 from tests.docs.notebook import NOTEBOOK, cells, printed
 
 
+@pytest.mark.slow
 def test_the_notebook_prints_what_it_was_saved_with(tmp_path: Path) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

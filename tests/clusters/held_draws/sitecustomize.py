@@ -47,11 +47,6 @@ def hold(seed: int) -> None:
         mine = job()
         (FOLDER / f"{mine}@{socket.gethostname()}.{os.getpid()}").touch()
         wait_while(lambda: len([*FOLDER.glob(f"{mine}@*")]) < int(number))
-    elif rule == "first-job":
-        mine = job()
-        first = min(path.name for path in (*FOLDER.glob("*.0"), Path(f"{mine}.0")))
-        if begun(mine) >= int(number) and first == f"{mine}.0":
-            wait_while(lambda: True)
     elif rule == "seed" and (held := FOLDER / f"{seed}.held").exists() and begun(str(seed)) >= int(number):
         wait_while(held.exists)
 
