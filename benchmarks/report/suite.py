@@ -258,6 +258,13 @@ SCHEDULES = (
         for network, seeds in (("resnet", 5), ("goog", 2))
     ),
     Entry(
+        "set_annealing_chips",
+        "SET's annealer under the chip model: CPU ms a round",
+        "set_annealing",
+        "--chips set-edge set-cloud",
+        plain_tables,
+    ),
+    Entry(
         "set_paper",
         "SET against LP and LS under the chip model",
         "set_paper",
