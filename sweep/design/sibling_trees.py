@@ -6,9 +6,9 @@ do the trees over them.
 
 Three stages follow the searches of all designs: every tree is costed on every sibling; where one is better
 than all that a design's own annealings found, these go on from it; and what that finds is costed on the
-siblings. The same is done where the best tree is that of a rival that anneals nothing. Each stage waits for
-the last answer of the one before. So what is asked for does not depend on the order in which answers come: a
-run that was killed and resumed asks for the same tasks.
+siblings. The same is done where the best tree is that of a rival that cannot go on itself. Each stage waits
+for the last answer of the one before. So what is asked for does not depend on the order in which answers
+come: a run that was killed and resumed asks for the same tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks that go on searching from a known tree: of a sibling chip, or of a scheduler that anneals nothing."""
+"""Tasks that go on searching from a known tree: of a sibling chip, or of a rival that cannot go on itself."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_schedules_that_cannot_be_counted_say_why(
     [
         (("--chip", "set-egde"), "Did you mean set-edge"),
         (("--network", "resnet5"), "Did you mean resnet50"),
-        (("--solver", "cosa"), "--solver: expected one of set, kapla_schedule, layer_"),
+        (("--solver", "cosa"), "--solver: expected one of set, kapla_schedule, segment_chain, layer_"),
         (("--objective", "speed"), "energy, cycles, edp"),
         (("--params", "{"), "a JSON object"),
         (("--params", '{"speed": 1}'), "parameters of set"),
