@@ -9,18 +9,60 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from costmodel.compilation import COMPILATION
 from costmodel.machine_code import SourceCache
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
+
+class _HelperCode(JITCodeLibrary):
+    """The code of a helper as numba has translated it, which is linked into the functions that call it.
+
+    By itself numba also optimizes each helper, with all helpers inside it, and makes machine code of it. Both
+    are done again for every function around it, and nothing ever runs that machine code: a helper cannot be
+    called from Python. For helpers within helpers that was more than half of all compiling.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Do nothing: the code is optimized in each :func:`entry` that it gets into."""
+
+    def _finalize_final_module(self) -> None:
+        """Hand nothing to the engine that makes machine code."""
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Zero, numba's word for code without such a function, but with everything linked by then."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+    @property
+    def codegen(self) -> _HelperCode:
+        """What numba asks to set the environment of the machine code that it takes to be there."""
+        return self
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Do nothing: there is no machine code whose environment could be set."""
+
+
+class _HelperCompiler(Compiler):
+    """numba's compiler, which keeps a helper's code as :class:`_HelperCode`."""
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        code: Any = _HelperCode  # numba has no types
+        state.library = code(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()  # type: ignore[no-untyped-call]
+
+
 # _nrt False: references to the arguments' arrays are not counted, for that would take several times as long
 # as the functions' work. The price: a compiled function can only use arrays that its Python caller holds, and
 # cannot allocate any.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
-CALLED: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
-INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
+CALLED: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _HelperCompiler}
+INLINED: dict[str, Any] = {**CALLED, "forceinline": True}
 
 
 def inlined(function: FunctionT) -> FunctionT:

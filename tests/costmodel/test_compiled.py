@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from costmodel import machine_code
-from costmodel.compiled import entry, inlined
+from costmodel.compiled import called, entry, inlined
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +35,36 @@ def test_without_a_folder_every_process_compiles(monkeypatch: pytest.MonkeyPatch
     fill(values)
     assert values.tolist() == [0, 2, 4, 6, 8]
     assert fill.stats.cache_path is None  # type: ignore[attr-defined]
+
+
+@inlined
+def _tripled(number: int) -> int:
+    return 3 * number
+
+
+@called
+def _six_times(number: int) -> int:
+    return 2 * _tripled(number)
+
+
+def test_helpers_get_machine_code_in_their_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "_folders", lambda path: [Path("/dev/null")])
+
+    def fill_six_times(values: Any) -> None:
+        for place in range(values.shape[0]):
+            values[place] = _six_times(values[place]) + _tripled(1)
+
+    fill = entry(fill_six_times)
+    values = np.arange(4)
+    fill(values)
+    assert values.tolist() == [3, 9, 15, 21]
+
+    def has_machine_code(function: Any) -> list[bool]:
+        compiled = [(one.library, one.fndesc.llvm_func_name) for one in function.overloads.values()]
+        return [library._codegen._engine.is_symbol_defined(name) for library, name in compiled]
+
+    assert has_machine_code(fill) == [True]
+    assert set(has_machine_code(_six_times) + has_machine_code(_tripled)) == {False}
 
 
 MODULE = """

@@ -159,7 +159,7 @@ def test_floors_and_needs_solve_nothing() -> None:
     work = SMALL.layers[0].operations
     assert floor.tile_cycles == work / CHIP.tile.macs
     assert work * CHIP.tile.mac_pj < floor.energy_pj < floor.whole_chip_pj  # which fills buffers, too
-    part = TileMapper("exact", "energy").cost(
+    part = TileMapper("kapla", "energy").cost(
         architecture_of(CHIP.tile), TilePart.of(SMALL.layers[0], (1, 1, 1, 1), 4)
     )
     assert part is not None
