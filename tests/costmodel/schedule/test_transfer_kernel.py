@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
@@ -24,6 +25,8 @@ from costmodel.schedule.leaf.workspace import workspace_of
 from costmodel.schedule.mesh.transfer_kernel import HOPS, LINKS, transfer
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip
+
+pytestmark = pytest.mark.slow
 
 CHIPS = [chip(4, 3), chip(5, 4, stripe=2), chip(3, 6)]
 TILES = 12

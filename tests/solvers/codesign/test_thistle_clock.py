@@ -23,6 +23,8 @@ from solvers.codesign.thistle.relaxation import Joint
 from solvers.mapping.thistle.convex.exponential_cones import minimise
 from solvers.outcome import Status
 
+pytestmark = pytest.mark.slow
+
 PAPER = Params(split_windows=False)
 
 

@@ -23,6 +23,8 @@ from solvers.codesign.thistle.relaxation import Joint
 from solvers.mapping.problem import OBJECTIVES, Objective, objective_of
 from solvers.outcome import Status
 
+pytestmark = pytest.mark.slow
+
 PAPER = Params(split_windows=False)
 FAST = Params(split_windows=False, judged=2, condensed=2)
 LOCAL = 2e-3

@@ -12,6 +12,8 @@ import pytest
 
 from tests.solvers.golden.frozen import COST_MODEL, NAMES, changed, complaint, frozen, now
 
+pytestmark = pytest.mark.slow
+
 LONGEST = {"cosa", "thistle", "thistle_codesign"}
 """Solvers that need seconds for theirs."""
 

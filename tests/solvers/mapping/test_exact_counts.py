@@ -28,6 +28,8 @@ from solvers.mapping.problem import MappingProblem, objective_of
 from tests.solvers.mapping.random_problems import invented_problems, problems
 from tests.solvers.mapping.uneven_enumeration import problems as uneven_problems
 
+pytestmark = pytest.mark.slow
+
 PROBLEMS = 150
 ASSIGNMENTS = 6
 MAPPINGS = 12

@@ -27,6 +27,8 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts, so
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
 
+pytestmark = pytest.mark.slow
+
 CHIP = load_chip("set-edge")
 BUDGET = Budget(wall_seconds=5)
 MOST_PARTS = 150

@@ -41,6 +41,8 @@ from sweep.study.study import MappingChoice, Study, load_study
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.schedule import ScheduleSolve, ScheduleTask
 
+pytestmark = pytest.mark.slow
+
 HERE = RuntimeChoice(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 Row = dict[str, Any]

@@ -31,6 +31,8 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs
 from sweep.study.study import load_study
 
+pytestmark = pytest.mark.slow
+
 HERE = RuntimeChoice(in_process=True)
 Row = dict[str, Any]
 CHANNELS = (8, 16)
