@@ -175,6 +175,7 @@ def attack(asked: Namespace) -> Attack:
             judge = model.judge(graph, asked.batch, objective)  # picks partitions by this objective
             trees.append((f"least {name}", judge.evaluate(solution.tree)))
     if not asked.alone and trees:
+        # the last of the problems is that of E D
         solution = segment_chain.solve(problem, Budget()).solution
         if solution is not None:
             rows.append(("best chain", solution.energy_pj, float(solution.cycles)))

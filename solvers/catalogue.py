@@ -40,6 +40,11 @@ class Entry:
         """The solver's module."""
         return import_module(self.module)
 
+    @property
+    def goes_on_from_trees(self) -> bool:
+        """Whether a schedule solver's searches can go on from others' trees: its module has ``spaces_of``."""
+        return hasattr(self.load(), "spaces_of")
+
 
 CATALOGUE: tuple[Entry, ...] = (
     Entry(

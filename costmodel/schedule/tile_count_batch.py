@@ -36,9 +36,9 @@ class BatchTileCounter:
 
         InputError listing the violations of a row that is not one of its layer and the tile.
         """
-        from costmodel.schedule.tile_count_kernel import AccessEnergies, TileCountColumns, count_tiles
+        from costmodel.schedule.tile_count_kernel import TileAccessEnergies, TileCountColumns, count_tiles
 
-        energies, n = AccessEnergies(*self._energies), len(batch)
+        energies, n = TileAccessEnergies(*self._energies), len(batch)
         found = TileCountColumns(np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64))
         rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
         mac_pj = float(self.tile.compute.energy_pj)

@@ -33,7 +33,7 @@ class TileCountColumns(NamedTuple):
     cycles: Array
 
 
-class AccessEnergies(NamedTuple):
+class TileAccessEnergies(NamedTuple):
     """Workspace for one mapping: the energy of accesses in pJ."""
 
     inside: Array
@@ -49,7 +49,7 @@ def count_tiles(
     mac_pj: float,
     rows: BatchRows,
     counts: RowCounts,
-    energies: AccessEnergies,
+    energies: TileAccessEnergies,
     found: TileCountColumns,
 ) -> Int:
     """Fill ``found`` and return -1, or the first row that is no valid mapping of its layer.
@@ -82,7 +82,7 @@ def count_tiles(
 
 @inlined
 def _count_accesses(
-    tables: Tables, rows: BatchRows, row: int, counts: RowCounts, energies: AccessEnergies
+    tables: Tables, rows: BatchRows, row: int, counts: RowCounts, energies: TileAccessEnergies
 ) -> Int:
     """The cycles of a prepared row; fills ``energies``.
 

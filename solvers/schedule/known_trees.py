@@ -18,6 +18,7 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import Deadline
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import nondominated
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, TreeCost, answer, no_tree
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Request
@@ -60,11 +61,7 @@ class CostedTrees:
 
         In the order of rising energy, each pair of energy and cycles once.
         """
-        kept: list[CostedTree] = []
-        for one in sorted(self.possible, key=lambda one: (one.energy_pj, one.cycles)):
-            if not kept or one.cycles < kept[-1].cycles:
-                kept.append(one)
-        return tuple(kept)
+        return tuple(nondominated(self.possible, lambda one: (one.energy_pj, one.cycles)))
 
 
 def rank(objective: float, energy_pj: float, cycles: int) -> tuple[float, float, int]:

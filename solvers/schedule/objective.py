@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from costmodel.errors import InputError
 from solvers.checks import check, is_number
@@ -67,3 +69,18 @@ class Objective:
 
     def __str__(self) -> str:
         return f"e{self.energy_exponent:g}d{self.cycles_exponent:g}"
+
+
+OneT = TypeVar("OneT")
+
+
+def nondominated(every: Iterable[OneT], cost: Callable[[OneT], tuple[float, float]]) -> list[OneT]:
+    """Those of which no other takes less of one of energy and cycles and no more of the other.
+
+    ``cost``: (energy, cycles) of one. In the order of rising energy; of equal costs the first stays.
+    """
+    kept: list[OneT] = []
+    for one in sorted(every, key=cost):
+        if not kept or cost(one)[1] < cost(kept[-1])[1]:
+            kept.append(one)
+    return kept

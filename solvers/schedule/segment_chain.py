@@ -41,6 +41,7 @@ from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import nondominated
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
 VERSION = "1"
@@ -82,7 +83,7 @@ class Option(NamedTuple):
     segment: Node
 
 
-class Chain(NamedTuple):
+class SegmentChain(NamedTuple):
     """Segments of all layers, and the sum of their costs."""
 
     cost: Cost
@@ -173,11 +174,7 @@ class _Segments:
                 self.reason = str(reason)
             else:
                 found.append(Option(first, Cost(running_pj(cost, self._chip), cost.cycles), segment))
-        fewest = float("inf")
-        for option in sorted(found, key=lambda option: option.cost):
-            if option.cost.cycles < fewest:
-                fewest = option.cost.cycles
-                self.ending[end].append(option)
+        self.ending[end] += nondominated(found, lambda option: option.cost)
         return bool(found)
 
 
@@ -207,16 +204,16 @@ def comb(leaves: Sequence[Leaf]) -> Node:
     return node
 
 
-def _best(problem: ScheduleProblem, ending: Sequence[Sequence[Option]], rounds: int) -> Chain:
+def _best(problem: ScheduleProblem, ending: Sequence[Sequence[Option]], rounds: int) -> SegmentChain:
     """The chain of least E^n D^m; all ``rounds`` take the same, so they multiply both sums alike."""
 
-    def value(chain: Chain) -> float:
+    def value(chain: SegmentChain) -> float:
         return problem.objective.value(rounds * chain.cost.energy_pj, round(rounds * chain.cost.cycles))
 
     return min(_corners(ending), key=value)
 
 
-def _corners(ending: Sequence[Sequence[Option]]) -> list[Chain]:
+def _corners(ending: Sequence[Sequence[Option]]) -> list[SegmentChain]:
     """The corners of the lower left hull of all chains, and perhaps points on its sides."""
     least_energy, least_cycles = _shortest(ending, 1.0, 0.0), _shortest(ending, 0.0, 1.0)
     found, sides = [least_energy, least_cycles], [(least_energy.cost, least_cycles.cost)]
@@ -237,7 +234,7 @@ def _corners(ending: Sequence[Sequence[Option]]) -> list[Chain]:
     return found
 
 
-def _shortest(ending: Sequence[Sequence[Option]], by_energy: float, by_cycles: float) -> Chain:
+def _shortest(ending: Sequence[Sequence[Option]], by_energy: float, by_cycles: float) -> SegmentChain:
     """The chain of least ``by_energy`` E + ``by_cycles`` D; of equal ones that of least energy, then cycles.
 
     A dynamic program over the layer after the last: every layer has a segment of its own, so there is a chain
@@ -257,4 +254,4 @@ def _shortest(ending: Sequence[Sequence[Option]], by_energy: float, by_cycles: f
         segments.append(last.segment)
         at = last.first
     (_, energy, cycles), _ = best[-1]
-    return Chain(Cost(energy, cycles), tuple(segments[::-1]))
+    return SegmentChain(Cost(energy, cycles), tuple(segments[::-1]))

@@ -64,8 +64,7 @@ def schedulers_of(study: Study) -> list[Scheduler]:
     for number, choice in enumerate(study.schedule.schedulers, -1):
         block = "schedule" if number < 0 else f"schedule.rivals[{number}]"
         params = complete_params(study, block, FAMILY, choice.solver, choice.params)
-        exchanges = hasattr(solver(choice.solver, FAMILY).load(), "spaces_of")
-        if choice.epochs > 1 and not exchanges:
+        if choice.epochs > 1 and not solver(choice.solver, FAMILY).goes_on_from_trees:
             expected = f"1, for {choice.solver} has no searches that can exchange trees"
             raise InputError(study.where, expected, choice.epochs, key=f"{block}.epochs")
         solves = (ScheduleSolve(choice.solver, objective, params, budget) for budget in choice.budgets)

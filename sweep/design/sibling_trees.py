@@ -25,7 +25,7 @@ from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
-from sweep.tasks.tree_costing import KNOWN_TREES, TreeCosting, TreeCostingTask
+from sweep.tasks.tree_costing import TreeCosting, TreeCostingTask
 from sweep.tasks.tree_refinement import TreeRefinementTask
 
 TREES_IN_TASK = 256
@@ -89,7 +89,7 @@ class _OneNetwork:
         if best is None:
             return []
         _, answer, task = best
-        if not answer.tree_from and _anneals(task):
+        if not answer.tree_from and solver(task.solve.solver).goes_on_from_trees:
             return []
         start = KnownTree(answer.tree_from or task.id, answer.tree)
         return [
@@ -180,17 +180,12 @@ def _answer(task: ScheduleTask, answers: Answers) -> ScheduleSummary:
     return answer
 
 
-def _anneals(task: ScheduleTask) -> bool:
-    """Whether the task is a search that can go on from a given tree."""
-    return task.solve.solver != KNOWN_TREES and hasattr(solver(task.solve.solver).load(), "spaces_of")
-
-
 def _may_start_from(task: ScheduleTask, text: str) -> bool:
     """Whether the task's solver anneals a space that has this tree."""
-    if not _anneals(task):
+    entry = solver(task.solve.solver)
+    if not entry.goes_on_from_trees:
         return False
-    module = solver(task.solve.solver).load()
-    params = checked_params(task.solve.solver, task.solve.content["params"])
-    name = module.spaces_of(params)[-1]
+    params = checked_params(entry.name, task.solve.content["params"])
+    name = entry.load().spaces_of(params)[-1]
     producers, tiles = task.network.graph.producers, task.on.chip.tiles
     return not TreeSpace(producers, task.batch, tiles, name, params.deepest).violations(parse_tree(text))

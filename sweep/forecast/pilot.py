@@ -152,11 +152,11 @@ def _part(task: ScheduleTask, wall_seconds: float) -> float:
 
 def _rounds(task: ScheduleTask) -> int:
     """Rounds of a whole solve, or of one epoch; 0 for a solver that does not count rounds."""
-    module, params = solver(task.solve.solver).load(), json.loads(task.solve.params)
+    entry, params = solver(task.solve.solver), json.loads(task.solve.params)
     given = checked_params(task.solve.solver, params)
     if not hasattr(given, "rounds"):
         return 0
-    phases = len(module.spaces_of(given)) if hasattr(module, "spaces_of") else 1
+    phases = len(entry.load().spaces_of(given)) if entry.goes_on_from_trees else 1
     whole: int = given.rounds(len(task.network.graph.layers)) * phases
     limit = task.solve.budget.iterations
     whole = whole if limit is None else min(whole, limit)

@@ -350,7 +350,7 @@ class _Run:
         return found
 
     def _tables(self) -> RunTables:
-        from costmodel.schedule.program.run_kernel import Code, RunTables, Slots
+        from costmodel.schedule.program.run_kernel import CheckedCode, RunTables, Slots
 
         program, listing, issued = self.program, self.listing, self.issued
         slot = np.full(len(listing.code), -1)
@@ -378,7 +378,7 @@ class _Run:
             (names[one.layer], one.box, one.moves, own) for one, own in zip(program.works, axes, strict=True)
         ]
         return RunTables(
-            Code(
+            CheckedCode(
                 listing.begin, listing.code, listing.number, listing.address, slot, reads, listing.reads_begin
             ),
             Slots(issued.message, slots, np.searchsorted(issued.message, np.arange(messages + 1))),

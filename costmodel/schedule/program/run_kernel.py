@@ -27,7 +27,7 @@ RIGHT, NOT_READABLE, HELD_TWICE, OUTSIDE, OVERLAP, NO_COMPUTE, LEFT_TWICE, OTHER
 """What may go wrong with an instruction."""
 
 
-class Code(NamedTuple):
+class CheckedCode(NamedTuple):
     """The instructions as in :class:`.listing.Listing`; ``slot`` of transfers and frees, -1 where none is."""
 
     begin: Array
@@ -83,7 +83,7 @@ class RunTables(NamedTuple):
     buffer from ``first`` to before ``end``.
     """
 
-    code: Code
+    code: CheckedCode
     slots: Slots
     messages: Boxes
     works: Boxes

@@ -185,8 +185,8 @@ class _Mapper:
     def best(
         self, form: PartForm, parts: Sequence[TilePart], objective: Objective
     ) -> tuple[MappingBatch, Any]:
-        """The best mappings of ``parts`` of one form, and what was found: a :class:`.nvdla_kernel.Found`."""
-        from solvers.schedule.tiles.nvdla_kernel import Found, best_mappings
+        """The best mappings of ``parts`` of one form, and a :class:`.nvdla_kernel.FoundMappings` of them."""
+        from solvers.schedule.tiles.nvdla_kernel import FoundMappings, best_mappings
 
         if form not in self._workspaces:
             self._workspaces[form] = _Workspace(self._architecture, form)
@@ -195,7 +195,7 @@ class _Mapper:
         rows.permutation[:], rows.keep[:] = made.permutation, made.keep
         sizes = form.sizes(parts, made.layer)
         cycles, listed = np.empty(n, np.int64), np.empty(n, np.int64)
-        found = Found(rows.rows, sizes.copy(), np.empty(n), cycles, np.empty(n), listed)
+        found = FoundMappings(rows.rows, sizes.copy(), np.empty(n), cycles, np.empty(n), listed)
         judge = OBJECTIVES.index(objective), float(self._architecture.compute.energy_pj)
         best_mappings(self.numbers, made.form, sizes, judge, made.tables, made.counts, made.padded, found)
         if wrong := np.nonzero((found.listed > 0) & (found.objective == np.inf))[0].tolist():

@@ -64,7 +64,7 @@ class NvdlaForm(NamedTuple):
     stride_w: int
 
 
-class Found(NamedTuple):
+class FoundMappings(NamedTuple):
     """The best mapping of each of n parts; rows of parts that have none (``listed`` 0) mean nothing."""
 
     rows: BatchRows
@@ -89,7 +89,7 @@ def best_mappings(
     tables: Tables,
     counts: RowCounts,
     padded: Array,
-    found: Found,
+    found: FoundMappings,
 ) -> None:
     """Fill ``found`` with the best mappings of ``parts`` [n, dims], as they are or padded.
 
@@ -160,7 +160,7 @@ def _look_through(
     judge: tuple[int, float],
     tables: Tables,
     counts: RowCounts,
-    found: Found,
+    found: FoundMappings,
 ) -> None:
     """List the mappings of the part of ``part.sizes``, count each, and keep the best for part ``number``.
 
@@ -238,7 +238,7 @@ def _look_through(
 
 @inlined
 def _keep_if_better(
-    tables: Tables, counts: RowCounts, row: Int, judge: tuple[int, float], number: Int, found: Found
+    tables: Tables, counts: RowCounts, row: Int, judge: tuple[int, float], number: Int, found: FoundMappings
 ) -> None:
     """Put the prepared ``row`` into ``found`` where it beats what is there: by the objective, then by cycles,
     then by energy."""

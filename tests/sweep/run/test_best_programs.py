@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters.in_process import InProcessRuntime
 from costmodel.formats.programs import unpacked_program
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.tree.validity import NotPossibleError
-from results.store.folder import RunFolder, RunWriter
+from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
-from sweep.run.run import RunObserver, StudyRun
+from sweep.run.run import RunObserver
 from sweep.run.run_tally import RunTally
-from sweep.search.search import search_of
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 from tests.costmodel.schedule.program.program_counts import dram_bytes
+from tests.sweep.run.explored import MakeRuntime, explored, schedules
 from tests.sweep.run.test_schedule_study import STUDY, write
-
-MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
-Row = dict[str, Any]
 
 
 @pytest.fixture
@@ -31,22 +26,10 @@ def study(tmp_path: Path) -> Study:
     return load_study(str(write(tmp_path, STUDY)))
 
 
-def explored(
-    study: Study, path: Path, runtime: InProcessRuntime, observer: RunObserver | None = None
-) -> RunFolder:
-    with RunWriter(path) as writer:
-        StudyRun(study, search_of(study), writer, observer, path.parent).explore(runtime)
-    return RunFolder(path)
-
-
 def best(folder: RunFolder) -> list[str]:
     """The best schedule of every design."""
     entries = (row["networks"].values() for row in folder.read_rows("designs"))
     return [entry["schedule"] for entries_of in entries for entry in entries_of]
-
-
-def schedules(folder: RunFolder) -> dict[str, Row]:
-    return {row["task_id"]: row for row in folder.read_rows("schedules")}
 
 
 def test_each_designs_best_schedule_has_its_program(

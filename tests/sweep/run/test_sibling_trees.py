@@ -6,13 +6,12 @@ test, so that it finds less than the search on the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters.in_process import InProcessRuntime
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
@@ -21,22 +20,20 @@ from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.report.data import RunData
 from results.report.page import build_page
-from results.store.folder import RunFolder, RunWriter
+from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
-from sweep.run.run import RunObserver, StudyRun
+from sweep.run.run import RunObserver
 from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
-from sweep.search.search import search_of
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
+from tests.sweep.run.explored import MakeRuntime, Row, explored, schedules
 from tests.sweep.run.test_schedule_study import STUDY, write
 
 HERE = RuntimeChoice(in_process=True)
-MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
-Row = dict[str, Any]
 TWO = (
     STUDY.replace("[[2, 1], [2, 2]]", "[[2, 2]]")
     .replace("beta: 2", "beta: 8, start: sequential")
@@ -55,18 +52,6 @@ def starved(content: Any) -> Any:
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     return load_study(str(write(tmp_path, TWO)))
-
-
-def explored(
-    study: Study, path: Path, runtime: InProcessRuntime, observer: RunObserver | None = None
-) -> RunFolder:
-    with RunWriter(path) as writer:
-        StudyRun(study, search_of(study), writer, observer, path.parent).explore(runtime)
-    return RunFolder(path)
-
-
-def schedules(folder: RunFolder) -> dict[str, Row]:
-    return {row["task_id"]: row for row in folder.read_rows("schedules")}
 
 
 def network(design: Row) -> Row:
