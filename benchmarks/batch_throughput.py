@@ -20,7 +20,7 @@ import numpy as np
 import record
 
 from costmodel.formats.architectures import load_architecture
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
@@ -35,7 +35,7 @@ FIRST_CALL = """
 import time
 start = time.perf_counter()
 from costmodel.formats.architectures import load_architecture
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.workload.network import gemm
 architecture, layer = load_architecture("C_two_level"), gemm("g", M=4, N=4, K=4)
 evaluator = BatchEvaluator(architecture, layer)

@@ -201,7 +201,7 @@ def show_parts(found: Attack, graph: LayerGraph, chip: Chip, batch: int) -> dict
         rows.append((f"{part}, pJ", here, there, best.energy_pj))
     rows.append(("energy, pJ", least.energy_pj, best.energy_pj, best.energy_pj))
     rows.append(("cycles", least.cycles, float(best.cycles), float(best.cycles)))
-    for cause in ("work", "dram", "links", "ports"):
+    for cause in ("work", "dram", "links", "ports", "order"):
         waited = sum(getattr(one, cause) for one in least.segments if getattr(one, cause) == one.cycles)
         rows.append((f"  that wait for {cause}", waited, float("nan"), float(best.cycles)))
     least_edp, best_edp = least.energy_pj * least.cycles, best.energy_pj * best.cycles

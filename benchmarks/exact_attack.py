@@ -21,7 +21,7 @@ import record
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_layer
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.bounds.bounds import lower_bounds
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exact, exhaustive

@@ -12,8 +12,10 @@ where the difference may be: replay's cycles with links a thousand times as wide
 links, and the part of all cycles between the end of a segment and the first compute of the next one.
 
 SET's tiles cost what the exhaustive mapper of its released program says, those of other chips what `kapla`
-finds, for the ``--partitions`` most promising partitions of a layer. A compute takes the cycles that its work
-states in the replay and in the model, so the difference between them is not that of another mapper.
+finds, for the ``--partitions`` most promising partitions of a layer. The solver `kapla_whole_chip` is KAPLA's
+as it is used, with layers mapped on the whole chip; it needs tiles that mapping solvers know. A compute takes
+the cycles that its work states in the replay and in the model, so the difference between them is not that of
+another mapper.
 """
 
 from __future__ import annotations
@@ -50,11 +52,13 @@ from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import Pruning
 from solvers.schedule.tiles.mapper import TileMapper, architecture_of
+from solvers.schedule.whole_chip_costs import WholeChipCosts
 
 Solve = Callable[[ScheduleProblem, int], Outcome[ScheduleSolution]]
 SOLVERS: dict[str, Solve] = {
     "set": lambda problem, beta: set_annealing.solve(problem, Budget(), set_annealing.Params(beta=beta)),
     "kapla": lambda problem, beta: kapla.solve(problem, Budget(600)),
+    "kapla_whole_chip": lambda problem, beta: kapla.solve(problem, Budget(600)),
     "layer_sequential": lambda problem, beta: layer_sequential.solve(
         problem, Budget(), layer_sequential.Params(beta=beta)
     ),
@@ -62,6 +66,8 @@ SOLVERS: dict[str, Solve] = {
         problem, Budget(), layer_pipeline.Params(beta=beta)
     ),
 }
+WHOLE_CHIP = "kapla_whole_chip"
+"""The solver whose layers may be mapped on the whole chip."""
 OF_SET = ("edge", "cloud")
 COLUMNS = "{:<20} {:<16} {:>5} {:<17} {:>8} {:>12} {:>7} {:>7} {:>6} {:>8} {:>6}"
 
@@ -104,6 +110,14 @@ def model_of(platform: str, network: str, partitions: int) -> ChipModel:
     return ChipModel(chip, TabledTileCosts(graph, chip.tile, {}, solve, Pruning(most=partitions)))
 
 
+def with_whole_chip(model: ChipModel) -> ChipModel:
+    """The same, and layers may be mapped on the whole chip."""
+    costs, mapper = model.tile_costs, TileMapper("kapla")
+    assert isinstance(costs, TabledTileCosts)
+    whole_chip = WholeChipCosts(model.chip, {}, partial(mapper.whole_chip_cost, model.chip))
+    return ChipModel(model.chip, replace(costs, whole_chip=whole_chip))
+
+
 def replayed(case: Case, model: ChipModel, options: argparse.Namespace) -> ReplayedSchedule | str:
     """One case; the reason instead where there is no schedule or no program of it."""
     graph, objective = load_layer_graph(case.network), Objective.named(options.objective)
@@ -128,7 +142,7 @@ def replayed(case: Case, model: ChipModel, options: argparse.Namespace) -> Repla
         == (evaluation.dram_read_bytes, evaluation.dram_write_bytes, evaluation.noc_hop_bytes)
         and found.operations == case.batch * sum(layer.operations for layer in graph.layers),
         hops=evaluation.noc_hop_bytes / found.hop_bytes if found.hop_bytes else 1.0,
-        peak=max(segment.held.most for segment in evaluation.segments) / int(found.peak_bytes.max()),
+        peak=evaluation.most_held / 8 / max(found.peak_bytes),
         cycles=found.cycles,
         ratio=evaluation.cycles / found.cycles,
         contention=free.cycles / found.cycles,
@@ -188,9 +202,12 @@ def main() -> int:
     rows: list[ReplayedSchedule] = []
     for name, network in product(options.platforms, options.networks):
         model = model_of(name, network, options.partitions)
+        whole = None if name in OF_SET else with_whole_chip(model)
         for batch, solver in product(options.batches, options.solvers):
             case = Case(name, network, batch, solver)
-            found = replayed(case, model, options)
+            if solver == WHOLE_CHIP and whole is None:
+                continue  # SET's own tile mapper knows no other levels
+            found = replayed(case, whole if solver == WHOLE_CHIP and whole else model, options)
             if isinstance(found, str):
                 print(f"{name:<20} {network:<16} {batch:>5} {solver:<17} no program: {found}")
                 continue

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
+import socket
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from clusters.runtime import OUT_OF_MEMORY, WALL_LIMIT, Completion, Failure, Work
+
+Value = TypeVar("Value")
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 4000
@@ -63,13 +67,22 @@ def execute(work: Work | Failure, payload: bytes) -> ItemReport:
     if isinstance(work, Failure):
         return ItemReport(None, work, 0.0, 0.0)
     wall, cpu = time.perf_counter(), time.process_time()
-    value: bytes | None = None
-    failure: Failure | None = None
-    try:
-        value = dump_value(work(pickle.loads(payload)))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's boundary: a failure is a result
-        failure = failure_of(error)
+    tried = attempt(lambda: dump_value(work(pickle.loads(payload))))
+    value, failure = (None, tried) if isinstance(tried, Failure) else (tried, None)
     return ItemReport(value, failure, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def attempt(work: Callable[[], Value]) -> Value | Failure:
+    """What ``work`` returns, or why it failed. SystemExit is a failure, too; KeyboardInterrupt passes."""
+    try:
+        return work()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's boundary: a failure is a result
+        return failure_of(error)
+
+
+def worker_name() -> str:
+    """This process for people: its host and its number."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def completion_of(key: str, report: ItemReport, worker: str, attempts: int) -> Completion:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pickle
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import getpid
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from clusters.execution import ItemReport, completion_of, execute, wall_limit_failure
+from clusters.execution import ItemReport, completion_of, execute, wall_limit_failure, worker_name
 from clusters.pace import pace_for
 from clusters.runtime import Completion, RuntimeSettings, Work
 
@@ -36,7 +34,7 @@ class InProcessRuntime:
             raise ValueError("the wall limit needs the main thread; use the Ray runtime or no limit")
         self._work, self._settings = work, settings
         self._items: dict[str, bytes] = {}
-        self._worker = f"{socket.gethostname()}:{getpid()}"
+        self._worker = worker_name()
         self._closed = False
 
     def submit(self, key: str, payload: Any) -> None:

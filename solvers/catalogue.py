@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.plug_ins import OURS, SOLVERS, PlugIn, plug_in, plug_in_names
 from solvers.mapping.problem import OBJECTIVES
+from solvers.plug_in_solver import plug_in_solver
 from solvers.schedule.objective import OBJECTIVES as SCHEDULE_OBJECTIVES
 from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 
@@ -23,6 +26,7 @@ class Entry:
     ``asks_for_costs``: whether a schedule solver asks for the costs of layers as it goes (TileCostsNeeded)
     rather than for the whole table before it begins. Studies of such solvers also offer layers that run on
     the whole chip, unless they say otherwise.
+    ``plug_in``: the plug-in that adds the solver; None for our own.
     """
 
     name: str
@@ -35,10 +39,25 @@ class Entry:
     maps_unevenly: bool = False
     draws: bool = True
     asks_for_costs: bool = False
+    plug_in: PlugIn | None = None
 
     def load(self) -> Any:
-        """The solver's module."""
-        return import_module(self.module)
+        """The solver's module, or what stands for that of a plug-in and checks its answers."""
+        return plug_in_solver(self.plug_in) if self.plug_in else import_module(self.module)
+
+    @property
+    def version(self) -> str:
+        """What answers are known by beside the solver's name: of a plug-in also the distribution's name.
+
+        So nobody's answers are taken for those of another solver that has had the same name.
+        """
+        own: str = self.load().VERSION
+        return f"{own} of {self.plug_in.distribution}" if self.plug_in else own
+
+    @property
+    def origin(self) -> str:
+        """Where the solver is from: archsweep, or a plug-in's distribution and its version."""
+        return self.plug_in.origin if self.plug_in else OURS
 
     @property
     def goes_on_from_trees(self) -> bool:
@@ -144,7 +163,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.segment_chain",
         SCHEDULE_OBJECTIVES,
-        "the best chain of runs of layers, each in turns, in a pipeline or in a comb; exact in its space",
+        "the best chain of runs of layers: turns, pipelines, combs, pipelines of combs; exact in its space",
         draws=False,
     ),
     Entry(
@@ -218,15 +237,47 @@ CATALOGUE: tuple[Entry, ...] = (
 )
 
 
+PLUG_IN_FAMILY = "mapping"
+"""The family that plug-ins can add solvers to."""
+
+
 def solver_names(family: str | None = None) -> list[str]:
-    """The names of a family's solvers, or of all, in the catalogue's order."""
-    return [entry.name for entry in CATALOGUE if family in (None, entry.family)]
+    """The names of a family's solvers, or of all, in the catalogue's order; those of plug-ins come last."""
+    ours = [entry.name for entry in CATALOGUE if family in (None, entry.family)]
+    added = plug_in_names(SOLVERS) if family in (None, PLUG_IN_FAMILY) else []
+    return [*ours, *(name for name in added if name not in ours)]
+
+
+def entries(family: str | None = None) -> list[Entry]:
+    """The entries of :func:`solver_names`; InputError for a plug-in that cannot be used."""
+    return [solver(name) for name in solver_names(family)]
 
 
 def solver(name: str, family: str | None = None) -> Entry:
-    """The entry of that name, of that family if one is given; InputError with near names if there is none."""
+    """The entry of that name, of that family if one is given.
+
+    InputError with near names if there is none, and for the name of a plug-in that cannot be used.
+    """
     names = solver_names(family)
-    for entry in CATALOGUE:
-        if entry.name == name and name in names:
-            return entry
+    if name in names:
+        added = plug_in(SOLVERS, name, [entry.name for entry in CATALOGUE])
+        if added is not None:
+            return _added(added)
+        return next(entry for entry in CATALOGUE if entry.name == name)
     raise InputError("solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
+
+
+@lru_cache(maxsize=64)
+def _added(added: PlugIn) -> Entry:
+    """The entry of a plug-in."""
+    module = plug_in_solver(added)
+    return Entry(
+        added.name,
+        PLUG_IN_FAMILY,
+        added.module,
+        OBJECTIVES,
+        module.title,
+        proves_optimality=module.proves_optimality,
+        maps_unevenly=module.maps_unevenly,
+        plug_in=added,
+    )

@@ -12,7 +12,7 @@ SAME_COST = 1e-12
 """Costs that differ by less than this fraction are one cost.
 
 The same accesses summed in another order differ by about 1e-15, and the cost model lowers its bounds by 1e-12
-to be safe from that (``costmodel.mapping.rounding.ROUNDING``).
+to be safe from that (``costmodel.mapping.bounds.rounding.ROUNDING``).
 """
 
 CONTRADICTION = 1e-9

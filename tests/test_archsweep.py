@@ -279,14 +279,15 @@ def test_a_run_into_a_uri_is_read_from_there(empty_folder: Path) -> None:
 
 
 def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sweep.tasks.kinds import answer_task
+    from sweep.blocks import block_work
+    from sweep.tasks.mapping import answer_columns
 
-    def failing(content: Any) -> Any:
-        if content["layer"]["dims"][0][1] == 11:  # conv1 has the one 11 x 11 window
+    def failing(problem: Any, outcome: Any) -> Any:
+        if problem.layer.sizes.get("R") == 11:  # conv1 has the one 11 x 11 window
             raise MemoryError("no more")
-        return answer_task(content)
+        return answer_columns(problem, outcome)
 
-    monkeypatch.setattr("sweep.run.session.answer_task", failing)
+    monkeypatch.setattr(block_work, "answer_columns", failing)
     done = archsweep.run(STUDY, in_process=True)
     assert (done.failed, len(done.front)) == (2, 0)
     (reason,) = done.errors

@@ -46,9 +46,10 @@ ROOMS = {
         "formats",
         "published",
     ),
-    "sweep": ("study", "tasks", "design", "search", "forecast", "run", "solve", "cli"),
+    "sweep": ("study", "tasks", "design", "blocks", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
-    "costmodel.schedule": ("boxes", "layer_graph", "tree", "leaf", "program"),
+    "costmodel.mapping": ("counts", "batch", "bounds"),
+    "costmodel.schedule": ("boxes", "layer_graph", "tree", "mesh", "leaf", "program"),
     "solvers.mapping.thistle": ("convex", "nest", "search"),
 }
 """The folders of a package in an order: each may import itself and those before it."""

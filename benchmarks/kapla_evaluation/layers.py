@@ -9,9 +9,9 @@ from itertools import product
 from math import ceil, inf, prod
 from typing import Any
 
+from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.traffic import distinct_sums
 from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 from costmodel.workload.network import Layer
@@ -73,7 +73,7 @@ class LayerCase:
         return sum(
             prod(
                 distinct_sums([(self.layer.sizes[dim], coefficient) for dim, coefficient in axis])
-                for axis in tensor.axes
+                for axis in tensor.terms
             )
             for tensor in self.layer.tensors
         )

@@ -77,7 +77,7 @@ def schedule(file: CellFile, case: ScheduleCase, method: Method) -> Found:
     """What the method finds: ``objective`` None without a schedule, else also energy and its ``parts_pj``,
     ``cycles``, DRAM bytes, ``below_floors``; always ``bound``, ``cpu_seconds``, ``costed``, ``note``."""
     chip, graph = load_chip(CHIP), case.graph
-    versions = VERSION, METHODS[method.mapper], tile_solver(METHODS[method.mapper]).load().VERSION
+    versions = VERSION, METHODS[method.mapper], tile_solver(METHODS[method.mapper]).version
     key = content_key(chip, graph.layers, case.batch, case.objective, method, versions)
     title = f"{method.mapper} {case.name} {case.batch} {case.objective} chains {method.params.chains}"
     return file.get(key, title, lambda: _solved(case, method))
@@ -129,9 +129,9 @@ def below_floors(problem: ScheduleProblem, cost: ChipEvaluation) -> bool:
     """Whether it takes less time than MACs / PEs, or less of DRAM than weights, inputs and outputs once."""
     graph, batch = problem.graph, problem.batch
     macs = batch * sum(layer.operations for layer in graph.layers if layer.has_weights)
-    least = compulsory(graph, batch)
+    least = compulsory(graph, batch, cost.chip.tile.widths)
     in_time = cost.cycles * cost.chip.tiles * cost.chip.tile.macs >= macs
-    return not in_time or cost.dram_bytes < least.dram_read + least.dram_write
+    return not in_time or 8 * cost.dram_bytes < least.dram_read + least.dram_write
 
 
 def over(found: Mapping[str, Any], truth: Mapping[str, Any]) -> float | None:

@@ -95,6 +95,21 @@ def scaling(found: dict[str, Any]) -> Iterator[Table]:
     yield Table.of([found["run_loop"]], columns, "the run loop with solves that cost nothing")
 
 
+def blocks(found: dict[str, Any]) -> Iterator[Table]:
+    columns = {
+        "run": "run",
+        "designs": "designs",
+        "solves": "solves",
+        "planning_cpu_seconds": "planning, CPU s",
+        "driver_us_a_solve": "driver, us a solve",
+        "driver_us_in_its_thread": "its own thread's",
+        "worker_us_a_solve": "worker, us a solve",
+        "driver_growth_mb": "driver's memory, MB more",
+    }
+    runs = [{"run": title} | part for title, part in found.items() if "solves" in part]
+    yield Table.of(runs, columns, "what is done for a solve, CPU time")
+
+
 def submit(found: list[dict[str, Any]]) -> Iterator[Table]:
     rows = [
         (attempt["attempt"], step, seconds)

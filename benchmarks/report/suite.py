@@ -391,6 +391,7 @@ SCALING = (
         shown_speed.scaling,
         full="",
     ),
+    Entry("blocks", "Solves in blocks", "blocks", "--designs 5000", shown_speed.blocks),
     Entry("submit", "From submit to results", "submit", "", shown_speed.submit),
 )
 FAULTS = (

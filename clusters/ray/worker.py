@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clusters.execution import ItemReport, execute, load_preparation, load_work
+from clusters.execution import ItemReport, execute, load_preparation, load_work, worker_name
 from clusters.runtime import Failure
 
 ONE_THREAD = dict.fromkeys(
@@ -67,8 +66,7 @@ class Worker:
         """Who this is, once it is prepared."""
         import ray
 
-        name = f"{socket.gethostname()}:{os.getpid()}"
-        return Identity(name, ray.get_runtime_context().get_node_id(), self._taken)
+        return Identity(worker_name(), ray.get_runtime_context().get_node_id(), self._taken)
 
     def run(self, payloads: Sequence[bytes]) -> Iterator[ItemReport]:
         """A report for each payload, in order, each as soon as it is there."""

@@ -9,13 +9,14 @@ from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.hardware.architecture import Architecture
+from costmodel.plug_ins import ARCHITECTURES, plug_in, plug_in_names
 
 FOLDER = Path(__file__).parents[1] / "hardware" / "architectures"
 
 
 def architecture_names() -> list[str]:
-    """The library's names, sorted."""
-    return list(_library())
+    """The names of the library, sorted, and then those of plug-ins."""
+    return [*_library(), *(name for name in plug_in_names(ARCHITECTURES) if name not in _library())]
 
 
 @lru_cache(maxsize=1)
@@ -25,7 +26,7 @@ def _library() -> tuple[str, ...]:
 
 
 def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
-    """The architecture that a library name or a file describes.
+    """The architecture that a name of the library, of a plug-in, or a file describes.
 
     A file is our YAML (or the same as JSON; see :mod:`costmodel.formats.yaml.architecture`), a Timeloop
     file (``arch.yaml``, or several as one: ``arch.yaml+ERT.yaml``), or a JSON in the form of the Timeloop
@@ -37,6 +38,8 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
     that does not exist or of a file in the form of the Timeloop cases.
     """
     name = str(name_or_path)
+    if added := plug_in(ARCHITECTURES, name, _library()):
+        return _from_yaml(added.file((".yaml",)), added.where, overrides)
     if name in _library():
         return _from_yaml(FOLDER / f"{name}.yaml", f"architecture {name}", overrides)
     path, _, member = name.partition("#")
@@ -68,7 +71,11 @@ def named_technology(name_or_path: str | Path) -> str | None:
     """
     from costmodel.formats.timeloop.files import is_timeloop, split_files
 
-    path = FOLDER / f"{name_or_path}.yaml" if name_or_path in _library() else Path(name_or_path)
+    path = Path(name_or_path)
+    if added := plug_in(ARCHITECTURES, str(name_or_path), _library()):
+        path = added.file((".yaml",))
+    elif name_or_path in _library():
+        path = FOLDER / f"{name_or_path}.yaml"
     if path.suffix not in (".yaml", ".yml") or len(split_files(str(path))) > 1 or not path.is_file():
         return None
     document = _native(path)

@@ -21,15 +21,22 @@ from costmodel.workload.views import whole
 
 
 def read_graph(path: str | Path, batch: int | None = None) -> Network:
-    """The network of an operator-graph JSON file (``.json`` or ``.json.gz``).
+    """The network of an operator-graph JSON file (``.json`` or ``.json.gz``), or of a list of layers in JSON.
 
     A node's operator is the type in the file (``conv2d+relu`` when fused), whose first part decides the
     layers. Operators without multiply-accumulates have no layers. Nodes of unknown operators, and those whose
     shapes fit no layer, say so in :attr:`costmodel.workload.network.Node.uncounted`. ``batch`` scales a graph
-    that was exported at batch 1. Raises InputError with the file and the operator for what is no such graph.
+    that was exported at batch 1. A list of layers, in the form of the released SET evaluator, has a node for
+    each. Raises InputError with the file and the operator for what is no such graph.
     """
+    content = load_json(path)
+    if isinstance(content, dict) and "layers" in content:
+        from costmodel.formats.layer_graph_json import graph_from_json
+        from costmodel.schedule.layer_graph.stated import network_of
+
+        return network_of(graph_from_json(content, str(path)), batch or 1)
     try:
-        network = network_of_graph(load_json(path), batch)
+        network = network_of_graph(content, batch)
     except InputError as error:
         raise _in_file(error, path) from None
     nodes = (

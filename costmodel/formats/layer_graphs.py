@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
-from costmodel.formats.operator_networks import SUFFIXES, TRAINING, network_names, operator_network
+from costmodel.formats.operator_networks import (
+    SUFFIXES,
+    TRAINING,
+    network_file,
+    network_names,
+    operator_network,
+    published_networks,
+)
 from costmodel.schedule.layer_graph.graph import LayerGraph
-
-_PUBLISHED = Path(__file__).parents[1] / "workload" / "library" / "published_networks.json"
-
-
-@cache
-def _published() -> Mapping[str, Mapping[str, str]]:
-    """By collection, our names of published networks with their authors' names, in the order shown to users.
-
-    ``set`` are the layer graphs of the released SET program; the first five are in the paper's evaluation.
-    ``kapla`` are the networks of nn-dataflow and KAPLA; the first seven are in KAPLA's evaluation.
-    """
-    from costmodel.formats.safe_json import load_json
-
-    names: Mapping[str, Mapping[str, str]] = load_json(_PUBLISHED)
-    return names
 
 
 def layer_graph_names() -> list[str]:
     """The networks that :func:`load_layer_graph` knows by name: SET's, KAPLA's, then the library's."""
-    return [*_published()["set"], *_published()["kapla"], *network_names()]
+    published = published_networks()
+    return [*published["set"], *published["kapla"], *network_names()]
 
 
 def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = None) -> LayerGraph:
@@ -45,7 +37,7 @@ def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = 
         from costmodel.schedule.layer_graph.training import training_graph
 
         return training_graph(load_layer_graph(str(name_or_path).removesuffix(TRAINING), dims))
-    return _forward_graph(str(name_or_path), dims or {})
+    return _forward_graph(network_file(name_or_path), dims or {})
 
 
 def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
@@ -54,7 +46,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
 
     if dims and not name.endswith(".onnx"):
         raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")
-    of_set, of_kapla = _published()["set"], _published()["kapla"]
+    of_set, of_kapla = published_networks()["set"], published_networks()["kapla"]
     if name in (*of_set, *of_set.values()) and name not in network_names():
         return load_graph(of_set.get(name, name))
     if name in of_kapla:

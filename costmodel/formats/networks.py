@@ -8,25 +8,32 @@ from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
-from costmodel.formats.operator_networks import BUILT_IN, SUFFIXES, TRAINING, operator_network
+from costmodel.formats.operator_networks import (
+    SUFFIXES,
+    TRAINING,
+    network_file,
+    network_names,
+    operator_network,
+)
 from costmodel.formats.yaml.safe_yaml import names_a_file
+from costmodel.schedule.layer_graph.stated import network_of
 from costmodel.workload.counting import mapped_layers
-from costmodel.workload.library.layer_lists import layer_list
 from costmodel.workload.network import Layer, Network
 
 
 def load_network(
     name_or_path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None
 ) -> Network:
-    """A built-in network by name, or the network of a file: ``.onnx``, operator-graph ``.json`` or
-    ``.json.gz``, Timeloop problem ``.yaml`` (one node).
+    """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, operator-graph
+    ``.json`` or ``.json.gz``, Timeloop problem ``.yaml`` (one node).
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
     otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it. Networks for chips
-    (:func:`costmodel.formats.layer_graphs.layer_graph_names`) are lists of their layers with weights, and so
-    is the training step of any network, NAME.training. Raises InputError for an unknown name (with near
+    (:func:`costmodel.formats.layer_graphs.layer_graph_names`) have a node for each layer, and so has the
+    training step of any network, NAME.training. Raises InputError for an unknown name (with near
     names), a file that cannot be read, a batch that the file cannot take, and dims that it does not have.
     """
+    name_or_path = network_file(name_or_path)
     if batch is not None and (type(batch) is not int or batch < 1):
         raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
     if dims and not str(name_or_path).removesuffix(TRAINING).endswith(".onnx"):
@@ -48,7 +55,7 @@ def load_layer(spec: str, dims: Mapping[str, int] | None = None) -> Layer:
         return _only_layer(spec, dims)
     network, layer = _split(spec)
     if not network or "/" not in spec:
-        remedy = f"Built-in networks: {', '.join(BUILT_IN)}"
+        remedy = f"Networks by name: {', '.join(network_names())}"
         raise InputError(f"layer {spec}", "NETWORK/LAYER, a file, or a problem in JSON", spec, remedy)
     return _named_layer(load_network(network, None, dims), layer)
 
@@ -61,18 +68,17 @@ def network_around(spec: str, dims: Mapping[str, int] | None = None) -> Network 
 
 
 def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> Network:
-    """The layers of a network for chips, or of a training step; InputError for what is neither."""
+    """A network for chips, or a training step, as a network; InputError for what is neither."""
     if not name.endswith(TRAINING) and name not in layer_graph_names():
         raise _unknown(name)
-    graph = load_layer_graph(name, dims)
-    return layer_list(graph.name, (layer.nest(batch) for layer in graph.layers if layer.has_weights))
+    return network_of(load_layer_graph(name, dims), batch)
 
 
 def _unknown(name: str) -> InputError:
     if name and _exists(name):
         return NotFoundError(f"network {name}", f"a file ending in one of {', '.join(SUFFIXES)}", name)
-    near = did_you_mean(name.replace("-", "_"), BUILT_IN, cutoff=0.5, most=3)
-    remedy = f"{near} Built in: {', '.join(BUILT_IN)}".lstrip()
+    near = did_you_mean(name.replace("-", "_"), network_names(), cutoff=0.5, most=3)
+    remedy = f"{near} Built in: {', '.join(network_names())}".lstrip()
     return NotFoundError(f"network {name}", "a built-in network or a file", name, remedy)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.plug_ins import NETWORKS, PlugIn, plug_in, plug_in_names
 from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.layer_lists import (
     cosa_alexnet,
@@ -45,21 +48,71 @@ SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 """How the names of networks' files end."""
 
 
+_PUBLISHED = Path(__file__).parents[1] / "workload" / "library" / "published_networks.json"
+
+
+@cache
+def published_networks() -> Mapping[str, Mapping[str, str]]:
+    """By collection, our names of published networks with their authors' names, in the order shown to users.
+
+    ``set`` are the layer graphs of the released SET program; the first five are in the paper's evaluation.
+    ``kapla`` are the networks of nn-dataflow and KAPLA; the first seven are in KAPLA's evaluation.
+    """
+    from costmodel.formats.safe_json import load_json
+
+    names: Mapping[str, Mapping[str, str]] = load_json(_PUBLISHED)
+    return names
+
+
 def network_names() -> list[str]:
-    """The names of the built-in networks, in the order in which they are shown."""
-    return list(BUILT_IN)
+    """The names of the built-in networks, in the order in which they are shown, and those of plug-ins."""
+    return [*BUILT_IN, *(name for name in plug_in_names(NETWORKS) if _built_in(name) is None)]
+
+
+def network_file(name_or_path: str | Path) -> str:
+    """The file of a plug-in's network that has one, for its name; any other name as it is.
+
+    ``.training`` behind the name stays.
+    """
+    name = str(name_or_path)
+    base = name.removesuffix(TRAINING)
+    added = _added(base)
+    if added is None or added.attribute:
+        return name
+    return f"{added.file(SUFFIXES)}{name.removeprefix(base)}"
 
 
 def operator_network(
     name_or_path: str | Path, batch: int | None, dims: Mapping[str, int] | None
 ) -> Network | None:
-    """The built-in network of that name, or the network of that file; None for what is neither.
+    """The network of that name, built in or a plug-in's function, or of that file; None for what is neither.
 
     ``batch`` and ``dims`` as of :func:`costmodel.formats.networks.load_network`.
     """
+    if added := _added(str(name_or_path)):
+        return _made_by(added, batch or 1)
     if built_in := _built_in(str(name_or_path)):
         return built_in(batch or 1)
     return _from_file(Path(name_or_path), batch, dims) if str(name_or_path).endswith(SUFFIXES) else None
+
+
+def _added(name: str) -> PlugIn | None:
+    """The plug-in of that name; InputError where a network of the library has it, however it is written."""
+    taken = _built_in(name) or any(
+        name in (*ours, *theirs) for ours, theirs in ((n, n.values()) for n in published_networks().values())
+    )
+    return plug_in(NETWORKS, name, (name,) if taken else ())
+
+
+def _made_by(added: PlugIn, batch: int) -> Network:
+    """What a plug-in's function returns for a batch; InputError where it is no network."""
+    function: Any = added.load()
+    if not callable(function):
+        raise InputError(added.where, "a function from the batch to a Network", function)
+    network = function(batch)
+    if not isinstance(network, Network):
+        raise InputError(added.where, "its function to return a Network", type(network).__name__)
+    return network
 
 
 def _built_in(name: str) -> Callable[[int], Network] | None:

@@ -42,6 +42,8 @@ from costmodel.schedule.program.program import (
 FORMAT = "archsweep program 1"
 Number = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+Bytes = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, multiple_of=0.125)]
+Address = Number | Annotated[float, Field(ge=0, multiple_of=0.125)]
 BoxKeys = Annotated[
     list[Annotated[list[int], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=16)
 ]
@@ -63,8 +65,8 @@ class MessageKeys(Keys):
     """A layer by its name (its outputs), `NAME.input` or `NAME.weights`."""
     box: BoxKeys
     """First and end index of each axis."""
-    bytes: Count
-    """How many bytes are transferred each time."""
+    bytes: Bytes
+    """How many bytes are transferred each time; eighths where elements are no whole bytes."""
     from_: list[Number] = Field(alias="from")
     """The tiles that send; none: DRAM does."""
     to: list[Number]
@@ -97,8 +99,8 @@ class LoadKeys(Keys):
 
     load: Number
     """The message by number."""
-    address: Number
-    """Where its data begins in the tile's buffer, in bytes."""
+    address: Address
+    """Where its data begins in the tile's buffer, in bytes; eighths where elements are no whole bytes."""
 
 
 class ReceiveKeys(Keys):
@@ -106,8 +108,8 @@ class ReceiveKeys(Keys):
 
     receive: Number
     """The message by number."""
-    address: Number
-    """Where its data begins in the tile's buffer, in bytes."""
+    address: Address
+    """Where its data begins in the tile's buffer, in bytes; eighths where elements are no whole bytes."""
 
 
 class ComputeInstructionKeys(Keys):
@@ -131,6 +133,17 @@ class StoreKeys(Keys):
 
     store: Number
     """The message by number."""
+    out_of: Number | None = None
+    """The message in whose bytes the outputs lie, by number; none: they leave through the small buffer."""
+
+
+class HoldKeys(Keys):
+    """A tile keeps bytes for outputs that go to DRAM later."""
+
+    hold: Number
+    """The message that stores them, by number."""
+    address: Number
+    """Where they begin in the tile's buffer, in bytes."""
 
 
 class FreeKeys(Keys):
@@ -149,7 +162,7 @@ class RepeatKeys(Keys):
     """The instructions."""
 
 
-_KINDS = ("load", "receive", "compute", "send", "store", "free", "repeat")
+_KINDS = ("load", "receive", "compute", "send", "store", "hold", "free", "repeat")
 
 
 def _kind(value: Any) -> str | None:
@@ -164,6 +177,7 @@ InstructionKeys = Annotated[
     | Annotated[ComputeInstructionKeys, Tag("compute")]
     | Annotated[SendKeys, Tag("send")]
     | Annotated[StoreKeys, Tag("store")]
+    | Annotated[HoldKeys, Tag("hold")]
     | Annotated[FreeKeys, Tag("free")]
     | Annotated[RepeatKeys, Tag("repeat")],
     Discriminator(
@@ -282,8 +296,10 @@ def _code(code: Iterable[Instruction | Repeat]) -> list[dict[str, Any]]:
 def _instruction(item: Instruction) -> dict[str, Any]:
     if item.operation == "compute":
         return {"compute": item.work, "reads": list(item.reads)}
-    if item.operation in ("load", "receive"):
+    if item.operation in ("load", "receive", "hold"):
         return {item.operation: item.message, "address": item.address}
+    if item.operation == "store" and item.reads:
+        return {"store": item.message, "out_of": item.reads[0]}
     return {item.operation: item.message}
 
 
@@ -365,7 +381,9 @@ def _instruction_of(keys: Keys) -> Instruction | Repeat:
         case SendKeys():
             return Instruction("send", keys.send)
         case StoreKeys():
-            return Instruction("store", keys.store)
+            return Instruction("store", keys.store, reads=() if keys.out_of is None else (keys.out_of,))
+        case HoldKeys():
+            return Instruction("hold", keys.hold, keys.address)
         case FreeKeys():
             return Instruction("free", keys.free)
     raise AssertionError(keys)

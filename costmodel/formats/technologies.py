@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from costmodel.errors import NotFoundError, did_you_mean
 from costmodel.formats.yaml.safe_yaml import load_yaml
 from costmodel.formats.yaml.technology import technology_from_document
 from costmodel.hardware.technology import Technology
+from costmodel.plug_ins import TECHNOLOGIES, plug_in, plug_in_names
 
 FOLDER = Path(__file__).parents[1] / "hardware" / "technologies"
 FILES = (".yaml", ".yml")
 """How the names of technology files end."""
 
 
-@cache
-def technology_names() -> tuple[str, ...]:
+@lru_cache(maxsize=1)
+def _library() -> tuple[str, ...]:
     """The library's names, sorted."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
+def technology_names() -> tuple[str, ...]:
+    """The names of the library, sorted, and then those of plug-ins."""
+    return (*_library(), *(name for name in plug_in_names(TECHNOLOGIES) if name not in _library()))
+
+
 def load_technology(name_or_path: str | Path) -> Technology:
-    """The technology of the library or of a file; NotFoundError with the names that there are."""
+    """The technology of the library, a plug-in or a file; NotFoundError with the names that there are."""
     name = str(name_or_path)
-    if name in technology_names():
+    if added := plug_in(TECHNOLOGIES, name, _library()):
+        return _of_file(added.file((".yaml",)), added.where, None)
+    if name in _library():
         return _of_file(FOLDER / f"{name}.yaml", f"technology {name}", None)
     if name.endswith(FILES):
         path = Path(name)

@@ -9,11 +9,12 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import LARGEST, Architecture
+from costmodel.hardware.widths import BYTES, Widths
 
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """The buffer of a tile, which the NoC reads and writes; its words are bytes."""
+    """The buffer of a tile, which the NoC reads and writes."""
 
     size_bytes: int
     read_pj_per_byte: float
@@ -21,6 +22,20 @@ class TileBuffer:
 
     def __post_init__(self) -> None:
         _check(self, "tile buffer", whole=("size_bytes",))
+
+    # Schedules are counted in bits, as elements need not be whole bytes. An eighth of a double is exact, so
+    # counts and energies of bytes stay what they are to the last bit.
+    @property
+    def size_bits(self) -> int:
+        return 8 * self.size_bytes
+
+    @property
+    def read_pj_per_bit(self) -> float:
+        return self.read_pj_per_byte / 8
+
+    @property
+    def write_pj_per_bit(self) -> float:
+        return self.write_pj_per_byte / 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,7 @@ class Tile:
     inside of the tile, on which mapping solvers map a tile's part of a layer: its outermost level is the
     buffer. ``vector_area_um2`` is the area of one vector unit. ``leakage_pj_per_cycle`` is what the tile
     takes in every cycle of a run, whether it works or not, beside what the levels of its architecture leak.
+    ``widths``: bits of the elements that it takes in, holds in its buffer and sends.
     """
 
     buffer: TileBuffer
@@ -43,12 +59,22 @@ class Tile:
     architecture: Architecture | None = None
     vector_area_um2: float = 0.0
     leakage_pj_per_cycle: float = 0.0
+    widths: Widths = BYTES
 
     def __post_init__(self) -> None:
         _check(self, "tile", whole=("macs", "vector_units"))
         if self.output_stream_bytes >= self.buffer.size_bytes:
             expected = f"less than the buffer's {self.buffer.size_bytes} bytes"
             raise InputError("tile", expected, self.output_stream_bytes, key="output_stream_bytes")
+
+    @property
+    def output_stream_bits(self) -> int:
+        return 8 * self.output_stream_bytes
+
+    @property
+    def free_bits(self) -> int:
+        """Bits of the buffer for inputs and weights."""
+        return self.buffer.size_bits - self.output_stream_bits
 
 
 @dataclass(frozen=True)
@@ -65,6 +91,14 @@ class Noc:
 
     def __post_init__(self) -> None:
         _check(self, "NoC", whole=("link_bytes_per_cycle",))
+
+    @property
+    def link_bits_per_cycle(self) -> int:
+        return 8 * self.link_bytes_per_cycle
+
+    @property
+    def hop_pj_per_bit(self) -> float:
+        return self.hop_pj_per_byte / 8
 
 
 @dataclass(frozen=True)
@@ -83,6 +117,18 @@ class Dram:
 
     def __post_init__(self) -> None:
         _check(self, "DRAM", whole=("bytes_per_cycle",))
+
+    @property
+    def bits_per_cycle(self) -> int:
+        return 8 * self.bytes_per_cycle
+
+    @property
+    def read_pj_per_bit(self) -> float:
+        return self.read_pj_per_byte / 8
+
+    @property
+    def write_pj_per_bit(self) -> float:
+        return self.write_pj_per_byte / 8
 
 
 MOST_TILES = 4096
@@ -160,6 +206,9 @@ class Chip:
         bare = replace(self, tile=replace(self.tile, architecture=None))
         data = asdict(bare)
         data["tile"]["architecture"] = architecture and architecture.to_json()
+        if self.tile.widths == BYTES:
+            # Identities of tasks are hashes of this data: those of chips of bytes stay what they were.
+            del data["tile"]["widths"]
         return data
 
     @staticmethod
@@ -167,8 +216,13 @@ class Chip:
         """The chip of :meth:`to_json`; raises InputError for numbers that no chip has."""
         tile = dict(data["tile"])
         architecture = tile["architecture"] and Architecture.from_json(tile["architecture"])
+        inside = {
+            "buffer": TileBuffer(**tile["buffer"]),
+            "architecture": architecture,
+            "widths": Widths(**tile.get("widths", {})),
+        }
         parts = {
-            "tile": Tile(**{**tile, "buffer": TileBuffer(**tile["buffer"]), "architecture": architecture}),
+            "tile": Tile(**{**tile, **inside}),
             "noc": Noc(**data["noc"]),
             "dram": Dram(**data["dram"]),
         }
@@ -179,15 +233,15 @@ class Chip:
         """How many links there are: two between neighbours, one for each direction."""
         return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
 
-    def least_cycles(self, dram_bytes: int, busiest: int, runs: int = 1) -> int:
+    def least_cycles(self, dram_bits: int, busiest: int, runs: int = 1) -> int:
         """The least cycles of one of ``runs`` equal runs, given the traffic of all of them together.
 
-        ``dram_bytes`` are what DRAM moves. ``busiest`` is what the busiest link carries, in bytes times
-        ports: a transfer is divided evenly among the ports, and in this unit its parts are whole numbers.
-        Neither DRAM nor that link can be faster than its rate.
+        ``dram_bits`` are what DRAM moves. ``busiest`` is what the busiest link carries, in bits times ports:
+        a transfer is divided evenly among the ports, and in this unit its parts are whole numbers. Neither
+        DRAM nor that link can be faster than its rate.
         """
-        dram = -(-dram_bytes // (self.dram.bytes_per_cycle * runs))
-        return max(dram, -(-busiest // (self.noc.link_bytes_per_cycle * len(self.ports) * runs)))
+        dram = -(-dram_bits // (self.dram.bits_per_cycle * runs))
+        return max(dram, -(-busiest // (self.noc.link_bits_per_cycle * len(self.ports) * runs)))
 
 
 def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:

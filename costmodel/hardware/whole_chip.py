@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.hardware.chip import Chip
 
@@ -21,7 +22,8 @@ def whole_architecture(chip: Chip) -> Architecture | None:
     if plain is None:
         return None
     *tile, buffer, dram = plain.levels
-    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, max(_mean_way(chip) - 1, 0.0)
+    hop = chip.noc.hop_pj_per_bit * buffer.word_bits if chip.tiles > 1 else 0.0
+    far = max(_mean_way(chip) - 1, 0.0)
     buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
     dram = replace(
         dram,
@@ -36,25 +38,32 @@ def counted_architecture(chip: Chip) -> Architecture | None:
 
     DRAM's fan-out is the mesh. Size and write energy of the buffer are the chip's, and DRAM leaks what the
     chip takes when idle, because both count in every cycle. None without architecture.
+
+    To a mapping every element is a word of the buffer and of DRAM. Where elements are narrower than that,
+    DRAM and links move fewer bits: :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost` counts them.
     """
     tile, size = chip.tile.architecture, chip.tile.buffer
     if tile is None:
         return None
     *inner, outermost = tile.levels
+    word = outermost.word_bits
+    if size.size_bits < word:
+        expected = f"at least a word of {outermost.name}, {word} bits"
+        raise InputError(f"chip {chip.name}", expected, f"{size.size_bytes} bytes", key="tile.buffer.size")
     buffer = replace(
         outermost,
-        size_words=size.size_bytes,
-        write_energy_pj=size.write_pj_per_byte * outermost.block_size,
+        size_words=size.size_bits // word,
+        write_energy_pj=size.write_pj_per_bit * word * outermost.block_size,
     )
     dram = StorageLevel(
         name="DRAM" if all(level.name != "DRAM" for level in tile.levels) else "chip's DRAM",
         size_words=None,
-        word_bits=outermost.word_bits,
-        read_energy_pj=chip.dram.read_pj_per_byte,
-        write_energy_pj=chip.dram.write_pj_per_byte,
-        update_energy_pj=chip.dram.write_pj_per_byte,
+        word_bits=word,
+        read_energy_pj=chip.dram.read_pj_per_bit * word,
+        write_energy_pj=chip.dram.write_pj_per_bit * word,
+        update_energy_pj=chip.dram.write_pj_per_bit * word,
         leakage_pj_per_cycle=chip.idle_pj_per_cycle,
-        shared_bandwidth=float(chip.dram.bytes_per_cycle),
+        shared_bandwidth=chip.dram.bits_per_cycle / word,
         fanout_x=chip.columns,
         fanout_y=chip.rows,
     )

@@ -1,9 +1,9 @@
 """One layer on one architecture: the mapping, and what it costs.
 
 A :class:`~costmodel.mapping.mapping.Mapping` says for every level of an architecture how loops are tiled,
-ordered and spread over its instances, and which tensors the level keeps.
-:func:`costmodel.mapping.evaluate.evaluate` counts accesses, energy, cycles and utilisation of one mapping;
-``batch.py`` counts many at once, and ``bounds.py`` bounds all of them.
-Start with ``mapping.py``, then ``traffic.py``, which counts words as Timeloop does and defines every count.
-``counting_kernel.py`` has the same counts compiled, for ``batch.py`` and for the kernels of the exact mapper.
+ordered and spread over its instances, and which tensors the level keeps. ``uneven.py`` lets each tensor end
+its tile at a loop of its own, and ``nest_text.py`` writes a mapping as a line. ``evaluate.py`` is the door:
+it says what one mapping costs, by words, energy and cycles as ``counts/`` defines them. ``batch/`` counts
+many mappings at once, and ``bounds/`` says what no mapping can cost less than.
+Start with ``mapping.py``, then ``counts/traffic.py``.
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.mapping.energy import access_energy_pj, leakage_energy_pj
-from costmodel.mapping.latency import level_cycles
+from costmodel.mapping.counts.energy import access_energy_pj, leakage_energy_pj
+from costmodel.mapping.counts.latency import level_cycles
+from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.traffic import Counts, nest_of, tensor_traffic
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, violations
 from costmodel.workload.network import Layer
 

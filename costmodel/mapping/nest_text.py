@@ -15,8 +15,8 @@ import re
 import numpy as np
 
 from costmodel.errors import InputError
-from costmodel.mapping.batch import MappingBatch
-from costmodel.mapping.batch_tables import BatchRows
+from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.batch.batch_tables import BatchRows
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
 from costmodel.workload.network import Layer

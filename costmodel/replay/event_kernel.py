@@ -6,6 +6,15 @@ a time; each carries it as soon as it has carried those before, and it has arriv
 A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a link
 take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
 
+The life of a message with three packets, of which two may be in flight::
+
+    tiles       every source sends, every target receives: the last one to do so starts the transfer
+    packet 0        |=====>|
+    packet 1        |==========>|          behind packet 0 on the first link that both need
+    packet 2               |========>|     sets out when packet 0 has arrived
+    end                                |   the last packet has arrived, the routers on the way have taken
+                                           their time, and the compute that makes the data has ended
+
 A function that ends a transfer or blocks a tile says so in the state; only :func:`simulate` takes events out
 of the queue, so no function calls itself.
 """
@@ -30,6 +39,7 @@ from costmodel.replay.event_values import (
     FREE,
     FROM_DRAM,
     HELD_TWICE,
+    HOLD,
     LOAD,
     LONGEST,
     LOOP,
@@ -64,6 +74,7 @@ def simulate(tables: ProgramTables, run: ReplayState) -> None:
     for tile in range(tiles):
         run.tiles.status[tile] = CALLED
         _push(run.queue, 0, tile)
+    # No event puts one into the past, so the first of the heap is always the next thing to happen.
     while run.queue.counts[0] > 0:
         now, what = run.queue.time[0], run.queue.what[0]
         _pop(run.queue)
@@ -83,6 +94,8 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
     """Let a tile issue instructions until it has to wait or is at its end."""
     code, tiles = tables.code, run.tiles
     tiles.status[tile] = RUNNING
+    # Issuing takes no time: all instructions up to the first wait are of the same moment. Only a compute and
+    # a free ever wait; loads, receives, sends and stores go on by themselves.
     while tiles.status[tile] == RUNNING and run.failure[0] == 0:
         at = tiles.next[tile]
         if at == code.begin[tile + 1]:
@@ -106,6 +119,8 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
             if _waits(tables, run, tile, at, now):
                 return
             _give_back(tables, run, tile, at)
+        elif operation == HOLD:
+            _put(tables, run, tile, at, THERE)
         else:
             _send(tables, run, tile, at, now)
         tiles.next[tile] = at + 1
@@ -115,7 +130,8 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
 def _waits(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> Truth:
     """Whether a compute or free has to wait; then the tile is blocked, or called again when that ends.
 
-    A free waits for its own data, a compute for all that it reads and for the outputs of the one before.
+    A free waits for its own data, and for what is stored from its bytes; a compute for all that it reads and
+    for the outputs of the one before.
     """
     code, tiles, messages = tables.code, run.tiles, run.messages
     for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
@@ -123,7 +139,9 @@ def _waits(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int
         if messages.copy[copy] == ABSENT:
             _fail(run, NOT_HELD, tile, at, copy)
             return True
-        if messages.copy[copy] == COMING and messages.awaited[copy] == 0:
+        # a compute may read one copy as two operands: it waits for it once
+        late = messages.copy[copy] == COMING or (code.operation[at] == FREE and messages.from_copy[copy] > 0)
+        if late and messages.awaited[copy] == 0:
             messages.awaited[copy] = 1
             tiles.missing[tile] += 1
     if tiles.missing[tile] > 0 or (code.operation[at] == COMPUTE and tiles.leaving[tile] > 0):
@@ -160,6 +178,7 @@ def _compute(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: I
     tiles.computes[tile] += 1
     run.end[0] = max(run.end[0], end)
     layer = tables.works.layer[work]
+    # events come in the order of time, so the first start that is seen is the earliest, but not so the ends
     if run.layers[layer, 0] < 0:
         run.layers[layer, 0] = now
     run.layers[layer, 1] = max(run.layers[layer, 1], end)
@@ -180,15 +199,33 @@ def _send(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int)
     elif messages.output_of[output] == tiles.computes[tile]:
         _fail(run, SENT_TWICE, tile, at, -1)
     else:
+        bytes_of: Int = -1
+        if tables.code.reads_begin[at + 1] > tables.code.reads_begin[at]:
+            bytes_of = tables.code.reads[tables.code.reads_begin[at]]
+            if messages.copy[bytes_of] == ABSENT:
+                _fail(run, NOT_HELD, tile, at, bytes_of)
+                return
+            messages.from_copy[bytes_of] += 1
+        else:
+            tiles.leaving[tile] += 1
         messages.output_of[output], messages.out[output] = tiles.computes[tile], 1
-        tiles.leaving[tile] += 1
+        messages.bytes_of[output] = bytes_of
+        # Outputs leave while they are made: the transfer may begin with the compute and ends after it.
         messages.floor[message] = max(messages.floor[message], tiles.compute_end[tile])
         _join(tables, run, message, now)
 
 
 @called
 def _take_in(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> None:
-    """Issue a load or receive: its bytes are taken from now on.
+    """Issue a load or receive: its bits are taken from now on."""
+    _put(tables, run, tile, at, COMING)
+    if run.failure[0] == 0:
+        _join(tables, run, tables.code.message[at], now)
+
+
+@called
+def _put(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, state: Int) -> None:
+    """Take the bits of a copy, which is in ``state`` from now on.
 
     The tile's copies lie in ``held_copy`` by address, so a new one has to fit between its two neighbours.
     """
@@ -206,17 +243,16 @@ def _take_in(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: I
         return
     if position > first:
         before = tiles.held_copy[position - 1]
-        if messages.address[before] + _size_of(tables.messages, before) > address:
+        if messages.address[before] + tables.messages.copy_size[before] > address:
             _fail(run, OVERLAP, tile, at, before)
             return
     for later in range(end, position, -1):
         tiles.held_copy[later] = tiles.held_copy[later - 1]
     tiles.held_copy[position] = copy
     tiles.held[tile] += 1
-    tiles.bytes[tile] += size
-    tiles.most_bytes[tile] = max(tiles.most_bytes[tile], tiles.bytes[tile])
-    messages.copy[copy], messages.address[copy], messages.filled[copy] = COMING, address, 1
-    _join(tables, run, message, now)
+    tiles.bits[tile] += size
+    tiles.most_bits[tile] = max(tiles.most_bits[tile], tiles.bits[tile])
+    messages.copy[copy], messages.address[copy], messages.filled[copy] = state, address, 1
 
 
 @inlined
@@ -232,19 +268,6 @@ def _first_from(run: ReplayState, first: Int, end: Int, address: Int) -> Int:
     return low
 
 
-@inlined
-def _size_of(messages: Messages, copy: Int) -> Int:
-    """The bytes of the message that a copy is of: the last one whose copies begin at it or before."""
-    low, high = 0, messages.size.shape[0] - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if messages.copies[middle] <= copy:
-            low = middle
-        else:
-            high = middle - 1
-    return messages.size[low]
-
-
 @called
 def _give_back(tables: ProgramTables, run: ReplayState, tile: Int, at: Int) -> None:
     """Free a copy whose data has arrived."""
@@ -255,7 +278,7 @@ def _give_back(tables: ProgramTables, run: ReplayState, tile: Int, at: Int) -> N
     for later in range(position, end - 1):
         tiles.held_copy[later] = tiles.held_copy[later + 1]
     tiles.held[tile] -= 1
-    tiles.bytes[tile] -= tables.messages.size[tables.code.message[at]]
+    tiles.bits[tile] -= tables.messages.size[tables.code.message[at]]
     messages.copy[copy] = ABSENT
 
 
@@ -267,6 +290,8 @@ def _join(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> No
     if state.joined[message] < _taking_part(messages, message):
         return
     waits: Int = 0
+    # Data goes through DRAM by a store and a load. Where loops repeat them, the n-th load waits for as many
+    # stores as its data takes, and not for all that will ever be.
     for pair in range(messages.pairs[message], messages.pairs[message + 1]):
         if state.done[messages.pair_store[pair]] < _stores_before(messages, run, message, pair):
             waits += 1
@@ -294,9 +319,11 @@ def _start(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> N
     messages, state, rates = tables.messages, run.messages, tables.rates
     size = messages.size[message]
     state.began[message], state.left[message] = now, size
-    state.packets[message] = min(rates.in_flight, (size + rates.packet_bytes - 1) // rates.packet_bytes)
+    state.packets[message] = min(rates.in_flight, (size + rates.packet_bits - 1) // rates.packet_bits)
     first = now + (rates.dram_latency if messages.kind[message] == FROM_DRAM else 0)
     tiles: Int = tables.code.begin.shape[0] - 1
+    # One event for each packet in flight. They say only when the next packet sets out, so the first ones are
+    # at once, before anything has been carried.
     for _ in range(state.packets[message]):
         _push(run.queue, first, tiles + message)
 
@@ -310,12 +337,13 @@ def _packet_arrived(tables: ProgramTables, run: ReplayState, message: Int, now: 
     state, rates = run.messages, tables.rates
     tiles: Int = tables.code.begin.shape[0] - 1
     if state.left[message] > 0:
-        size = min(rates.packet_bytes, state.left[message])
+        size = min(rates.packet_bits, state.left[message])
         state.left[message] -= size
         _push(run.queue, _carried(tables, run, message, size, now), tiles + message)
         return
     if state.closing[message] == 0:
         state.packets[message] -= 1
+        # nothing is left to send, but packets that set out with this one have not arrived
         if state.packets[message] > 0:
             return
         state.closing[message] = 1
@@ -332,13 +360,15 @@ def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, n
     """When a packet that sets out now has arrived; links and DRAM carry it after those before it."""
     routes, end = tables.routes, now
     route = tables.messages.route[message]
+    # A link that is on the ways of several ports carries the part of each, so its ticks a bit are of the
+    # route.
     for number in range(routes.begin[route], routes.begin[route + 1]):
         link = routes.link[number]
         free = max(now, run.link_free[link]) + size * routes.ticks[number]
         run.link_free[link] = free
         end = max(end, free)
     if tables.messages.kind[message] != BETWEEN_TILES:
-        run.dram_free[0] = max(now, run.dram_free[0]) + size * tables.rates.dram_byte
+        run.dram_free[0] = max(now, run.dram_free[0]) + size * tables.rates.dram_bit
         end = max(end, run.dram_free[0])
     return end
 
@@ -347,6 +377,7 @@ def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, n
 def _end(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
     """End a transfer: its tiles may go on, and loads that waited for a store may start."""
     messages, state, tiles = tables.messages, run.messages, run.tiles
+    # the same message may come again in the next turn of a loop
     state.joined[message], state.closing[message], state.floor[message] = 0, 0, 0
     state.done[message] += 1
     if run.moved.shape[0] > 0:
@@ -361,8 +392,15 @@ def _end(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> Non
             _wake(tables, run, messages.copy_tile[copy], DATA, now)
     for output in range(messages.outputs[message], messages.outputs[message + 1]):
         state.out[output] = 0
-        tiles.leaving[messages.output_tile[output]] -= 1
-        _wake(tables, run, messages.output_tile[output], OUTPUTS, now)
+        tile, bytes_of = messages.output_tile[output], state.bytes_of[output]
+        if bytes_of < 0:
+            tiles.leaving[tile] -= 1
+        else:
+            state.from_copy[bytes_of] -= 1
+            if state.from_copy[bytes_of] == 0 and state.awaited[bytes_of]:
+                state.awaited[bytes_of] = 0
+                tiles.missing[tile] -= 1
+        _wake(tables, run, tile, OUTPUTS, now)
     if messages.kind[message] == TO_DRAM:
         _stored(tables, run, message, now)
 
@@ -385,6 +423,10 @@ def _fail(run: ReplayState, what: Int, tile: Int, at: Int, copy: Int) -> None:
     run.failure[0], run.failure[1], run.failure[2], run.failure[3] = what, tile, at, copy
 
 
+# The heap is ours because compiled code has none for three arrays. Ties go by the order in which events were
+# put in, which makes a run the same on every machine.
+
+
 @called
 def _push(queue: Queue, time: Int, what: Int) -> None:
     """Put an event into the heap; of events at the same time the one that was put in first comes first."""
@@ -394,6 +436,7 @@ def _push(queue: Queue, time: Int, what: Int) -> None:
     queue.counts[1] += 1
     while at > 0:
         above = (at - 1) // 2
+        # the new event has the largest order of all, so at equal times it stays below
         if queue.time[above] <= time:
             break
         queue.time[at], queue.order[at] = queue.time[above], queue.order[above]

@@ -1,6 +1,6 @@
 """The records that the compiled event loop computes with: a program as arrays, and the state of a run.
 
-Times are whole numbers of *ticks*, a fraction of a cycle in which every byte takes a whole number of them on
+Times are whole numbers of *ticks*, a fraction of a cycle in which every bit takes a whole number of them on
 every link and at DRAM: nothing is rounded, and a run gives the same numbers on every machine.
 """
 
@@ -14,18 +14,19 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-LOAD, RECEIVE, COMPUTE, SEND, STORE, FREE, LOOP, END = range(8)
+LOAD, RECEIVE, COMPUTE, SEND, STORE, FREE, LOOP, END, HOLD = range(9)
 """Operations; LOOP begins a Repeat, END ends it."""
 BETWEEN_TILES, FROM_DRAM, TO_DRAM = range(3)
 """Kinds of messages."""
 ABSENT, COMING, THERE = range(3)
-"""States of a copy: the data of a message on one of its targets."""
+"""States of a copy: the data of a message on one of its targets, or outputs held on one of its sources."""
 RUNNING, BLOCKED, CALLED, DONE = range(4)
 """States of a tile: ready to run, waiting for data or outputs, to go on at a known moment, at its end."""
 NOTHING, DATA, OUTPUTS = range(3)
 """Why a tile did not compute: it was not held up, its inputs were late, or its outputs could not leave."""
 HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG = range(1, 7)
 """What is found wrong while a program runs; see ``failures.py``."""
+# A sum of two moments below this is below 2**62, so that it cannot wrap before it is compared.
 LONGEST = 1 << 61
 """Ticks after which a run is given up: later moments may not fit 64 bits."""
 
@@ -36,8 +37,9 @@ class Code(NamedTuple):
     ``begin`` [tiles + 1]: where each tile's begin. For each instruction [n]: its ``operation``, ``message``,
     ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
-    up to the next one's. Of a LOOP ``times`` says how often it runs and of an END ``body`` where it goes back
-    to; ``depth`` is how many loops are around both.
+    up to the next one's; of a store that is the copy in whose bytes the outputs lie. Of a LOOP ``times`` says
+    how often it runs and of an END ``body`` where it goes back to; ``depth`` is how many loops are around
+    both.
     """
 
     begin: Array
@@ -54,10 +56,11 @@ class Code(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """``size`` [messages] in bytes, ``kind`` and ``route``.
+    """``size`` [messages] in bits, ``kind`` and ``route``.
 
     A message has the copies from ``copies[m]`` to before ``copies[m + 1]``, one for each target, on the tiles
-    ``copy_tile``. Its outputs are numbered alike, one for each source.
+    ``copy_tile``. Its outputs are numbered alike, one for each source. Behind all of these copies comes one
+    for each output, of the bytes that hold it. ``copy_size``: bytes of each copy.
 
     A load and a store that it waits for are a pair, ``pair_load`` and ``pair_store``. Those of load m are
     the pairs from ``pairs[m]`` on, those of store m are ``waiters`` from ``waiters_begin[m]`` on. How often
@@ -69,6 +72,7 @@ class Messages(NamedTuple):
     route: Array
     copies: Array
     copy_tile: Array
+    copy_size: Array
     outputs: Array
     output_tile: Array
     pairs: Array
@@ -81,7 +85,7 @@ class Messages(NamedTuple):
 
 
 class Routes(NamedTuple):
-    """The links of route r are ``link`` from ``begin[r]`` on, each with its ``ticks`` a byte of a message.
+    """The links of route r are ``link`` from ``begin[r]`` on, each with its ``ticks`` a bit of a message.
 
     ``hops`` [routes]: links of the longest way.
     """
@@ -93,16 +97,16 @@ class Routes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Ticks of a cycle, of a byte at DRAM, before the first byte of a load, and of a router.
+    """Ticks of a cycle, of a bit at DRAM, before the first byte of a load, and of a router.
 
-    A message travels in packets of ``packet_bytes``, of which so many are ``in_flight`` at a time.
+    A message travels in packets of ``packet_bits``, of which so many are ``in_flight`` at a time.
     """
 
     cycle: int
-    dram_byte: int
+    dram_bit: int
     dram_latency: int
     hop_latency: int
-    packet_bytes: int
+    packet_bits: int
     in_flight: int
 
 
@@ -132,7 +136,7 @@ class TileState(NamedTuple):
     of the last compute that have not arrived. ``computes``: how many it has started. ``loops`` [tiles,
     depth]: how often each loop is still to run. ``reason``: what held it up since the last compute.
     ``held``: how many copies are in its buffer, ``held_begin`` [tiles + 1] where their list ``held_copy``
-    begins, which is sorted by address; ``bytes`` and ``most_bytes``: of all of them, now and at most.
+    begins, which is sorted by address; ``bits`` and ``most_bits``: of all of them, now and at most.
     ``busy``, ``waited`` [tiles, 3]: ticks in which it computed, and in which it did not, by reason.
     """
 
@@ -147,19 +151,20 @@ class TileState(NamedTuple):
     held: Array
     held_begin: Array
     held_copy: Array
-    bytes: Array
-    most_bytes: Array
+    bits: Array
+    most_bits: Array
     busy: Array
     waited: Array
 
 
 class MessageState(NamedTuple):
     """Of each message: how many tiles ``joined`` its next transfer, stores that it ``waits`` for, when it
-    ``began``, bytes ``left`` to send, ``packets`` in flight, the earliest end ``floor``, whether all its
+    ``began``, bits ``left`` to send, ``packets`` in flight, the earliest end ``floor``, whether all its
     packets have arrived (``closing``) and how many transfers are ``done``.
 
     Of each copy its state and address, and whether its tile waits for it (``awaited``) or ever had it
-    (``filled``). Of each output whether it is leaving (``out``), and the compute that it was last of.
+    (``filled``), and how many stores are leaving ``from_copy``. Of each output whether it is leaving
+    (``out``), the compute that it was last of, and the copy in whose bytes it lies (``bytes_of``, -1: none).
     """
 
     joined: Array
@@ -174,8 +179,10 @@ class MessageState(NamedTuple):
     address: Array
     awaited: Array
     filled: Array
+    from_copy: Array
     out: Array
     output_of: Array
+    bytes_of: Array
 
 
 class ReplayState(NamedTuple):

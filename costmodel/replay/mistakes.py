@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from costmodel.errors import InputError
-from costmodel.replay.event_values import COMPUTE, FREE, LOAD, RECEIVE, SEND, STORE
+from costmodel.replay.event_values import COMPUTE, FREE, HOLD, LOAD, RECEIVE, SEND, STORE
 from costmodel.replay.failures import at, impossible, named
 from costmodel.schedule.program.program import Instruction, Program, Repeat
 
@@ -15,6 +15,7 @@ OPERATIONS = {
     "compute": COMPUTE,
     "send": SEND,
     "store": STORE,
+    "hold": HOLD,
     "free": FREE,
 }
 """The operations of instructions, and their numbers in the event loop."""
@@ -29,10 +30,10 @@ def check_values(program: Program) -> None:
         )
     for number, message in enumerate(program.messages):
         ends = (*message.sources, *message.targets)
-        fine = message.size_bytes >= 1 and bool(ends) and all(0 <= tile < tiles for tile in ends)
+        fine = message.size_bytes > 0 and bool(ends) and all(0 <= tile < tiles for tile in ends)
         distinct = all(len(set(one)) == len(one) for one in (message.sources, message.targets))
         if not fine or not distinct or (message.targets and len(message.sources) > 1):
-            expected = "at least 1 byte, from DRAM or one tile to tiles, or from tiles to DRAM"
+            expected = "at least a bit, from DRAM or one tile to tiles, or from tiles to DRAM"
             raise impossible(f"messages[{number}]", expected, named(program, number))
         for store in message.after:
             if not 0 <= store < len(program.messages) or program.messages[store].targets:
@@ -73,13 +74,26 @@ def _wrong(program: Program, tile: int, item: Instruction) -> tuple[str, str] | 
     fits = {
         "load": tile in message.targets and not message.sources,
         "receive": tile in message.targets and bool(message.sources),
-        "free": tile in message.targets,
+        "free": tile in (message.targets or message.sources),
+        "hold": tile in message.sources and not message.targets,
         "send": tile in message.sources and bool(message.targets),
         "store": tile in message.sources and not message.targets,
     }
     if not fits[item.operation]:
         return f"a message that tile {tile} can {item.operation}", named(program, item.message)
-    if item.operation in ("load", "receive"):
+    if item.reads and item.operation != "store":
+        return f"a {item.operation} that reads nothing", f"one that reads {list(item.reads)}"
+    if item.reads:
+        (held, *others) = item.reads
+        known = 0 <= held < len(program.messages)
+        bytes_of = program.messages[held] if known else message
+        if others or not known or (held != item.message and tile not in bytes_of.targets):
+            return f"bytes of message {item.message}, or of one to tile {tile}", str(list(item.reads))
+        if bytes_of.size_bytes < message.size_bytes:
+            return f"{message.size_bytes:,} bytes that hold {named(program, item.message)}", named(
+                program, held
+            )
+    if item.operation in ("load", "receive", "hold"):
         first, end = program.output_stream_bytes, program.chip.tile.buffer.size_bytes
         if not first <= item.address <= end - message.size_bytes:
             span = f"{item.address:,} to {item.address + message.size_bytes:,}"

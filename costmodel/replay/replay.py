@@ -12,8 +12,8 @@ What is not
     What happens within a tile: a compute takes the cycles that its work states. Buffers of routers: a packet
     sets out on all links of its way at a time. Banks and pages of DRAM. Energy.
 
-Everything is counted in whole numbers. Bytes of links are *port bytes*, bytes times DRAM ports, as the part
-of each port of a DRAM transfer is a fraction of its bytes; time is in ticks, a fraction of a cycle.
+Everything is counted in whole numbers. Bits of links are *port bits*, bits times DRAM ports, as the part
+of each port of a DRAM transfer is a fraction of its bits; time is in ticks, a fraction of a cycle.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.hardware.widths import in_bytes
 from costmodel.replay.event_values import DATA, DONE, OUTPUTS, ReplayState
 from costmodel.replay.stops import deadlocked, failed
 from costmodel.replay.tables import Compiled, ReplayOptions
@@ -58,9 +59,9 @@ class ReplayLog:
 class Replay:
     """What a run of a program took.
 
-    ``cycles``: from the start to the end of the last compute or transfer, rounded up. ``link_port_bytes``
-    [columns, rows, 4]: bytes times ``ports`` on the links of every tile to the east, north, west and south.
-    ``peak_bytes`` [tiles]: the most bytes that each buffer held at a time, with those that tiles which
+    ``cycles``: from the start to the end of the last compute or transfer, rounded up. ``link_port_bits``
+    [columns, rows, 4]: bits times ``ports`` on the links of every tile to the east, north, west and south.
+    ``peak_bits`` [tiles]: the most bits that each buffer held at a time, with those that tiles which
     compute keep for outputs on their way out. ``busy_cycles`` [tiles]: cycles in which each tile computed;
     ``waited_for_data``, ``waited_for_outputs`` [tiles]: cycles between computes in which it was held up by
     data that had not arrived, or by outputs that had not left. ``transfers``: messages, every time counted.
@@ -69,11 +70,11 @@ class Replay:
 
     cycles: int
     ports: int
-    link_port_bytes: Array
-    dram_read_bytes: int
-    dram_write_bytes: int
+    link_port_bits: Array
+    dram_read_bits: int
+    dram_write_bits: int
     operations: int
-    peak_bytes: Array
+    peak_bits: Array
     busy_cycles: Array
     waited_for_data: Array
     waited_for_outputs: Array
@@ -83,13 +84,25 @@ class Replay:
     log: ReplayLog | None = None
 
     @property
+    def dram_read_bytes(self) -> int | float:
+        return in_bytes(self.dram_read_bits)
+
+    @property
+    def dram_write_bytes(self) -> int | float:
+        return in_bytes(self.dram_write_bits)
+
+    @property
+    def peak_bytes(self) -> list[int | float]:
+        return [in_bytes(bits) for bits in self.peak_bits.tolist()]
+
+    @property
     def hop_bytes(self) -> float:
         """Bytes times the links that each crosses."""
-        return int(self.link_port_bytes.sum()) / self.ports
+        return int(self.link_port_bits.sum()) / 8 / self.ports
 
     @property
     def busiest_link_bytes(self) -> float:
-        return int(self.link_port_bytes.max()) / self.ports
+        return int(self.link_port_bits.max()) / 8 / self.ports
 
     @property
     def utilization(self) -> float:
@@ -123,6 +136,8 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
     links = np.zeros(4 * chip.tiles, np.int64)
     of_route = np.zeros(len(compiled.weights), np.int64)
     np.add.at(of_route, compiled.tables.messages.route, sizes)
+    # Messages of one route load the same links: add up their bits first, then go over the links once a
+    # route.
     for size, (numbers, load) in zip(of_route.tolist(), compiled.weights, strict=True):
         links[numbers] += size * load
     operations = [work.operations for work in program.works]
@@ -132,11 +147,11 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
     return Replay(
         cycles=-(-int(run.end[0]) // compiled.ticks),
         ports=len(chip.ports),
-        link_port_bytes=links.reshape(chip.columns, chip.rows, 4),
-        dram_read_bytes=int(sizes[reads].sum()),
-        dram_write_bytes=int(sizes[writes].sum()),
+        link_port_bits=links.reshape(chip.columns, chip.rows, 4),
+        dram_read_bits=int(sizes[reads].sum()),
+        dram_write_bits=int(sizes[writes].sum()),
         operations=sum(done),
-        peak_bytes=run.tiles.most_bytes + np.where(computing, program.output_stream_bytes, 0),
+        peak_bits=run.tiles.most_bits + np.where(computing, 8 * program.output_stream_bytes, 0),
         busy_cycles=cycles[0],
         waited_for_data=cycles[1 + DATA],
         waited_for_outputs=cycles[1 + OUTPUTS],
@@ -149,6 +164,7 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
 
 def _layers(compiled: Compiled, run: ReplayState, done: list[int]) -> tuple[LayerTime, ...]:
     """The layers by their first start; those that no tile computed are left out."""
+    # numbers of Python's: the operations of a large network may not fit 64 bits
     operations = np.zeros(len(compiled.layers), object)
     for number, count in zip(compiled.tables.works.layer.tolist(), done, strict=True):
         operations[number] += count

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 def routes_of(
     chip: Chip, messages: Sequence[Message], ticks: int
 ) -> tuple[Routes, Array, list[tuple[Array, Array]]]:
-    """The distinct routes, the route of each message, and links and port bytes a byte of each route."""
+    """The distinct routes, the route of each message, and links and port bits a bit of each route."""
     from costmodel.replay.routes_kernel import Positions, add_route
 
     side = max(chip.columns, chip.rows)
@@ -43,12 +43,12 @@ def routes_of(
             links = np.nonzero(load)[0]
             weights.append((links, load[links]))
         of_message[index] = number[key]
-    a_byte = ticks // (len(chip.ports) * chip.noc.link_bytes_per_cycle)
+    a_bit = ticks // (len(chip.ports) * chip.noc.link_bits_per_cycle)
     empty = [np.zeros(0, np.int64)]
     routes = Routes(
         whole_numbers(begins(len(links) for links, _ in weights)),
         np.concatenate([links for links, _ in weights] or empty),
-        np.concatenate([load for _, load in weights] or empty) * a_byte,
+        np.concatenate([load for _, load in weights] or empty) * a_bit,
         whole_numbers(hops),
     )
     return routes, of_message, weights

@@ -4,9 +4,9 @@ A message goes along the row of where it comes from first, then along columns (X
 several tiles is one tree: each link carries it once. The link that leaves tile (x, y) in a direction is
 number (x * rows + y) * 4 + direction.
 
-All DRAM transfers are divided into equal parts, one for each port. A byte cannot be divided, so links are
-counted in *port bytes*: bytes times the number of ports. In this unit the part of a port is the size of the
-whole message, a whole number, and what a tile sends weighs as many port bytes a byte as there are ports.
+All DRAM transfers are divided into equal parts, one for each port. A bit cannot be divided, so links are
+counted in *port bits*: bits times the number of ports. In this unit the part of a port is the size of the
+whole message, a whole number, and what a tile sends weighs as many port bits a bit as there are ports.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Positions(NamedTuple):
 
 @entry
 def add_route(positions: Positions, rows: Int, sources: Array, targets: Array, weights: Array) -> Int:
-    """Add to ``weights`` [links] the port bytes that each byte of a message puts on every link.
+    """Add to ``weights`` [links] the port bits that each bit of a message puts on every link.
 
     ``sources`` are empty for a message from DRAM, ``targets`` for one to DRAM. Returns the links of the
     longest way from a source to a target.
@@ -78,6 +78,7 @@ def _spread(
         positions.lowest[column] = min(positions.lowest[column], row)
         positions.highest[column] = max(positions.highest[column], row)
         longest = max(longest, abs(column - x) + abs(row - y))
+    # the trunk along the row of the source, then a branch up and down each column that has a target
     for column in range(west, x):
         weights[((column + 1) * rows + y) * 4 + WEST] += weight
     for column in range(x, east):
@@ -109,6 +110,9 @@ def _merged(positions: Positions, rows: Int, sources: Array, weights: Array) -> 
             positions.highest[row] = max(positions.highest[row], column)
             north, south = min(north, row), max(south, row)
             longest = max(longest, abs(column - x) + abs(row - y))
+        # Partial sums of the same outputs are added where their ways meet: a link that several sources use
+        # carries one message. So every row sends from its farthest sources inwards, and the port's column
+        # takes it all, from the farthest rows inwards.
         for row in range(north, south + 1):
             for column in range(positions.lowest[row], x):
                 weights[(column * rows + row) * 4 + EAST] += 1

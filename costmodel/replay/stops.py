@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.errors import InputError
+from costmodel.hardware.widths import in_bytes
 from costmodel.replay.event_values import (
     ABSENT,
     COMING,
@@ -38,7 +39,7 @@ def failed(compiled: Compiled, run: ReplayState) -> InputError:
     if what == HELD_TWICE:
         return impossible(where, f"a free of {mine} before it comes again", "it is still in the buffer")
     if what == OVERLAP:
-        begin = int(run.messages.address[copy])
+        begin = in_bytes(int(run.messages.address[copy]))
         found = f"{other} from byte {begin:,} on"
         return impossible(where, f"{mine} at bytes {item.address:,} and following that are free", found)
     assert what in (NO_COMPUTE, SENT_TWICE)
@@ -105,4 +106,4 @@ def _stands(compiled: Compiled, run: ReplayState, tile: int) -> str:
 
 
 def _message_of(compiled: Compiled, copy: int) -> int:
-    return int(np.searchsorted(compiled.tables.messages.copies, copy, "right")) - 1
+    return compiled.numbers.copy_message[copy]

@@ -18,6 +18,7 @@ from costmodel.replay.event_values import (
     END,
     FREE,
     FROM_DRAM,
+    HOLD,
     LONGEST,
     LOOP,
     SEND,
@@ -80,7 +81,10 @@ class _Listing:
 
 
 class _Numbers:
-    """The numbers of copies and outputs: one of a message for each of its targets, and for each source."""
+    """The numbers of copies and outputs: one of a message for each of its targets, and for each source.
+
+    ``held``: the copies of bytes that hold outputs.
+    """
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.copies = begins(len(message.targets) for message in messages)
@@ -97,13 +101,26 @@ class _Numbers:
             for number, message in enumerate(messages)
             for position, tile in enumerate(message.sources)
         }
+        self.held = {key: len(self.copy_tile) + output for key, output in self.output.items()}
+
+    def in_buffer(self, message: int, tile: int) -> int:
+        """The copy of a message that a tile has: of its data, or of the bytes that hold its outputs."""
+        found = self.copy.get((message, tile))
+        return self.held[message, tile] if found is None else found
+
+    @property
+    def copy_message(self) -> list[int]:
+        """The message of each copy, those of held outputs included."""
+        coming = np.repeat(np.arange(len(self.copies) - 1), np.diff(self.copies))
+        leaving = np.repeat(np.arange(len(self.outputs) - 1), np.diff(self.outputs))
+        return [*coming.tolist(), *leaving.tolist()]
 
 
 class Compiled:
     """The tables of a program, and what is needed to run it and to say what went wrong.
 
     ``ticks``: of a cycle. ``runs`` [messages]: how often each is transferred; ``times`` [works]: how often
-    each is computed. ``weights``: for each route the links (numbers) and the port bytes a byte on each.
+    each is computed. ``weights``: for each route the links (numbers) and the port bits a bit on each.
 
     Raises InputError for an instruction that no tile can do, or a transfer in which not all tiles take part.
     """
@@ -112,13 +129,13 @@ class Compiled:
         self.program, self.options = program, options
         chip = program.chip
         check_values(program)
-        ports, link = len(chip.ports), chip.noc.link_bytes_per_cycle
-        self.ticks = lcm(ports * link, chip.dram.bytes_per_cycle)
+        ports, link = len(chip.ports), chip.noc.link_bits_per_cycle
+        self.ticks = lcm(ports * link, chip.dram.bits_per_cycle)
         longest = max([work.cycles for work in program.works] + [options.dram_latency, options.hop_latency])
-        sizes = max((message.size_bytes for message in program.messages), default=0)
+        sizes = max((int(8 * message.size_bytes) for message in program.messages), default=0)
         if max(longest + 1, sizes) * self.ticks * 4 > LONGEST:
-            expected = f"works and messages of less than {LONGEST // self.ticks // 4:,} cycles and bytes"
-            raise InputError("program", expected, f"{longest:,} cycles, {sizes:,} bytes")
+            expected = f"works and messages of less than {LONGEST // self.ticks // 4:,} cycles and bits"
+            raise InputError("program", expected, f"{longest:,} cycles, {sizes:,} bits")
         self.numbers = _Numbers(program.messages)
         self.taken = Counter[tuple[int, int, bool]]()
         self.times = np.zeros(len(program.works), np.int64)
@@ -134,10 +151,10 @@ class Compiled:
             routes,
             Rates(
                 self.ticks,
-                self.ticks // chip.dram.bytes_per_cycle,
+                self.ticks // chip.dram.bits_per_cycle,
                 options.dram_latency * self.ticks,
                 options.hop_latency * self.ticks,
-                options.packet_bytes,
+                8 * options.packet_bytes,
                 options.packets_in_flight,
             ),
             Works(whole_numbers(cycles), whole_numbers([number[work.layer] for work in program.works])),
@@ -146,8 +163,9 @@ class Compiled:
     def new_run(self, logged: bool) -> ReplayState:
         """The state before the first event; with ``logged`` there are rows for every compute and transfer."""
         tiles, count = self.program.chip.tiles, len(self.program.messages)
-        copies, outputs = len(self.numbers.copy_tile), len(self.numbers.output_tile)
-        of_tile = np.bincount(whole_numbers(self.numbers.copy_tile), minlength=tiles)
+        outputs = len(self.numbers.output_tile)
+        tile_of = [*self.numbers.copy_tile, *self.numbers.output_tile]
+        copies, of_tile = len(tile_of), np.bincount(whole_numbers(tile_of), minlength=tiles)
         events = tiles + self.options.packets_in_flight * count + 1
         computes, transfers = (int(self.times.sum()), int(self.runs.sum())) if logged else (0, 0)
         return ReplayState(
@@ -164,15 +182,15 @@ class Compiled:
                 held=_zeros(tiles),
                 held_begin=whole_numbers(begins(of_tile.tolist())),
                 held_copy=_zeros(copies + 1),
-                bytes=_zeros(tiles),
-                most_bytes=_zeros(tiles),
+                bits=_zeros(tiles),
+                most_bits=_zeros(tiles),
                 busy=_zeros(tiles),
                 waited=_zeros((tiles, 3)),
             ),
             MessageState(
                 *(_zeros(count) for _ in range(8)),
-                *(_zeros(copies) for _ in range(4)),
-                *(_zeros(outputs) for _ in range(2)),
+                *(_zeros(copies) for _ in range(5)),
+                *(_zeros(outputs) for _ in range(3)),
             ),
             link_free=_zeros(4 * tiles),
             dram_free=_zeros(1),
@@ -196,8 +214,8 @@ class Compiled:
         operation, message, copy_or_output, address, work, times, body_at, depth = (
             np.ascontiguousarray(column) for column in rows.T
         )
-        # of a COMPUTE or FREE the column `times` counts what it reads, in the order of the list of reads
-        reading = np.isin(operation, (COMPUTE, FREE))
+        # of these the column `times` counts what they read, in the order of the list of reads
+        reading = np.isin(operation, (COMPUTE, FREE, STORE))
         reads_begin = np.concatenate([[0], np.cumsum(np.where(reading, times, 0))])
         code = Code(
             whole_numbers(begin),
@@ -236,14 +254,16 @@ class Compiled:
             elif operation in (SEND, STORE):
                 copy_or_output = self.numbers.output[item.message, tile]
                 self.taken[item.message, tile, False] += times
+                reads = tuple(self.numbers.in_buffer(number, tile) for number in item.reads)
             else:
-                copy_or_output = self.numbers.copy[item.message, tile]
+                copy_or_output = self.numbers.in_buffer(item.message, tile)
                 if operation == FREE:
                     reads = (copy_or_output,)
-                else:
+                elif operation != HOLD:
                     self.taken[item.message, tile, True] += times
             listing.reads += reads
-            row = (operation, item.message, copy_or_output, item.address, item.work, len(reads), -1, depth)
+            address = int(8 * item.address)  # of no address, which is -1, something below 0 as well
+            row = (operation, item.message, copy_or_output, address, item.work, len(reads), -1, depth)
             listing.rows.append(row)
 
     def _runs(self) -> Array:
@@ -280,11 +300,14 @@ class Compiled:
         for number, (_, store) in enumerate(pairs):
             by_store[store].append(number)
         return Messages(
-            size=whole_numbers([message.size_bytes for message in messages]),
+            size=whole_numbers([8 * message.size_bytes for message in messages]),
             kind=whole_numbers(kinds),
             route=route,
             copies=whole_numbers(self.numbers.copies),
             copy_tile=whole_numbers(self.numbers.copy_tile),
+            copy_size=whole_numbers(
+                [8 * messages[number].size_bytes for number in self.numbers.copy_message]
+            ),
             outputs=whole_numbers(self.numbers.outputs),
             output_tile=whole_numbers(self.numbers.output_tile),
             pairs=whole_numbers(begins(len(message.after) for message in messages)),

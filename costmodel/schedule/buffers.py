@@ -1,4 +1,4 @@
-"""How many bytes the buffers of tiles hold while the nodes of a segment run (SET, section 3.3.1).
+"""How many bits the buffers of tiles hold while the nodes of a segment run (SET, section 3.3.1).
 
 A leaf holds the inputs of its batch, and its outputs leave in a stream. Inputs have to be there before the
 leaf starts, so they arrive while the tile still computes something else:
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes on every tile, each an array [tiles], for one batch of a node.
+    """Bits on every tile, each an array [tiles], for one batch of a node.
 
     ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from
     producers below the node's parent (its siblings), ``arriving[1]`` from below the parent of that, and so
@@ -41,28 +41,37 @@ class Held:
 
     @property
     def most(self) -> int:
-        """Bytes that the fullest tile holds."""
+        """Bits that the fullest tile holds."""
         return int((self.busy + self.weights).max())
 
     @property
     def from_siblings(self) -> Any:
-        """Bytes [tiles], or 0, that other children of the node's parent send."""
+        """Bits [tiles], or 0, that other children of the node's parent send."""
         return self.arriving[0] if self.arriving else 0
 
     @property
     def from_further(self) -> Any:
-        """Bytes [tiles], or 0, from producers that are not below the node's parent."""
+        """Bits [tiles], or 0, from producers that are not below the node's parent."""
         return sum(self.arriving[1:])
 
 
-def leaf_held(weights: Array, from_dram: Array, arriving: tuple[Array, ...], stream_bytes: int) -> Held:
-    """A leaf's bytes: inputs ``from_dram`` [tiles] and from producers, pinned weights, and ``stream_bytes``.
+def leaf_held(weights: Array, from_dram: Array, arriving: tuple[Array, ...], stream_bits: int) -> Held:
+    """A leaf's bits: inputs ``from_dram`` [tiles] and from producers, pinned weights, and ``stream_bits``.
 
     The last is the buffer through which outputs leave; a tile without inputs has no part of the layer and
     makes none.
     """
     inputs = sum(arriving, from_dram)
-    return Held(arriving, from_dram, weights, np.where(inputs > 0, inputs + stream_bytes, 0))
+    return Held(arriving, from_dram, weights, np.where(inputs > 0, inputs + stream_bits, 0))
+
+
+def streamed(leaf: Held, first: Array, together: Array) -> Held:
+    """The same leaf with weights that come slice by slice.
+
+    ``first`` [tiles]: bits of a slice, which has to be there before the leaf starts. ``together`` [tiles]:
+    of the slices that a tile holds at a time.
+    """
+    return Held(leaf.arriving, leaf.ahead + first, np.zeros_like(leaf.weights), leaf.busy + together)
 
 
 def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:

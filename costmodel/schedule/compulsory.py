@@ -1,17 +1,19 @@
-"""The bytes that every schedule of a network moves: each datum that has to move, once."""
+"""The bits that every schedule of a network moves: each datum that has to move, once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import prod
 
+from costmodel.hardware.widths import Widths
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import IMAGE_AXES
 
 
 @dataclass(frozen=True)
 class Compulsory:
-    """Bytes of a whole batch that every schedule moves: from and to DRAM, into and out of tiles' buffers.
+    """Bits of a whole batch that every schedule moves: from and to DRAM, into and out of tiles' buffers.
 
     ``filled``: every input that is read and every weight enters the buffer of one tile at least. ``emptied``:
     every output leaves a buffer. Both hold for leaves on tiles only: a layer mapped on the whole chip may
@@ -27,13 +29,17 @@ class Compulsory:
         return Compulsory(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
 
-def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
+def compulsory(graph: LayerGraph, batch: int, widths: Widths) -> Compulsory:
     """The compulsory traffic of a network; halos, copies and reloads only add to it."""
-    return sum(layers_traffic(graph, batch), Compulsory(0, 0, 0, 0))
+    return sum(layers_traffic(graph, batch, widths), Compulsory(0, 0, 0, 0))
 
 
 def layers_traffic(
-    graph: LayerGraph, batch: int, rounds: int = 1, staying: frozenset[tuple[int, int]] | None = None
+    graph: LayerGraph,
+    batch: int,
+    widths: Widths,
+    rounds: int = 1,
+    staying: frozenset[tuple[int, int]] | None = None,
 ) -> list[Compulsory]:
     """The compulsory traffic of every layer, where the batch runs in ``rounds`` rounds.
 
@@ -46,17 +52,19 @@ def layers_traffic(
     on_chip, through_dram = _readers(graph, staying)
     found = []
     for number, layer in enumerate(graph.layers):
-        weights, outputs = _weights(layer, batch), layer.compulsory_bytes(batch).outputs
+        bits = ElementBits.of(layer, widths)
+        weights = bits.weights * _weights(layer, batch)
+        outputs = bits.outputs * layer.compulsory_elements(batch).outputs
         if layer.has_weights and not layer.weight_producers and layer.part != "update":
             weights *= rounds
-        fetched = touched_inputs(layer, _channels_from_dram(graph, number, staying))
+        fetched = bits.inputs * touched_inputs(layer, _channels_from_dram(graph, number, staying))
         stays = number in on_chip and number not in through_dram and not layer.needs_whole_chip
         loaded = layer.needs_whole_chip or not layer.weight_producers
         found.append(
             Compulsory(
                 dram_read=batch * fetched + (weights if loaded else 0),
                 dram_write=0 if stays else outputs,
-                filled=batch * touched_inputs(layer, layer.c) + weights,
+                filled=batch * bits.inputs * touched_inputs(layer, layer.c) + weights,
                 emptied=outputs,
             )
         )
@@ -64,11 +72,12 @@ def layers_traffic(
 
 
 def touched_inputs(layer: NetworkLayer, channels: int) -> int:
-    """Bytes of ``channels`` of one sample's inputs that some window touches."""
+    """Elements of ``channels`` of one sample's inputs that some window touches."""
     space = layer.space(1)
     inputs = next(tensor for tensor in space.tensors if tensor.role == "inputs")
     ranges = {dim: (0, size) for dim, size in space.dims}
-    return channels * prod(inputs.axes[axis].touched(ranges) for axis in IMAGE_AXES)
+    axes = (inputs.axes[axis] for axis in IMAGE_AXES)
+    return channels * prod(axis.touched(ranges, space.length(axis)) for axis in axes)
 
 
 def _readers(graph: LayerGraph, staying: frozenset[tuple[int, int]] | None) -> tuple[set[int], set[int]]:
@@ -96,7 +105,7 @@ def _channels_from_dram(graph: LayerGraph, number: int, staying: frozenset[tuple
 
 
 def _weights(layer: NetworkLayer, batch: int) -> int:
-    """Bytes of weights for a whole batch.
+    """Elements of weights for a whole batch.
 
     Weights that are activations are each sample's own; an update of weights has errors in their stead.
     """

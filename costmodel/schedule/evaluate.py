@@ -16,6 +16,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Node, leaves, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
@@ -60,6 +61,7 @@ class ChipEvaluator:
         self._wiring = Wiring.of(graph.producers)
         self._normalized = cache(tile_costs.normalized_cycles)
         self._nodes = KnownNodes()
+        self._transitions = KnownTransitions(chip, graph.producers)
         self._by_value: dict[Node, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
 
@@ -74,10 +76,20 @@ class ChipEvaluator:
         if not self._fit_together(tree, segments):
             self._refuse(violations(tree, self.graph.producers, self.batch))
         costs = tuple(_possible(segment) for segment in segments)
-        return ChipEvaluation(tree, self.chip, rounds, costs)
+        following = (*costs[1:], *(costs[:1] if rounds > 1 else ()))
+        between = tuple(map(self._transitions.between, costs, following))
+        return ChipEvaluation(tree, self.chip, rounds, costs, between)
+
+    def between(self, before: NodeCost, after: NodeCost) -> Transition:
+        """What one segment saves by following another; both are costs that :meth:`segment` has given."""
+        return self._transitions.between(before, after)
+
+    def most_saved(self, cost: NodeCost) -> MostSaved:
+        """What a segment saves at most by what is around it, for searches that leave segments out."""
+        return self._transitions.most_saved(cost)
 
     def segment(self, segment: Node) -> NodeCost:
-        """What a child of a root T cut costs, whatever is around it.
+        """What a child of a root T cut costs by itself; see :meth:`between` for two in a row.
 
         InputError for one that is not of this network, NotPossibleError as for whole trees.
         """

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
+from costmodel.schedule.transitions import Transition
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.tree import Cut, Node
@@ -20,13 +22,15 @@ IDLE = "idle"
 class ChipEvaluation:
     """What a schedule costs for the whole batch.
 
-    The ``segments`` run one after the other, and all of that ``rounds`` times.
+    The ``segments`` run one after the other, and all of that ``rounds`` times. ``transitions``: from
+    each segment to the next one, and with several rounds from the last one to the first of the next round.
     """
 
     tree: Node
     chip: Chip
     rounds: int
     segments: tuple[NodeCost, ...]
+    transitions: tuple[Transition, ...]
 
     @cached_property
     def parts_pj(self) -> dict[str, float]:
@@ -36,6 +40,7 @@ class ChipEvaluation:
         """
         sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
         parts = {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
+        parts["tiles"] -= sum(times * one.saved_leakage_pj for one, times in self._transitions())
         idle_pj = self.chip.idle_pj_per_cycle
         return parts | {IDLE: idle_pj * self.cycles} if idle_pj else parts
 
@@ -45,25 +50,55 @@ class ChipEvaluation:
 
     @cached_property
     def cycles(self) -> int:
-        return self.rounds * sum(segment.cycles for segment in self.segments)
+        by_themselves = self.rounds * sum(segment.cycles for segment in self.segments)
+        return by_themselves - sum(times * one.saved_cycles for one, times in self._transitions())
+
+    @property
+    def segment_cycles(self) -> tuple[int, ...]:
+        """Cycles that each segment of the first round takes from the end of the one before it to its own."""
+        saved = (0, *(one.saved_cycles for one in self.transitions))
+        return tuple(one.cycles - less for one, less in zip(self.segments, saved, strict=False))
+
+    @property
+    def most_held(self) -> int:
+        """Bits that the fullest tile holds, of a segment or of two that follow each other."""
+        pairs = (one.held_bits for one in self.transitions)
+        return max([*pairs, *(segment.held.most for segment in self.segments)])
+
+    def _transitions(self) -> Iterator[tuple[Transition, int]]:
+        """Every transition and how often it comes: after the last round nothing follows."""
+        for number, one in enumerate(self.transitions, 1):
+            yield one, self.rounds - (number == len(self.segments))
+
+    @property
+    def dram_read_bits(self) -> int:
+        return self.rounds * sum(segment.dram_read_bits for segment in self.segments)
+
+    @property
+    def dram_write_bits(self) -> int:
+        return self.rounds * sum(segment.dram_write_bits for segment in self.segments)
 
     @property
     def dram_read_bytes(self) -> int:
-        return self.rounds * sum(segment.dram_read_bytes for segment in self.segments)
+        return whole_bytes(self.dram_read_bits)
 
     @property
     def dram_write_bytes(self) -> int:
-        return self.rounds * sum(segment.dram_write_bytes for segment in self.segments)
+        return whole_bytes(self.dram_write_bits)
 
     @property
     def dram_bytes(self) -> int:
-        return self.dram_read_bytes + self.dram_write_bytes
+        return whole_bytes(self.dram_read_bits + self.dram_write_bits)
 
     @property
     def noc_hop_bytes(self) -> float:
-        """Bytes times the links that each crosses; DRAM's bytes are spread evenly over its ports."""
+        return self.noc_hop_bits / 8
+
+    @property
+    def noc_hop_bits(self) -> float:
+        """Bits times the links that each crosses; DRAM's bits are spread evenly over its ports."""
         on_tiles = sum(int(segment.links.sum()) for segment in self.segments)
-        on_whole_chip = sum(segment.whole_chip.hop_bytes for segment in self.segments if segment.whole_chip)
+        on_whole_chip = sum(segment.whole_chip.hop_bits for segment in self.segments if segment.whole_chip)
         return self.rounds * on_tiles / len(self.chip.ports) + self.rounds * on_whole_chip
 
     @property
@@ -81,14 +116,17 @@ class ChipEvaluation:
 
     def spatial_temporal(self, producers: Producers) -> list[ChartBox]:
         """The S-T graph (SET, section 3.1.1)."""
-        tree, costs, whole = self.tree, list(self.nodes()), set(map(id, self.segments))
+        tree, costs = self.tree, list(self.nodes())
+        taken = dict(zip(map(id, self.segments), self.segment_cycles, strict=True))
         # within a segment data comes while something else computes: only what runs then is drawn
         cycles = [
-            cost.cycles if id(cost) in whole or cost.runs is None else cost.runs.later.running
+            taken[id(cost)] if id(cost) in taken or cost.runs is None else cost.runs.later.running
             for cost in costs
         ]
         tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
         if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment
             cycles, tiles = [self.cycles, *cycles], [(0, self.chip.tiles), *tiles]
         flow = DataFlow(tree, producers)
-        return spatial_temporal_graph(flow, dict(enumerate(cycles)), dict(enumerate(tiles)))
+        again = self.transitions[-1].saved_cycles if self.rounds > 1 else 0
+        period = sum(self.segment_cycles) - again
+        return spatial_temporal_graph(flow, dict(enumerate(cycles)), dict(enumerate(tiles)), period)

@@ -1,8 +1,14 @@
 """What a segment costs: a sub-tree that has the whole chip to itself while it runs.
 
-Each child of a root T cut is a segment. A root that is a leaf or an S cut is the only segment. For each of
-its batches a segment loads its weights once and keeps them in the tiles' buffers: they are pinned. Only DRAM
-connects it to other segments (SET, section 3.3.1). So its cost does not depend on the rest of the tree.
+Each child of a root T cut is a segment. A root that is a leaf or an S cut is the only segment. Only DRAM
+connects it to other segments (SET, section 3.3.1). So what it costs by itself does not depend on the rest of
+the tree; what it fetches while the segment before it ends is counted for pairs (``transitions.py``).
+
+For each of its batches a segment loads weights once and keeps them in the tiles' buffers: they are pinned.
+That is not so for leaves that cost less with streamed weights (:mod:`.leaf.leaf`), and for those that have to
+make way: where the buffers do not hold what is below a cut, but would without its pinned weights, the weights
+of those of its children are streamed whose tiles hold too much. Where that is not enough, these leaves choose
+among the partitions that leave as many bits free as are missing.
 
 The cost is found in two passes. The first goes from the leaves up and gives every node its normalized
 processing time (its cycles on a single tile) and the least number of tiles that it needs (``_planned``). The
@@ -17,14 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.allocation import allocate
-from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_held
+from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_held, streamed
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
 from costmodel.schedule.leaf.streams import LeafRun, Placement
@@ -37,6 +45,9 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
 """The parts of energy that segments take: within tiles, between their buffers and the NoC, links, DRAM."""
+MOST_TRIES = 3
+"""How often the children of a cut are evaluated that the buffers do not hold: as they are, with streamed
+weights, and with these and more and more bits left free."""
 MOST_REMEMBERED = 30_000
 """How many nodes are remembered before all are forgotten, which bounds the memory that they take."""
 
@@ -48,14 +59,15 @@ class NodeCost:
     ``cycles`` is the time of one batch of the node itself: of a segment in full, of a node below with all its
     data there, of a leaf with the traffic of its batch. All other numbers are for one batch of its
     segment, in which the node may run several times. ``parts_pj`` [4]: energy (pJ) by ENERGY_PARTS. ``busy``:
-    tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bytes on each link, times
+    tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bits on each link, times
     the number of DRAM ports; this keeps whole numbers where a transfer is divided among all ports. ``held``:
-    bytes in the tiles' buffers. ``runs``: how the node runs its first batch, which brings the weights, and
+    bits in the tiles' buffers. ``runs``: how the node runs its first batch, which brings the weights, and
     each later one.
 
     A leaf on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs
-    in ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` is zero, because its mapping has
-    already accounted for links and buffers.
+    in ``whole_chip`` instead; its ``links`` are empty [0], because its mapping accounts for them.
+
+    ``stages`` [children] of an S cut: the pipeline stage, counted from 0, in which each child starts.
     """
 
     node: Node
@@ -63,8 +75,8 @@ class NodeCost:
     tiles: int
     cycles: int
     parts_pj: tuple[float, float, float, float]
-    dram_read_bytes: int
-    dram_write_bytes: int
+    dram_read_bits: int
+    dram_write_bits: int
     busy: int
     links: Array
     held: Held
@@ -72,10 +84,11 @@ class NodeCost:
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
     children: tuple[NodeCost, ...] = ()
+    stages: tuple[int, ...] = ()
 
     @property
-    def dram_bytes(self) -> int:
-        return self.dram_read_bytes + self.dram_write_bytes
+    def dram_bits(self) -> int:
+        return self.dram_read_bits + self.dram_write_bits
 
 
 def running_pj(segment: NodeCost, chip: Chip) -> float:
@@ -88,15 +101,27 @@ class _Planned:
     """A node with what is known of it before it has tiles.
 
     ``cycles``: its normalized processing time, as if one tile did all of its work. ``least_tiles``: the
-    fewest tiles on which it can run. ``stages`` [children] of an S cut: the pipeline stage, counted from 0,
-    in which each child starts.
+    fewest tiles on which it can run. ``has_parameters``: whether some layer has weights that may be streamed.
+    ``stages`` [children] of an S cut: the pipeline stage, counted from 0, in which each child starts.
     """
 
     node: Node
     cycles: float
     least_tiles: int
+    has_parameters: bool
     children: tuple[_Planned, ...] = ()
     stages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Overflow:
+    """A cut that the buffers do not hold: the ``reason``, and how many bits are missing on the fullest tile
+    of each of its children. ``of_weights``: whether they would not be without pinned weights.
+    """
+
+    reason: str
+    missing: tuple[int, ...]
+    of_weights: bool
 
 
 class KnownNodes:
@@ -110,7 +135,7 @@ class KnownNodes:
 
     def __init__(self) -> None:
         self._leaves: dict[tuple[Any, ...], NodeCost | str] = {}
-        self._cuts: dict[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | str]] = {}
+        self._cuts: dict[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | _Overflow]] = {}
 
     def leaf(self, key: tuple[Any, ...], count: Callable[[], NodeCost]) -> NodeCost:
         """The leaf's cost by ``key``; if it is not known yet, ``count`` says it."""
@@ -121,15 +146,15 @@ class KnownNodes:
         return _cost_of(found)
 
     def cut(
-        self, key: tuple[Any, ...], children: Sequence[NodeCost], count: Callable[[], NodeCost]
-    ) -> NodeCost:
+        self, key: tuple[Any, ...], children: Sequence[NodeCost], count: Callable[[], NodeCost | _Overflow]
+    ) -> NodeCost | _Overflow:
         """The cost of a cut with these ``children``; ``key`` is all else that it depends on."""
         of_children = (*key, *map(id, children))
         found = self._cuts.get(of_children)
         if found is None:
             self._forget_if_full()
-            found = self._cuts[of_children] = children, _or_reason(count)
-        return _cost_of(found[1])
+            found = self._cuts[of_children] = children, count()
+        return found[1]
 
     def _forget_if_full(self) -> None:
         if len(self._leaves) + len(self._cuts) >= MOST_REMEMBERED:
@@ -182,7 +207,7 @@ class SegmentEvaluation:
                 f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
             )
         planned = self._planned(segment, iter(self._flow.stages))
-        found = self._node(planned, 0, self._chip.tiles, True)
+        found = self._node(planned, 0, self._chip.tiles, True, None)
         assert found.runs is not None
         first = found.runs.first
         # before the first batch nothing computes while data comes
@@ -191,10 +216,10 @@ class SegmentEvaluation:
         return _leaking(found, found.cycles)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
-        """A segment of one layer: with pinned weights or mapped on the whole chip, the better by E^n D^m.
+        """A segment of one layer: cut among tiles or mapped on the whole chip, the better by E^n D^m.
 
-        A layer that needs the whole chip is only mapped there. So is one that does not fit with pinned
-        weights; then the reason is raised only if the whole chip has no mapping for it either.
+        A layer that needs the whole chip is only mapped there. So is one that does not fit the tiles; then
+        the reason is raised only if the whole chip has no mapping for it either.
         """
         on_chip = self._on_whole_chip(leaf)
         if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
@@ -205,13 +230,13 @@ class SegmentEvaluation:
                 )
             return on_chip
         try:
-            pinned = self._leaf(leaf, 0, self._chip.tiles)
-            pinned = _leaking(pinned, pinned.cycles)
+            on_tiles = self._leaf(leaf, 0, self._chip.tiles, None)
+            on_tiles = _leaking(on_tiles, on_tiles.cycles)
         except NotPossibleError:
             if on_chip is None:
                 raise
             return on_chip
-        return pinned if on_chip is None else min(pinned, on_chip, key=self._objective)
+        return on_tiles if on_chip is None else min(on_tiles, on_chip, key=self._objective)
 
     def _on_whole_chip(self, leaf: Leaf) -> NodeCost | None:
         """The leaf mapped on the whole chip; None where tile costs do not offer that or have no mapping."""
@@ -225,11 +250,11 @@ class SegmentEvaluation:
             tiles=self._chip.tiles,
             cycles=cost.cycles,
             parts_pj=cost.parts_pj,
-            dram_read_bytes=cost.dram_read_bytes,
-            dram_write_bytes=cost.dram_write_bytes,
+            dram_read_bits=cost.dram_read_bits,
+            dram_write_bits=cost.dram_write_bits,
             busy=cost.tile_cycles,
             links=np.zeros(0, np.int64),
-            held=Held((), nothing, nothing, nothing),
+            held=Held((), nothing, nothing, np.full(self._chip.tiles, cost.held_bits)),
             whole_chip=cost,
         )
 
@@ -249,50 +274,92 @@ class SegmentEvaluation:
         its children, children from left to right.
         """
         if isinstance(node, Leaf):
-            return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
+            number = self._graph.index[node.layer]
+            return _Planned(node, self._normalized(number), 1, self._search.has_parameters(number))
         stages = tuple(next(cuts))
         children = tuple(self._planned(child, cuts) for child in node.children)
         cycles = sum(child.cycles for child in children)
+        has_parameters = any(child.has_parameters for child in children)
         if node.kind == "T":
-            return _Planned(node, cycles, max(child.least_tiles for child in children), children)
+            least = max(child.least_tiles for child in children)
+            return _Planned(node, cycles, least, has_parameters, children)
         cycles = cycles * (node.subbatches + max(stages)) / node.subbatches
         least = sum(child.least_tiles for child in children)
-        return _Planned(node, cycles, least, children, stages)
+        return _Planned(node, cycles, least, has_parameters, children, stages)
 
-    def _node(self, planned: _Planned, first: int, tiles: int, once: bool) -> NodeCost:
+    def _node(self, planned: _Planned, first: int, tiles: int, once: bool, free: int | None) -> NodeCost:
         """What a node costs on the tiles numbered ``first`` to ``first + tiles - 1``.
 
         ``once``: no cut above the node has several sub-batches, so the node runs a single time while the
         segment's weights are pinned. Then no later run needs its weights, and they may leave the buffers
-        (see :func:`.buffers.cut_in_time`).
+        (see :func:`.buffers.cut_in_time`). ``free``: all weights have to be streamed, and to leave so many
+        bits free on each tile; None: each leaf does what costs it less.
         """
         node = planned.node
         if isinstance(node, Leaf):
-            return self._leaf(node, first, tiles)
+            return self._leaf(node, first, tiles, free)
         once_below = once and node.subbatches == 1
-        if node.kind == "T":
-            children = [self._node(child, first, tiles, once_below) for child in planned.children]
-        else:
-            children = self._side_by_side(planned, first, tiles, once_below)
         key = (node.kind, node.batch, node.subbatches, self._batch, once, planned.stages)
-        return self._known.cut(key, children, lambda: self._joined(node, children, planned.stages, once))
+        leaving, reason = [free] * len(planned.children), ""
+        for _ in range(MOST_TRIES):
+            try:
+                children = self._children(planned, first, tiles, once_below, leaving)
+            except NotPossibleError:
+                if not reason:
+                    raise
+                break
+            # bound by name, as the loop changes them
+            count = partial(self._joined, node, children, planned.stages, once)
+            found = self._known.cut(key, children, count)
+            if isinstance(found, NodeCost):
+                return found
+            # in most trees that do not fit it is the inputs that are too many, and streaming does not help
+            once_fetched = once and node.kind == "T" and node.subbatches == 1
+            if not reason and not (found.of_weights or once_fetched):
+                raise NotPossibleError(found.reason)
+            reason = reason or found.reason
+            more = [
+                _more_free(now, missing) if child.has_parameters else now
+                for now, missing, child in zip(leaving, found.missing, planned.children, strict=True)
+            ]
+            if more == leaving:
+                break
+            leaving = more
+        raise NotPossibleError(reason)
 
-    def _joined(self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool) -> NodeCost:
+    def _children(
+        self, planned: _Planned, first: int, tiles: int, once: bool, leaving: Sequence[int | None]
+    ) -> list[NodeCost]:
+        """The costs of a cut's children; ``leaving``: what each has to leave free, as in :meth:`_node`."""
+        if isinstance(planned.node, Cut) and planned.node.kind == "S":
+            return self._side_by_side(planned, first, tiles, once, leaving)
+        return [
+            self._node(child, first, tiles, once, free)
+            for child, free in zip(planned.children, leaving, strict=True)
+        ]
+
+    def _joined(
+        self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
+    ) -> NodeCost | _Overflow:
         """What a cut costs with these children; ``once`` as in :meth:`_node`."""
         links = np.sum([child.links for child in children], axis=0)
         holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.subbatches, once)
-            runs = turns([_runs(child) for child in children], node.subbatches, self._chip)
+            runs = turns([runs_on_tiles(child) for child in children], node.subbatches, self._chip)
         else:
             held = cut_in_space(holding, node.subbatches)
             on_links = self._chip.least_cycles(0, int(links.max()), self._batch // node.batch)
-            each = [_runs(child) for child in children]
+            each = [runs_on_tiles(child) for child in children]
             runs = pipelined(each, stages, node.subbatches, self._chip, on_links)
-        self._check(_name(node), held)
-        return self._cut(node, children, runs, links, held)
+        if reason := self._too_much(_name(node), held):
+            of_weights = int(held.busy.max()) <= self._chip.tile.buffer.size_bits
+            return _Overflow(reason, self._missing(held, children), of_weights)
+        return self._cut(node, children, stages, runs, links, held)
 
-    def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
+    def _side_by_side(
+        self, planned: _Planned, first: int, tiles: int, once: bool, leaving: Sequence[int | None]
+    ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
         given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
@@ -302,8 +369,8 @@ class SegmentEvaluation:
                 f"and have {tiles}"
             )
         costs = []
-        for child, count in zip(planned.children, given, strict=True):
-            costs.append(self._node(child, first, count, once))
+        for child, count, free in zip(planned.children, given, leaving, strict=True):
+            costs.append(self._node(child, first, count, once, free))
             first += count
         return costs
 
@@ -311,6 +378,7 @@ class SegmentEvaluation:
         self,
         cut: Cut,
         children: Sequence[NodeCost],
+        stages: Sequence[int],
         runs: NodeRuns,
         links: Array,
         held: Held,
@@ -324,17 +392,18 @@ class SegmentEvaluation:
             tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
             cycles=runs.later.running,
             parts_pj=(tiles, transfers, noc, dram),
-            dram_read_bytes=sum(child.dram_read_bytes for child in children),
-            dram_write_bytes=sum(child.dram_write_bytes for child in children),
+            dram_read_bits=sum(child.dram_read_bits for child in children),
+            dram_write_bits=sum(child.dram_write_bits for child in children),
             busy=sum(child.busy for child in children),
             links=links,
             held=held,
             runs=runs,
             children=tuple(children),
+            stages=tuple(stages),
         )
 
-    def _leaf(self, leaf: Leaf, first: int, tiles: int) -> NodeCost:
-        """The cheapest partition and placement of a leaf whose weights are pinned.
+    def _leaf(self, leaf: Leaf, first: int, tiles: int, free: int | None) -> NodeCost:
+        """The cheapest partition and placement of a leaf; ``free`` as in :meth:`_node`.
 
         The placement is kept for its consumers, which are evaluated later and fetch its outputs from there.
         """
@@ -343,8 +412,10 @@ class SegmentEvaluation:
         producers = {number: self._placements[number] for number in numbers}
         above = tuple(flow.cuts_between(number, layer) for number in numbers)
         runs, to_dram = self._batch // leaf.batch, layer in flow.written
-        key = (layer, leaf.batch, first, tiles, runs, to_dram, tuple(producers.items()), above)
-        run = LeafRun(leaf.batch, first, tiles, runs, to_dram)
+        if not self._search.has_parameters(layer):
+            free = None
+        key = (layer, leaf.batch, first, tiles, runs, to_dram, free, tuple(producers.items()), above)
+        run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0)
         found = self._known.leaf(key, lambda: self._searched(leaf, layer, run, producers))
         assert found.leaf is not None
         self._placements[layer] = found.leaf.place
@@ -362,15 +433,16 @@ class SegmentEvaluation:
         # Layers are evaluated in topological order, so a producer in the segment is always here before its
         # consumers; one outside of the segment is not, and its data comes from DRAM.
         held = self._leaf_held(layer, cost, producers)
-        self._check(leaf.layer, held)
+        if reason := self._too_much(leaf.layer, held):
+            raise NotPossibleError(reason)
         return NodeCost(
             node=leaf,
             first_tile=run.first_tile,
             tiles=tiles,
             cycles=cost.cycles,
             parts_pj=self._parts_pj(cost),
-            dram_read_bytes=cost.dram_read_bytes,
-            dram_write_bytes=cost.dram_write_bytes,
+            dram_read_bits=cost.dram_read_bits,
+            dram_write_bits=cost.dram_write_bits,
             busy=runs * tiles * cost.tile_cycles,
             links=cost.links,
             held=held,
@@ -379,12 +451,12 @@ class SegmentEvaluation:
         )
 
     def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
-        """Energy by ENERGY_PARTS, in pJ; links count bytes times ports, so ports divide their sum."""
+        """Energy by ENERGY_PARTS, in pJ; links count bits times ports, so ports divide their sum."""
         noc, dram = self._chip.noc, self._chip.dram
-        hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
-        dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
-        dram_pj += cost.dram_write_bytes * dram.write_pj_per_byte
-        return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
+        hop_bits = int(cost.links.sum()) / len(self._chip.ports)
+        dram_pj = cost.dram_read_bits * dram.read_pj_per_bit
+        dram_pj += cost.dram_write_bits * dram.write_pj_per_bit
+        return cost.tiles_pj, cost.transfers_pj, hop_bits * noc.hop_pj_per_bit, dram_pj
 
     def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
         """What a leaf holds, by where it comes from: pinned weights, inputs from DRAM, inputs of producers.
@@ -405,18 +477,39 @@ class SegmentEvaluation:
                 arriving[above] = arriving[above] + held
             elif stream.kind != "outputs":
                 from_dram = from_dram + held
-        return leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
+        found = leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bits)
+        if not cost.slices:
+            return found
+        of_slice = self._search.slice_bits(layer, weights, cost.slices)
+        # while a slice is computed the next one arrives
+        return streamed(found, of_slice, min(cost.slices, 2) * of_slice)
 
-    def _check(self, where: str, held: Held) -> None:
-        """NotPossibleError where the fullest tile has to hold more bytes than its buffer can."""
-        most, size = held.most, self._chip.tile.buffer.size_bytes
-        if most > size:
-            raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")
+    def _too_much(self, where: str, held: Held) -> str:
+        """Why the buffers do not hold this: the fullest tile; empty where they do."""
+        most, buffer = held.most, self._chip.tile.buffer
+        if most <= buffer.size_bits:
+            return ""
+        size = f"{whole_bytes(most):,} bytes and has {buffer.size_bytes:,}"
+        return f"{where}: a tile has to hold {size}"
+
+    def _missing(self, held: Held, children: Sequence[NodeCost]) -> tuple[int, ...]:
+        """The bits that are missing on the fullest tile of each child; 0 where none are."""
+        missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
+        return tuple(int(missing[one.first_tile : one.first_tile + one.tiles].max()) for one in children)
 
 
-def _runs(child: NodeCost) -> NodeRuns:
-    assert child.runs is not None
-    return child.runs
+def _more_free(now: int | None, missing: int) -> int | None:
+    """What a child has to leave free next, where it left ``now`` and so many bits were ``missing``."""
+    if not missing:
+        return now
+    # pinned weights say nothing of what is missing once they are streamed
+    return 0 if now is None else now + missing
+
+
+def runs_on_tiles(cost: NodeCost) -> NodeRuns:
+    """How a node runs; only for one that is not mapped on the whole chip."""
+    assert cost.runs is not None
+    return cost.runs
 
 
 def _leaking(cost: NodeCost, cycles: float) -> NodeCost:

@@ -27,23 +27,23 @@ CyclesT = TypeVar("CyclesT", int, float)
 class BatchRun:
     """How a node runs one batch.
 
-    ``ahead_bytes`` have to come from DRAM before that, each byte counted once. ``link_cycles``: what the
+    ``ahead_bits`` have to come from DRAM before that, each bit counted once. ``link_cycles``: what the
     busiest link needs for the data of the leaves that start first. ``running``: cycles of the batch once all
-    of it is there. ``dram_bytes``: all bytes that DRAM moves for the batch.
+    of it is there. ``dram_bits``: all bits that DRAM moves for the batch.
     """
 
-    ahead_bytes: int
+    ahead_bits: int
     link_cycles: int
     running: int
-    dram_bytes: int
+    dram_bits: int
 
     def fetched(self, chip: Chip) -> int:
         """Cycles of the fetch before the batch where nothing computes meanwhile."""
-        return max(chip.least_cycles(self.ahead_bytes, 0), self.link_cycles)
+        return max(chip.least_cycles(self.ahead_bits, 0), self.link_cycles)
 
     def period(self, chip: Chip) -> int:
         """Cycles from one such batch to the next, where the data of the next one comes meanwhile."""
-        return max(self.running, chip.least_cycles(self.dram_bytes, 0), self.link_cycles)
+        return max(self.running, chip.least_cycles(self.dram_bits, 0), self.link_cycles)
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
     ``then``: what follows the last child, if its data comes meanwhile.
     """
-    cycles, rate = 0, chip.dram.bytes_per_cycle
+    cycles, rate = 0, chip.dram.bits_per_cycle
     for run, after in zip(runs, [*runs[1:], then], strict=True):
-        rest, links = run.dram_bytes - run.ahead_bytes, 0
+        rest, links = run.dram_bits - run.ahead_bits, 0
         if after is not None:
-            rest, links = rest + after.ahead_bytes, after.link_cycles
+            rest, links = rest + after.ahead_bits, after.link_cycles
         cycles += max(run.running, -(-rest // rate), links)
     return cycles
 
@@ -75,7 +75,7 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
 def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns:
     """A T cut: all children in turn for one sub-batch after the other."""
     first, later = [child.first for child in children], [child.later for child in children]
-    brought, moved = sum(run.dram_bytes for run in first), sum(run.dram_bytes for run in later)
+    brought, moved = sum(run.dram_bits for run in first), sum(run.dram_bits for run in later)
     begun, last = in_turn(first, chip), in_turn(later, chip)
     more = 0
     if subbatches > 1:
@@ -84,8 +84,8 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns
         begun = in_turn(first, chip, later[0]) + (subbatches - 2) * between + last
         more = (subbatches - 1) * between
     return NodeRuns(
-        replace(first[0], running=begun, dram_bytes=brought + (subbatches - 1) * moved),
-        replace(later[0], running=more + last, dram_bytes=subbatches * moved),
+        replace(first[0], running=begun, dram_bits=brought + (subbatches - 1) * moved),
+        replace(later[0], running=more + last, dram_bits=subbatches * moved),
     )
 
 
@@ -99,12 +99,12 @@ def pipelined(
     time as those of the first, which is therefore there when all of it is.
     """
     period = max(child.later.period(chip) for child in children)
-    moved = sum(child.later.dram_bytes for child in children)
+    moved = sum(child.later.dram_bits for child in children)
 
     def whole(runs: Sequence[BatchRun]) -> BatchRun:
         """The cut's batch, of which ``runs`` is the first sub-batch."""
-        ahead = sum(run.ahead_bytes for run in runs)
-        dram = sum(run.dram_bytes for run in runs) + (subbatches - 1) * moved
+        ahead = sum(run.ahead_bits for run in runs)
+        dram = sum(run.dram_bits for run in runs) + (subbatches - 1) * moved
         filled = sum(slowest_by_stage([run.running for run in runs], stages))
         running = max(filled + (subbatches - 1) * period, chip.least_cycles(dram - ahead, 0), on_links)
         return BatchRun(ahead, max(run.link_cycles for run in runs), running, dram)

@@ -2,20 +2,20 @@
 
 An edge of the network stays on the chip only within a segment, on the way that the cut takes where producer
 and consumer part (the lowest cut above both). Each tile has to hold what ``buffers.py`` counts, so all
-tiles together hold no more than the sum of their buffers, C bytes. With P and I the bytes of pinned weights
-and of inputs of one batch that all tiles together hold for a layer, there are two cases:
+tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all tiles
+together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
+consumer, for one batch of the consumer.
 
-* **The weights of both are pinned at the same time**: so it is under an S cut, where each child has tiles
-  of its own, and under a T cut that has sub-batches or is run several times. Then P + P' + max(I, I') <= C.
-* **The cut is a T cut that runs once for all samples of the segment.** Its children's weights come and go.
-  Yet while the producer runs, all of the edge arrives for the consumer, for all samples of the segment; and
-  it is still there when the consumer runs. So with A these bytes on all tiles of the consumer, P + I + A <=
-  C for the producer and P' + max(I', A) <= C for the consumer.
+* While the producer runs, its outputs arrive for the consumer: P + I + A <= C.
+* They are still there when the consumer runs, so P' + max(I', A) <= C.
 
-P, I and A depend on the partition. With k parts along K and n along samples, rows and columns together,
-weights are held n times. Inputs are held k times where every output channel reads all input channels, else
-once. One tile must hold its part of both, which rules out many (k, n); the others, with any batch that
-divides the segment's samples, are tried. Halos and partitions that are less even only need more.
+The weights of any leaf may be streamed. Then each tile holds a slice of one output channel at least; pinned
+weights take no less. A leaf runs one sample or more at a time, so A is at least what one sample takes.
+
+I and A depend on the partition. With k parts along K and n along samples, rows and columns together, inputs
+are held k times where every output channel reads all input channels, else once. One tile must hold its part,
+which rules out many (k, n); the others, with any batch that divides the segment's samples, are tried. Halos
+and partitions that are less even only need more.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 Array = NDArray[Any]
@@ -40,11 +41,12 @@ Edge = tuple[int, int]
 class _Size(NamedTuple):
     """What a layer's buffers depend on.
 
-    ``weights``: bytes that are pinned. ``inputs``: bytes that one sample's windows touch. ``channels``,
-    ``positions``: of its outputs, of one sample. ``repeats``: whether every output channel reads all inputs.
+    ``of_channel``: bits of the weights of one output channel, where weights are parameters. ``inputs``: bits
+    that one sample's windows touch. ``channels``, ``positions``: of its outputs, of one sample. ``repeats``:
+    whether every output channel reads all inputs.
     """
 
-    weights: int
+    of_channel: int
     inputs: int
     channels: int
     positions: int
@@ -54,16 +56,16 @@ class _Size(NamedTuple):
 def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[Edge]:
     """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
     held = _held_by_layer(graph, chip, samples)
-    capacity = chip.tiles * chip.tile.buffer.size_bytes
+    capacity = chip.tiles * chip.tile.buffer.size_bits
     return frozenset(
         (producer, consumer)
-        for producer, consumer, size in _edges(graph)
-        if _can_stay(held[producer], held[consumer], samples * size, capacity)
+        for producer, consumer, size in _edges(graph, chip)
+        if _can_stay(held[producer], held[consumer], size, capacity)
     )
 
 
 def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[int]:
-    """The layers that no leaf of a segment of ``samples`` samples can hold, with its weights pinned.
+    """The layers that no leaf of a segment of ``samples`` samples can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
     its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own.
@@ -74,50 +76,50 @@ def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int) -> frozens
 
 def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int) -> list[Array]:
     """What tiles hold of every layer: :func:`_held`, and nothing for layers that no leaf can have."""
-    free = chip.tile.buffer.size_bytes - chip.tile.output_stream_bytes
     return [
         np.zeros((0, 3), np.int64)
         if layer.needs_whole_chip
-        else _held(_size(layer), chip.tiles, free, samples)
+        else _held(_size(layer, chip), chip.tiles, chip.tile.free_bits, samples)
         for layer in graph.layers
     ]
 
 
-def _edges(graph: LayerGraph) -> Iterator[tuple[int, int, int]]:
-    """Producer, consumer and the bytes of one sample that arrive; 0 bytes for activations used as weights."""
+def _edges(graph: LayerGraph, chip: Chip) -> Iterator[tuple[int, int, int]]:
+    """Producer, consumer and the bits of one sample that arrive; 0 bits for activations used as weights."""
     for consumer, layer in enumerate(graph.layers):
         inputs, weights = graph.reads(layer)
+        bits = ElementBits.of(layer, chip.tile.widths)
         for read in inputs:
-            yield read.producer, consumer, touched_inputs(layer, read.channels)
+            yield read.producer, consumer, bits.inputs * touched_inputs(layer, read.channels)
         for read in weights:
             yield read.producer, consumer, 0
 
 
 def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool:
-    """Whether one of the two cases of the module's docstring is possible; ``arriving`` bytes, held once."""
+    """Whether the conditions of the module's docstring can be met; ``arriving``: bits of one sample, held
+    once.
+    """
     if not len(before) or not len(after):
         return False
-    pinned = before[:, None, 0] + after[None, :, 0] + np.maximum(before[:, None, 1], after[None, :, 1])
-    if pinned.min() <= capacity:
-        return True
     copies = after[:, 2] * arriving
     at_consumer = after[:, 0] + np.maximum(after[:, 1], copies) <= capacity
     at_producer = before[:, :2].sum(axis=1).min() + copies <= capacity
     return bool((at_consumer & at_producer).any())
 
 
-def _size(layer: NetworkLayer) -> _Size:
-    pinned = layer.has_weights and not layer.weight_producers
-    weights = layer.k * layer.group_c * layer.r * layer.s if pinned else 0
-    inputs = touched_inputs(layer, layer.c)
-    return _Size(weights, inputs, layer.k, layer.h * layer.w, pinned and layer.groups == 1)
+def _size(layer: NetworkLayer, chip: Chip) -> _Size:
+    bits = ElementBits.of(layer, chip.tile.widths)
+    parameters = layer.has_weights and not layer.weight_producers
+    of_channel = bits.weights * layer.group_c * layer.r * layer.s if parameters else 0
+    inputs = bits.inputs * touched_inputs(layer, layer.c)
+    return _Size(of_channel, inputs, layer.k, layer.h * layer.w, parameters and layer.groups == 1)
 
 
 @lru_cache(maxsize=4096)
 def _held(size: _Size, tiles: int, free: int, samples: int) -> Array:
-    """Bytes [n, 3] of weights and of inputs that all tiles hold, and copies of inputs; none: it never fits.
+    """Bits [n, 3] of weights and of inputs that all tiles hold, and copies of inputs; none: it never fits.
 
-    A row for each way to cut the layer that no other is better than in all three. ``free``: bytes of a
+    A row for each way to cut the layer that no other is better than in all three. ``free``: bits of a
     tile for inputs and weights. The array is remembered, so never write to it.
     """
     batches = [batch for batch in range(1, samples + 1) if samples % batch == 0]
@@ -137,6 +139,6 @@ def _held_by_batch(size: _Size, tiles: int, free: int, batch: int) -> Array:
     inputs, copies = batch * size.inputs, along_k if size.repeats else np.ones_like(along_k)
     # the fullest tile has at least the mean of the parts; products, not quotients, so nothing is rounded
     divided = others if size.repeats else others * along_k
-    fits = size.weights * divided + inputs * along_k <= free * along_k * divided
+    fits = size.of_channel * divided + inputs <= free * divided
     along_k, others, copies = along_k[fits], others[fits], copies[fits]
-    return np.stack([size.weights * others, inputs * copies, copies], axis=1)
+    return np.stack([size.of_channel * along_k * others, inputs * copies, copies], axis=1)

@@ -7,7 +7,7 @@ the chip model's own. Mapping solvers stand behind it (``solvers/schedule/tiles`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,36 +29,49 @@ class TileRows:
     ``leakage_pj_per_cycle`` [n]: of all tiles, in each cycle in which they belong to the layer. A partition
     that no tile can compute has no row. The chip model picks rows; it never asks how a tile computes its
     part.
+
+    ``slices`` [n] int: into how many slices of output channels a tile divides its part, to compute them one
+    after the other with the weights of one slice at a time; 1 unless said otherwise. All slices of a tile
+    take equally many of its ``cycles``.
     """
 
     parts: Array
     energy_pj: Array
     cycles: Array
     leakage_pj_per_cycle: Array
+    slices: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         count = len(self.parts)
-        columns = (self.energy_pj, self.cycles, self.leakage_pj_per_cycle)
+        if not len(self.slices):
+            object.__setattr__(self, "slices", np.ones(count, np.int64))
+        columns = (self.energy_pj, self.cycles, self.leakage_pj_per_cycle, self.slices)
         if self.parts.shape != (count, 4) or {array.shape for array in columns} != {(count,)}:
             shapes = [array.shape for array in (self.parts, *columns)]
-            raise InputError("tile costs", "arrays of [n, 4], [n], [n] and [n]", shapes)
+            raise InputError("tile costs", "arrays of [n, 4], [n], [n], [n] and [n]", shapes)
+        if count and (self.slices.min() < 1 or (self.cycles % self.slices).any()):
+            raise InputError("tile costs", "at least 1 slice, and equally many cycles of each", self.slices)
         least_pj = min((array.min() for array in (columns[0], columns[2]) if count), default=0)
         if count and not (self.parts.min() >= 1 and least_pj >= 0 and self.cycles.min() >= 1):
             raise InputError("tile costs", "parts and cycles of at least 1, energies of at least 0", "less")
 
     @staticmethod
     def of(
-        rows: Sequence[tuple[tuple[int, int, int, int], float, int]], leakage: Sequence[float] | None = None
+        rows: Sequence[tuple[tuple[int, int, int, int], float, int]],
+        leakage: Sequence[float] | None = None,
+        slices: Sequence[int] = (),
     ) -> TileRows:
         """From (parts, energy in pJ on all tiles, cycles) of every partition.
 
-        ``leakage``: pJ per cycle of every partition; None where nothing leaks.
+        ``leakage``: pJ per cycle of every partition; None where nothing leaks. ``slices`` of every partition;
+        empty where none has several.
         """
         return TileRows(
             np.array([row[0] for row in rows], np.int64).reshape(-1, 4),
             np.array([row[1] for row in rows], np.float64),
             np.array([row[2] for row in rows], np.int64),
             np.zeros(len(rows)) if leakage is None else np.array(leakage, np.float64),
+            np.array(slices, np.int64),
         )
 
 
@@ -94,6 +107,14 @@ class TileCosts(TileFloors, Protocol):
         """The partitions of ``batch`` samples among ``tiles`` tiles that may be used; asked repeatedly."""
         ...
 
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """The same for a layer whose weights come anew for each batch, slice by slice.
+
+        Each partition has one number of slices. No rows: that is not offered, or the layer has no weights
+        that are parameters.
+        """
+        ...
+
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample on one tile, above 0: a layer's weight when S cuts divide tiles."""
         ...
@@ -111,12 +132,12 @@ def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles
     energy, whole_chip_pj, tile_cycles = float("inf"), float("inf"), float("inf")
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
-            rows = costs.rows(layer, batch, tiles)
-            if len(rows.parts):
-                # Least energy and least tile-cycles may be those of different rows. Each is a bound by
-                # itself, and whoever multiplies them has a bound on the product.
-                energy = min(energy, float(rows.energy_pj.min()) / batch)
-                tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
+            for rows in (costs.rows(layer, batch, tiles), costs.streamed_rows(layer, batch, tiles)):
+                if len(rows.parts):
+                    # Least energy and least tile-cycles may be those of different rows. Each is a bound by
+                    # itself, and whoever multiplies them has a bound on the product.
+                    energy = min(energy, float(rows.energy_pj.min()) / batch)
+                    tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
         on_chip = costs.on_whole_chip(layer, batch)
         if on_chip is not None:
             whole_chip_pj = min(whole_chip_pj, (on_chip.parts_pj[0] + on_chip.parts_pj[1]) / batch)

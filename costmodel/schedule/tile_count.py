@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.mapping.energy import access_energy_pj
+from costmodel.mapping.counts.energy import access_energy_pj
+from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, TensorTraffic, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
-from costmodel.mapping.traffic import Counts
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
 from costmodel.workload.network import Layer
 

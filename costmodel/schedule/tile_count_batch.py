@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import MappingBatch
-from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables, tables_of, workspace
+from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables, tables_of, workspace
 from costmodel.mapping.mapping import violations
 from costmodel.schedule.tile_count import TileCount
 from costmodel.workload.network import Layer

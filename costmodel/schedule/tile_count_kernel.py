@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
-from costmodel.mapping.batch_kernel import begin_row, blocks, fill_partitions, prepare_row
-from costmodel.mapping.counting_kernel import delivered_words, filled, level_cycles, sent
+from costmodel.mapping.batch.batch_kernel import begin_row, blocks, fill_partitions, prepare_row
+from costmodel.mapping.batch.counting_kernel import delivered_words, filled, level_cycles, sent
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables
+    from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables
 
 Array = NDArray[Any]
 Int = Any

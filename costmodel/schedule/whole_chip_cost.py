@@ -20,14 +20,18 @@ from costmodel.errors import InputError
 from costmodel.hardware.architecture import StorageLevel
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import counted_architecture
+from costmodel.mapping.counts.traffic import nest_of
 from costmodel.mapping.evaluate import TensorTraffic
+from costmodel.mapping.nest_text import nest_text
 from costmodel.mapping.uneven import AnyMapping, as_parts
-from costmodel.schedule.image import EVERYTHING, Fetched, Image, fetched
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.mesh.deliveries import Delivery, link_loads
-from costmodel.schedule.mesh.tile_groups import deliveries_of, placements
+from costmodel.schedule.mesh.tile_groups import Moved, deliveries_of, placements, tile_groups
+from costmodel.schedule.padding import image_words
 from costmodel.schedule.tile_count import TileCount, counted_on_stack
-from costmodel.workload.network import Layer
+from costmodel.schedule.whole_chip_steps import regions
+from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
 
@@ -37,24 +41,30 @@ class WholeChipCost:
     """What one batch of a layer costs on the whole chip, with all data from DRAM and back to it.
 
     ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM. ``cycles``:
-    the layer's time. ``tile_cycles``: tiles times cycles in which they compute. ``hop_bytes``: bytes times
-    the links that they cross.
+    the layer's time. ``tile_cycles``: tiles times cycles in which they compute. ``hop_bits``: bits times
+    the links that they cross. ``mapping``: as text (:mod:`costmodel.mapping.nest_text`), whose factors may
+    pad dims; empty for a layer that is streamed. ``placement``: which way it is of those to place its loops
+    on the mesh (:func:`costmodel.schedule.mesh.tile_groups.placements`). ``held_bits``: the most that
+    a tile's buffer has of it, with what comes for the next step and the outputs on their way out.
     """
 
     parts_pj: tuple[float, float, float, float]
     cycles: int
     tile_cycles: int
-    dram_read_bytes: int
-    dram_write_bytes: int
-    hop_bytes: float
+    dram_read_bits: int
+    dram_write_bits: int
+    hop_bits: float
+    mapping: str = ""
+    placement: int = 0
+    held_bits: int = 0
 
     def __post_init__(self) -> None:
         if len(self.parts_pj) != 4 or not all(0 <= part < inf for part in self.parts_pj):
             raise InputError(
                 "layer on the whole chip", "four energies of at least 0", self.parts_pj, key="parts_pj"
             )
-        least = min(self.cycles - 1, self.tile_cycles, self.dram_read_bytes, self.dram_write_bytes)
-        if least < 0 or not 0 <= self.hop_bytes < inf:
+        least = min(self.cycles - 1, self.tile_cycles, self.dram_read_bits, self.dram_write_bits)
+        if least < 0 or not 0 <= self.hop_bits < inf:
             raise InputError("layer on the whole chip", "at least a cycle, and counts of at least 0", self)
 
     @property
@@ -63,12 +73,21 @@ class WholeChipCost:
 
 
 def whole_chip_cost(
-    chip: Chip, nest: Layer, mapping: AnyMapping, image: Image | None = None
+    chip: Chip,
+    nest: Layer,
+    mapping: AnyMapping,
+    padded: Tensor | None = None,
+    bits: ElementBits | None = None,
 ) -> WholeChipCost:
-    """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
+    """What a mapping of ``nest`` on the whole chip's architecture costs.
 
-    ``image``: what of its inputs is no padding; None where all is. Padding is neither fetched nor written to
-    buffers; nor do the cycles of DRAM and links count it.
+    ``padded``: the :func:`.padded_inputs` of its layer; None where nothing is padding. Padding is neither
+    fetched nor written to buffers; nor do the cycles of DRAM and links count it. ``bits``: of the elements of
+    its tensors; None: of parameters and activations, as the chip has them.
+
+    Within tiles an element is a word of each level, as for every mapping. What DRAM, links and fills of
+    buffers move are its bits: of an output that is brought back, and of the one that this replaces, those of
+    a partial sum.
 
     DRAM's spatial loops spread data over the tiles; of the ways to place these loops on the mesh, the one
     with the fewest hops counts. All else is what :func:`costmodel.mapping.evaluate.evaluate` counts for the
@@ -79,32 +98,72 @@ def whole_chip_cost(
     if architecture is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     within, counted = counted_on_stack(architecture, nest, mapping)
-    moved = {name: (one.reads, one.updates) for name, one in counted.levels[-1].tensors.items()}
-    unpadded = fetched(nest, mapping, image)
-    if unpadded != EVERYTHING:
-        (inputs,) = (tensor.name for tensor in nest.tensors if tensor.role == "inputs")
-        moved[inputs] = unpadded.of(moved[inputs][0]), 0
-        within = _unpadded(within, architecture.levels[-2], counted.levels[-2].tensors[inputs], unpadded)
+    bits = bits or ElementBits.of_parameters(chip.tile.widths)
     loops, mesh = as_parts(mapping).nest, (chip.columns, chip.rows)
     # The mapping says which loops go over the tiles, not which tile is where: the mesh decides that, and it
     # changes nothing but hops.
-    placed = [deliveries_of(nest, sides, moved) for sides in placements(loops, mesh)]
-    return _cost(
+    ways = list(placements(loops, mesh))
+    counts: dict[str, Moved] = {}
+    filling_pj, buffer = 0.0, architecture.levels[-2]
+    for tensor in nest.tensors:
+        traffic = counted.levels[-1].tensors[tensor.name]
+        counts[tensor.name] = Moved.of(tensor.role, traffic.reads, traffic.updates, bits)
+        if (filled := counted.levels[-2].tensors.get(tensor.name)) is not None:
+            width = bits.partial_sums if tensor.role == "outputs" else getattr(bits, tensor.role)
+            filling_pj += filled.instances * (_blocks(buffer, filled.fills, width) * buffer.write_energy_pj)
+    moved = [dict(counts) for _ in ways]
+    (inputs,) = (tensor for tensor in nest.tensors if tensor.role == "inputs")
+    # padding is data where buffers do not keep the inputs
+    at_buffer = counted.levels[-2].tensors.get(inputs.name)
+    if padded is not None and at_buffer is not None:
+        extents, temporal = inputs.extents(loops.tiles[-2]), nest_of(loops).temporal[-1]
+        unwritten = 0
+        for of_way, sides in zip(moved, ways, strict=True):
+            groups = tile_groups(inputs, sides)
+            words = image_words(inputs, extents, temporal, groups.origins, padded, at_buffer.fills)
+            if words is None:
+                break
+            of_way[inputs.name] = Moved.of(inputs.role, int(words.sum()), 0, bits)._replace(of_group=words)
+            counts[inputs.name] = of_way[inputs.name]
+            image = int(words[groups.of_tile].sum())
+            unwritten = _padded_blocks(buffer, at_buffer, bits.inputs, image)
+        filling_pj -= unwritten * buffer.write_energy_pj
+    within = replace(within, filling_pj=filling_pj)
+    placed = [deliveries_of(nest, sides, of_way) for sides, of_way in zip(ways, moved, strict=True)]
+    loads = [link_loads(chip, deliveries) for deliveries in placed]
+    best = min(range(len(ways)), key=lambda way: int(loads[way].sum()))
+    cost = _cost(
         chip,
         within,
         placed[0][0].group.size,
-        (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
-        min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
+        (sum(one.read_bits for one in counts.values()), sum(one.written_bits for one in counts.values())),
+        loads[best],
     )
+    kept = loops.levels[-2].keep
+    widths = [getattr(bits, tensor.role) if tensor.name in kept else 0 for tensor in nest.tensors]
+    held = sum(regions(nest, loops, widths, chip.tile.free_bits)) + chip.tile.output_stream_bits
+    return replace(cost, mapping=nest_text(mapping), placement=best, held_bits=held)
 
 
-def _unpadded(within: TileCount, buffer: StorageLevel, inputs: TensorTraffic, unpadded: Fetched) -> TileCount:
-    """The count without the padding that is not written to buffers; the rest comes in whole blocks."""
-    # Fills are words of one instance, and each instance begins a block of its own. What is no padding is
+def _blocks(buffer: StorageLevel, elements: int, bits: int) -> int:
+    """Blocks of the buffer that so many elements of ``bits`` fill, the last one perhaps in part."""
+    return -(-elements * bits // (buffer.block_size * buffer.word_bits))
+
+
+def _padded_blocks(buffer: StorageLevel, inputs: TensorTraffic, bits: int, filled: int) -> int:
+    """Blocks of padding, which is not written to buffers: ``filled`` elements are, in whole blocks."""
+    # Fills are elements of one instance, and each instance begins a block of its own. What is no padding is
     # known for all instances together only, so its blocks are those of the total.
-    filled, padded = unpadded.of(inputs.instances * inputs.fills), -(-inputs.fills // buffer.block_size)
-    saved = inputs.instances * padded - -(-filled // buffer.block_size)
-    return replace(within, filling_pj=within.filling_pj - max(saved, 0) * buffer.write_energy_pj)
+    return max(inputs.instances * _blocks(buffer, inputs.fills, bits) - _blocks(buffer, filled, bits), 0)
+
+
+def planes_of_tiles(chip: Chip, layer: NetworkLayer, batch: int) -> Array:
+    """Where the planes of each tile begin, and the last one's end: [tiles + 1].
+
+    They are dealt out by rounding t * planes / tiles: no tile has more than one plane more than another.
+    """
+    ends: Array = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
+    return ends
 
 
 def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
@@ -114,19 +173,22 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     planes row by row, holding only the rows under a window. So every input is read once and every output
     written once. None where a buffer cannot hold the rows under a window.
     """
-    window = layer.operands * layer.r * max(layer.input_w, layer.w) + layer.w
-    if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
+    bits = ElementBits.of(layer, chip.tile.widths)
+    window = layer.operands * layer.r * max(layer.input_w, layer.w) * bits.inputs + layer.w * bits.outputs
+    if window > chip.tile.free_bits:
         return None
-    # Planes are dealt out by rounding t * planes / tiles: no tile has more than one plane more than another.
-    ends = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
-    planes, numbers = np.diff(ends), np.zeros((chip.columns, chip.rows), np.int64)
+    planes, numbers = (
+        np.diff(planes_of_tiles(chip, layer, batch)),
+        np.zeros((chip.columns, chip.rows), np.int64),
+    )
     for tile, position in enumerate(chip.positions):
         numbers[position] = tile
-    inputs, outputs = -(-layer.compulsory_bytes(1).inputs // layer.k), layer.h * layer.w
+    inputs = layer.touched_elements // layer.k * bits.inputs
+    outputs = layer.h * layer.w * bits.outputs
     cycles = -(-int(planes.max()) * layer.operations // (layer.k * chip.tile.vector_units))
     total, buffer = layer.k * batch, chip.tile.buffer
-    transfers = total * (inputs * buffer.write_pj_per_byte + outputs * buffer.read_pj_per_byte)
-    return _cost(
+    transfers = total * (inputs * buffer.write_pj_per_bit + outputs * buffer.read_pj_per_bit)
+    cost = _cost(
         chip,
         TileCount(batch * layer.operations * chip.tile.vector_operation_pj, transfers, 0.0, cycles),
         int(np.count_nonzero(planes)),
@@ -135,28 +197,30 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
             chip, [Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))]
         ),
     )
+    # the program of such a layer brings as many planes at a time as the buffer holds twice
+    return replace(cost, held_bits=chip.tile.buffer.size_bits)
 
 
 def _cost(
-    chip: Chip, within: TileCount, tiles: int, dram_bytes: tuple[int, int], loads: Array
+    chip: Chip, within: TileCount, tiles: int, dram_bits: tuple[int, int], loads: Array
 ) -> WholeChipCost:
     """A WholeChipCost from its parts.
 
-    ``within``: the count within tiles, and of transfers. ``tiles``: how many compute. ``dram_bytes``: read
-    and written. ``loads`` [X, Y, 4]: bytes times ports on links; the layer takes no less time than DRAM and
+    ``within``: the count within tiles, and of transfers. ``tiles``: how many compute. ``dram_bits``: read
+    and written. ``loads`` [X, Y, 4]: bits times ports on links; the layer takes no less time than DRAM and
     the busiest link.
     """
-    read, written = dram_bytes
-    hop_bytes = int(loads.sum()) / len(chip.ports)
-    dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
+    read, written = dram_bits
+    hop_bits = int(loads.sum()) / len(chip.ports)
+    dram_pj = read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
     cycles = max(within.cycles, chip.least_cycles(read + written, int(loads.max())))
     # With the cycles of the slower of tiles, DRAM and links, for tiles leak while they wait.
     tiles_pj = within.energy_pj + within.leakage_pj_per_cycle * cycles
     return WholeChipCost(
-        parts_pj=(tiles_pj, within.filling_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
+        parts_pj=(tiles_pj, within.filling_pj, hop_bits * chip.noc.hop_pj_per_bit, dram_pj),
         cycles=cycles,
         tile_cycles=within.cycles * tiles,
-        dram_read_bytes=read,
-        dram_write_bytes=written,
-        hop_bytes=hop_bytes,
+        dram_read_bits=read,
+        dram_write_bits=written,
+        hop_bits=hop_bits,
     )

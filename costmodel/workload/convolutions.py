@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from costmodel.errors import InputError
 from costmodel.workload.digits import Digits, Shape
-from costmodel.workload.network import Axis, Layer, Tensor, convolution
+from costmodel.workload.network import Layer, convolution
 from costmodel.workload.products import Counted
+from costmodel.workload.projection import Projection, Stride
 from costmodel.workload.views import View
 
 
@@ -74,16 +75,16 @@ def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, wind
     if axes < 3:
         return plane
     # depth is the first of three spatial axes, in front of rows and columns
-    return _deepened(plane, size[0], filters[0], (("T", dilation[0]), ("D", stride[0])))
+    return _deepened(plane, size[0], filters[0], (Stride("T", dilation[0]), Stride("D", stride[0])))
 
 
-def _deepened(plane: Layer, positions: int, filter_depth: int, depth: Axis) -> Layer:
+def _deepened(plane: Layer, positions: int, filter_depth: int, depth: tuple[Stride, ...]) -> Layer:
     """A 2-D convolution with a depth axis: dims D (``positions``, output depth) and T (``filter_depth``).
 
-    ``depth`` is the projection of the input's depth axis.
+    ``depth`` are the steps of the input's depth axis.
     """
-    extra: dict[str, Axis] = {"weights": (("T", 1),), "inputs": depth, "outputs": (("D", 1),)}
-    tensors = tuple(Tensor(t.name, (*t.axes, extra[t.role]), t.role) for t in plane.tensors)
+    extra = {"weights": (Stride("T"),), "inputs": depth, "outputs": (Stride("D"),)}
+    tensors = tuple(replace(t, axes=(*t.axes, Projection(extra[t.role]))) for t in plane.tensors)
     return Layer(plane.name, (("T", filter_depth), ("D", positions), *plane.dims), tensors)
 
 
@@ -121,9 +122,11 @@ def _repeats(axis: Digits) -> int:
 def _split(layer: Layer, dim: str, times: int) -> Layer:
     """The layer with a dim cut in two, of which the second, of ``times`` steps, does not move the input."""
     extra = _REPEATED[dim]
+    steps = Projection((Stride(extra),))
+    steps = Projection((Stride(extra),))
     dims = ((name, size // times if name == dim else size) for name, size in layer.dims)
     tensors = tuple(
-        t if t.role == "inputs" or dim not in t.dims else Tensor(t.name, (*t.axes, ((extra, 1),)), t.role)
+        t if t.role == "inputs" or dim not in t.dims else replace(t, axes=(*t.axes, steps))
         for t in layer.tensors
     )
     return Layer(layer.name, (*dims, (extra, times)), tensors)

@@ -12,10 +12,9 @@ from typing import Any, Literal, get_args
 from costmodel.errors import InputError
 from costmodel.workload.attributes import NO_ATTRIBUTES, Attributes
 from costmodel.workload.operators import OperatorKind, kinds_of
+from costmodel.workload.projection import Axis, Projection, Stride
 
 Role = Literal["weights", "inputs", "outputs"]
-Axis = tuple[tuple[str, int], ...]
-"""One tensor axis: the sum of ``coefficient * dim`` over its (dim, coefficient) terms."""
 
 MOST_COUNTED = 2**60
 """The most MACs of a layer, and words of a tensor.
@@ -28,49 +27,63 @@ The counts of a mapping are small multiples of these and must fit in 64 bits.
 class Tensor:
     """A tensor of a layer: which of its elements a point of the loop nest touches (Timeloop's data space).
 
-    ``axes`` are affine projections: the axis ``((P, 2), (R, 1))`` is indexed by ``2 * p + r``. No dim indexes
-    two axes. By ``role`` a storage level may be restricted to weights, inputs or outputs; the tensor with the
-    role ``outputs`` is read and written, because partial sums come back.
+    ``axes`` are affine projections: an axis with the steps 2 * P and 1 * R is indexed by ``2 * p + r``. No
+    dim indexes two axes. By ``role`` a storage level may be restricted to weights, inputs or outputs; the
+    tensor with the role ``outputs`` is read and written, because partial sums come back.
     """
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[Projection, ...]
     role: Role
 
+    @classmethod
+    def of_terms(cls, name: str, axes: Iterable[Axis], role: Role) -> Tensor:
+        """A tensor without padding, by the (dim, coefficient) terms of each axis."""
+        return cls(name, tuple(Projection.of_terms(axis) for axis in axes), role)
+
     def __post_init__(self) -> None:
+        where = f"tensor {self.name}"
         if self.role not in get_args(Role):
-            raise InputError(f"tensor {self.name}", f"one of {get_args(Role)}", self.role, key="role")
-        for axis in self.axes:
-            for dim, coefficient in axis:
-                if not isinstance(coefficient, int) or coefficient < 1:
-                    raise InputError(
-                        f"tensor {self.name}",
-                        "a positive whole coefficient (stride or dilation)",
-                        coefficient,
-                        key=dim,
-                    )
-        used = [dim for axis in self.axes for dim, _ in axis]
-        if len(set(used)) != len(used):
-            raise InputError(f"tensor {self.name}", "every dim in one axis, once", used, key="axes")
+            raise InputError(where, f"one of {get_args(Role)}", self.role, key="role")
+        used = [step for axis in self.axes for step in axis.steps]
+        for dim, coefficient, divisor in used:
+            for number in (coefficient, divisor):
+                if not isinstance(number, int) or number < 1:
+                    expected = "a positive whole coefficient (stride or dilation) and divisor (of groups)"
+                    raise InputError(where, expected, number, key=dim)
+        if len({step[0] for step in used}) != len(used):
+            raise InputError(where, "every dim in one axis, once", [step.dim for step in used], key="axes")
 
     @cached_property
     def dims(self) -> frozenset[str]:
         """The layer dims that the tensor depends on (its relevant dims)."""
-        return frozenset(dim for axis in self.axes for dim, _ in axis)
+        return frozenset(step.dim for axis in self.axes for step in axis.steps)
+
+    @cached_property
+    def terms(self) -> tuple[Axis, ...]:
+        """The (dim, coefficient) terms of every axis, all that the counters of mappings look at.
+
+        They count padding as words, as Timeloop does. InputError for a divisor, which they do not know: a
+        nest that is mapped has a dim over its groups instead.
+        """
+        for dim, _, divisor in (step for axis in self.axes for step in axis.steps):
+            if divisor != 1:
+                raise InputError(f"tensor {self.name}", "a dim over groups, and no divisor", divisor, key=dim)
+        return tuple(tuple((dim, coefficient) for dim, coefficient, _ in axis.steps) for axis in self.axes)
 
     @cached_property
     def steps(self) -> dict[str, tuple[int, ...]]:
         """By relevant dim: how many words one step of the dim moves along each axis."""
         return {
-            dim: tuple(coefficient if axis is own else 0 for axis in self.axes)
-            for own in self.axes
-            for dim, coefficient in own
+            dim: tuple(coefficient if number == own else 0 for number in range(len(self.axes)))
+            for own, axis in enumerate(self.terms)
+            for dim, coefficient in axis
         }
 
     @cached_property
     def slides(self) -> bool:
         """Whether an axis sums several dims, so that neighbouring tiles can overlap (a window's halo)."""
-        return any(len(axis) > 1 for axis in self.axes)
+        return any(len(axis.steps) > 1 for axis in self.axes)
 
     @property
     def is_output(self) -> bool:
@@ -81,7 +94,7 @@ class Tensor:
 
         It is that of the bounding box: the sum of coefficient * (points - 1) over the axis's dims, plus 1.
         """
-        return tuple(1 + sum(c * (tile.get(dim, 1) - 1) for dim, c in axis) for axis in self.axes)
+        return tuple(axis.extent(tile) for axis in self.axes)
 
     def words(self, tile: ReadOnlyDict[str, int]) -> int:
         """Words in the bounding box of a tile; words that strides and dilations skip are counted, too."""
@@ -90,7 +103,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator as a perfect loop nest: ``dims`` are (name, size) pairs, and every point is one MAC.
+    """One operator as a perfect loop nest: ``dims`` are (name, size) pairs, and every point is one operation.
+
+    For a convolution or product that is one MAC; for a layer of vector units, one element of each operand. Of
+    a product, dims on which the outputs do not depend are summed over.
 
     Two layers with equal ``dims`` and ``tensors`` are the same problem for a mapping solver, whatever their
     names: compare :attr:`shape`, not the layers.
@@ -126,8 +142,22 @@ class Layer:
         return dict(self.dims)
 
     @cached_property
+    def index(self) -> dict[str, int]:
+        """By dim, its position in ``dims`` and in boxes of points."""
+        return {dim: number for number, (dim, _) in enumerate(self.dims)}
+
+    @cached_property
     def macs(self) -> int:
         return prod(size for _, size in self.dims)
+
+    @cached_property
+    def summed(self) -> frozenset[str]:
+        """The dims that are summed over."""
+        return frozenset(self.sizes) - self.output.dims
+
+    def length(self, axis: Projection) -> int:
+        """Elements along an axis of one of the layer's tensors, without padding."""
+        return axis.extent(self.sizes) if axis.length is None else axis.length
 
     @property
     def shape(self) -> tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...]]:
@@ -151,7 +181,7 @@ class Layer:
             "name": self.name,
             "dims": dict(self.dims),
             "tensors": [
-                {"name": t.name, "role": t.role, "axes": [[list(term) for term in axis] for axis in t.axes]}
+                {"name": t.name, "role": t.role, "axes": [_axis_json(axis) for axis in t.axes]}
                 for t in self.tensors
             ],
         }
@@ -160,14 +190,22 @@ class Layer:
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Layer:
         """The layer of :meth:`to_json`; InputError for what is no layer."""
         tensors = tuple(
-            Tensor(
-                t["name"],
-                tuple(tuple((dim, coefficient) for dim, coefficient in axis) for axis in t["axes"]),
-                t["role"],
-            )
-            for t in data["tensors"]
+            Tensor(t["name"], tuple(_axis_of(axis) for axis in t["axes"]), t["role"]) for t in data["tensors"]
         )
         return cls(data["name"], tuple(data["dims"].items()), tensors)
+
+
+def _axis_json(axis: Projection) -> Any:
+    """A projection as plain data: its terms; with what else it has, where it has more."""
+    steps = [list(step if step.divisor != 1 else step[:2]) for step in axis.steps]
+    plain = axis.length is None and not axis.offset
+    return steps if plain else {"steps": steps, "length": axis.length, "offset": axis.offset}
+
+
+def _axis_of(data: Any) -> Projection:
+    """The projection of :func:`_axis_json`."""
+    more = data if isinstance(data, dict) else {"steps": data, "length": None, "offset": 0}
+    return Projection(tuple(Stride(*step) for step in more["steps"]), more["length"], more["offset"])
 
 
 def _axes(*axes: str | Axis) -> tuple[Axis, ...]:
@@ -215,9 +253,9 @@ def convolution(
             name,
             _sizes(R=R, S=S, P=P, Q=Q, C=C, N=N),
             (
-                Tensor("Weights", _axes("C", "R", "S"), "weights"),
-                Tensor("Inputs", _axes("N", "C", rows, columns), "inputs"),
-                Tensor("Outputs", _axes("N", "C", "Q", "P"), "outputs"),
+                Tensor.of_terms("Weights", _axes("C", "R", "S"), "weights"),
+                Tensor.of_terms("Inputs", _axes("N", "C", rows, columns), "inputs"),
+                Tensor.of_terms("Outputs", _axes("N", "C", "Q", "P"), "outputs"),
             ),
         )
     group = ("G",) if groups > 1 else ()
@@ -225,9 +263,9 @@ def convolution(
         name,
         _sizes(R=R, S=S, P=P, Q=Q, C=C // groups, K=K // groups, N=N, **({"G": groups} if group else {})),
         (
-            Tensor("Weights", _axes(*group, "C", "K", "R", "S"), "weights"),
-            Tensor("Inputs", _axes("N", *group, "C", rows, columns), "inputs"),
-            Tensor("Outputs", _axes("N", *group, "K", "Q", "P"), "outputs"),
+            Tensor.of_terms("Weights", _axes(*group, "C", "K", "R", "S"), "weights"),
+            Tensor.of_terms("Inputs", _axes("N", *group, "C", rows, columns), "inputs"),
+            Tensor.of_terms("Outputs", _axes("N", *group, "K", "Q", "P"), "outputs"),
         ),
     )
 
@@ -238,9 +276,9 @@ def gemm(name: str, *, M: int, N: int, K: int) -> Layer:  # noqa: N803
         name,
         _sizes(M=M, N=N, K=K),
         (
-            Tensor("A", _axes("M", "K"), "inputs"),
-            Tensor("B", _axes("N", "K"), "weights"),
-            Tensor("Z", _axes("M", "N"), "outputs"),
+            Tensor.of_terms("A", _axes("M", "K"), "inputs"),
+            Tensor.of_terms("B", _axes("N", "K"), "weights"),
+            Tensor.of_terms("Z", _axes("M", "N"), "outputs"),
         ),
     )
 
@@ -253,9 +291,9 @@ def batched_matmul(name: str, *, B: int, M: int, N: int, K: int) -> Layer:  # no
         name,
         _sizes(B=B, M=M, N=N, K=K),
         (
-            Tensor("A", _axes("B", "M", "K"), "inputs"),
-            Tensor("B", _axes("B", "N", "K"), "weights"),
-            Tensor("Z", _axes("B", "M", "N"), "outputs"),
+            Tensor.of_terms("A", _axes("B", "M", "K"), "inputs"),
+            Tensor.of_terms("B", _axes("B", "N", "K"), "weights"),
+            Tensor.of_terms("Z", _axes("B", "M", "N"), "outputs"),
         ),
     )
 

@@ -150,6 +150,11 @@ _ROWS = (
     *_products("einsum", "einsum"),
     *_products("scaled_dot_product_attention", "attention", (0, 1, 2)),
     *_products("layer", "stated"),
+    # of networks that are published as lists of layers, which do not say what function it is
+    *_others("pooling_layer", "pooling", "computed", "window", "windows"),
+    *_pointwise("elementwise_layer", "elementwise", in_place=False),
+    *_others("function_layer", "normalisation", "computed", "element", "rows"),
+    *_others("transposing_layer", "rearrangement", "moved", "none", "moved"),
     # queries, keys and values, a mask at position 3, past keys and past values
     OperatorKind(
         "attention", "attention", "computed", "none", "products", False, "attention", (0, 1, 2, 4, 5)

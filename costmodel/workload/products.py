@@ -108,7 +108,7 @@ class Loops:
         moved = {dim: moved for moved, dim in _DIMS.items() if (dim, sizes[dim]) in dims}
         roles: dict[str, Role] = {"A": "inputs", "B": "weights", "Z": "outputs"}
         tensors = tuple(
-            Tensor(tensor, tuple(((dim, 1),) for dim in moved if tensor in moved[dim]), role)
+            Tensor.of_terms(tensor, tuple(((dim, 1),) for dim in moved if tensor in moved[dim]), role)
             for tensor, role in roles.items()
         )
         return Counted((Layer(name, dims, tensors),), self._note or lost)

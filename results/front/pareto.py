@@ -5,8 +5,8 @@ Every objective is minimised. A point with a NaN or infinite objective is never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from json import dumps
+from collections.abc import Iterable, Mapping, Sequence
+from json import dumps, loads
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,16 +17,20 @@ from results.errors import WrongRowError
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column, Kind
+from results.store.schema.rows import DesignRow
 from results.store.schema.tables import DESIGNS
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow
 
 Points = NDArray[np.float64]
 """Objective values, one row per design, one column per objective."""
 
 AXIS_PREFIX = "axis."
 NETWORK_PREFIX = "network."
+JUDGED = ("status", "feasible")
+"""The columns that say whether a design's objectives count."""
 REFERENCE_MARGIN = 0.1
 """How far beyond the worst point ``reference_point`` lies, as a fraction of the range of an objective."""
 
@@ -45,6 +49,11 @@ _DTYPES: Mapping[Kind, str] = MappingProxyType(
     {"string": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 )
 """Types that keep whole numbers whole where some rows have none."""
+
+
+def covers(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether ``one`` is at least as good as ``other`` in every objective."""
+    return all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def front_mask(points: ArrayLike) -> NDArray[np.bool_]:
@@ -136,16 +145,32 @@ def design_frame(run: RunFolder) -> pandas.DataFrame:
     are left out: those whose ``study_id`` is not the lock file's.
     Values of an axis are numbers or text; lists are shown as JSON text.
     """
-    import pandas
+    designs = _current(run, run.read("designs"))
+    rows = designs.to_pylist()
+    return _frame([DESIGNS.decode(row) for row in rows], _axes(_different(designs, "axes")))
+
+
+def _current(run: RunFolder, designs: pyarrow.Table) -> pyarrow.Table:
+    """Those rows of ``designs`` that are of the study as it last ran."""
+    from pyarrow import compute
 
     current = run.read_lock_file().get("study_id")
-    rows = [
-        row
-        for row in run.read("designs").to_pylist()
-        if current is None or row["study_id"] in (None, current)
-    ]
-    decoded = sorted((DESIGNS.decode(row) for row in rows), key=lambda row: str(row["design_id"]))
-    axes = dict.fromkeys(name for row in decoded for name in row["axes"] or {})
+    if current is None:
+        return designs
+    ids = designs["study_id"]
+    return designs.filter(compute.or_kleene(compute.is_null(ids), compute.equal(ids, str(current))))
+
+
+def _axes(texts: Iterable[str | None]) -> list[str]:
+    """The axes that designs name, from the stored column ``axes``."""
+    return list(dict.fromkeys(name for text in texts if text is not None for name in loads(text) or {}))
+
+
+def _frame(rows: Sequence[DesignRow], axes: Sequence[str]) -> pandas.DataFrame:
+    """Decoded rows as :func:`design_frame` gives them, with these axes."""
+    import pandas
+
+    decoded = sorted(rows, key=lambda row: str(row["design_id"]))
     frame = pandas.DataFrame(decoded, columns=list(DESIGNS.names()))
     for kind, dtype in _DTYPES.items():
         names = list(DESIGNS.names(kind))
@@ -178,7 +203,7 @@ def front_table(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
 
     ``front_table(...).to_csv(index=False)`` is what ``archsweep pareto --csv`` prints.
     """
-    front = front_of(design_frame(run.check()), objectives)
+    front = front_of(_front_frame(run.check(), objectives), objectives)
     axes = [name for name in front.columns if name.startswith(AXIS_PREFIX)]
     first = ["design_id", *axes, *objectives]
     others = [name for name in DESIGNS.names("int", "float") if name not in (*first, "schema_version")]
@@ -193,9 +218,44 @@ def front_table(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     return front[[*first, *others]].assign(**parts)
 
 
+def _front_frame(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
+    """The rows of :func:`design_frame` on the front over ``objectives``, and few others.
+
+    What decides is read first, as columns; whole rows, a hundred times as large, of the front alone.
+    """
+    check_objectives(objectives)
+    columns = ["design_id", "study_id", "axes", *JUDGED, *objectives]
+    designs = _current(run, run.read("designs", columns))
+    judged = designs.select([*JUDGED, *objectives]).to_pandas().astype({"feasible": "boolean"})
+    on_front = front_mask(objective_points(judged, objectives))
+    ids = designs["design_id"].filter(_mask(on_front)).to_pylist()
+    rows = _current(run, run.read_some("designs", ids)).to_pylist()
+    return _frame([DESIGNS.decode(row) for row in rows], _axes(_different(designs, "axes")))
+
+
+def _mask(chosen: NDArray[np.bool_]) -> pyarrow.Array:
+    import pyarrow
+
+    return pyarrow.array(chosen)
+
+
+def _different(designs: pyarrow.Table, column: str) -> list[str | None]:
+    """The different values of a column, in the order of their design's id."""
+    ordered = designs.sort_by("design_id")
+    return cast("list[str | None]", ordered[column].unique().to_pylist())
+
+
 def network_labels(run: RunFolder) -> list[str]:
-    """The networks whose runs a run's designs add up, as ``decode ×50``; none where each runs once."""
-    found = {one.name: one for row in design_frame(run)["networks"] for one in networks_of(row).values()}
+    """The networks whose runs a run's designs add up, as ``decode ×50``; none where each runs once.
+
+    All designs of a study name the same networks, but for those without an answer, which name none. So one
+    design of each status is looked at.
+    """
+    designs = _current(run, run.read("designs", ["design_id", "study_id", "status"]))
+    kinds = designs.group_by(["study_id", "status"]).aggregate([("design_id", "max")])
+    rows = run.read_some("designs", kinds["design_id_max"].to_pylist()).to_pylist()
+    decoded = [DESIGNS.decode({"networks": row["networks"]})["networks"] for row in rows]
+    found = {one.name: one for networks in decoded for one in networks_of(networks).values()}
     return [one.label for one in found.values()] if _weighted(found) else []
 
 

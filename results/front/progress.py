@@ -38,7 +38,7 @@ def progress(designs: pandas.DataFrame, points: Points) -> SearchProgress:
     reference = reference_point(points)
     best = np.nanmin(np.where(np.isfinite(points), points, np.nan), axis=0)
     spent = designs["cpu_seconds"].astype("float64").fillna(0.0).to_numpy()[order]
-    volumes = _running_hypervolume(points[order], reference)
+    volumes = running_hypervolume(points[order], reference)
     return SearchProgress(order, np.cumsum(spent), volumes / float(np.prod(reference - best)), reference)
 
 
@@ -50,7 +50,7 @@ def finishing_order(designs: pandas.DataFrame) -> NDArray[np.int64]:
     return np.asarray(ordered, dtype=np.int64)
 
 
-def _running_hypervolume(points: Points, reference: Points) -> NDArray[np.float64]:
+def running_hypervolume(points: Points, reference: Points) -> NDArray[np.float64]:
     """The hypervolume of the first 1, 2, ... points; computed anew only where a point adds to the front."""
     volumes, volume = np.zeros(len(points)), 0.0
     front = np.empty((0, points.shape[1]))

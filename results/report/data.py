@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas
 
 DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
-_HEAVY = ("layer_shape", "architecture", "params", "mapping")
+_HEAVY = ("layer_shape", "architecture", "params", "mapping", "levels")
 SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
 """The columns of a schedule that are read for the few that are drawn."""
 OF_TILE_BATCHES = (

@@ -64,6 +64,11 @@ class Cell:
         return element("td", self.content, class_=kind, data_sort=self.sort)
 
 
+def number_cell(text: str, value: float | None) -> Cell:
+    """A cell that shows ``text`` and is sorted by ``value``."""
+    return Cell(text, value, number=True)
+
+
 def table(headers: Sequence[object], rows: Iterable[Sequence[Cell | object]], caption: str) -> Markup:
     """A table in a frame that scrolls sideways; ``caption`` says what it shows."""
     body = [

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from results.report.data import RunData
-from results.report.html import Markup, ReportSection, joined
+from results.report.html import Markup, ReportSection, element, joined, paragraph
+from results.report.page_shell import page_shell
 from results.report.sections.chosen import chosen_section
 from results.report.sections.designs import designs_section
 from results.report.sections.failures import failures_section
@@ -29,6 +28,7 @@ from results.report.sections.spending import spending_section
 from results.store.parts import write_whole
 
 REPORT_FILE = "report.html"
+NEEDS_SCRIPT = "The charts and the details of one design need JavaScript; the other tables do not."
 
 SectionOf = Callable[[RunData], ReportSection | None]
 
@@ -53,38 +53,40 @@ def write_report(run_folder: Path, objectives: tuple[str, ...] | None = None) ->
 
     Raises NotARunError, DamagedFileError, WrongRowError (an unknown objective) or CannotWriteError.
     """
-    page = build_page(RunData.read(run_folder, objectives))
-    path = run_folder / REPORT_FILE
-    write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
-    return path
+    return write_page(build_page(RunData.read(run_folder, objectives)), run_folder / REPORT_FILE)
 
 
 def write_schedules_page(run_folder: Path, path: Path) -> Path:
     """Write a page of the run's schedules only to ``path``, whole or not at all; raises as write_report."""
-    page = build_page(RunData.read(run_folder), (schedules_section, failures_section, provenance_section))
-    write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
-    return path
+    parts = schedules_section, failures_section, provenance_section
+    return write_page(build_page(RunData.read(run_folder), parts), path)
 
 
 def build_page(run: RunData, parts: Sequence[SectionOf] = SECTIONS) -> str:
-    """The whole page, plotly.js included once."""
-    from plotly.offline import get_plotlyjs
-
+    """The whole page of a run."""
     study = run.lock.get("study")
     study = study if isinstance(study, dict) else {}
     sections = [section for build in parts if (section := build(run)) is not None]
-    links = [Markup(f'<a href="#{section.key}">{escape(section.title)}</a>') for section in sections]
-    return Template(_asset("report.html")).substitute(
-        title=escape(str(study.get("name") or run.path.name)),
-        description=escape(str(study.get("description") or "")),
-        links=joined(links),
-        headline=headline(run),
-        sections=joined(section.html() for section in sections),
-        style=_asset("report.css"),
-        plotly=get_plotlyjs(),
-        script=_asset("report.js"),
+    title, description = str(study.get("name") or run.path.name), str(study.get("description") or "")
+    return page_of(title, description, headline(run), sections)
+
+
+def page_of(title: str, description: str, head: Markup, sections: Sequence[ReportSection]) -> str:
+    """A page of these sections that needs no network, plotly.js included once."""
+    links = (element("a", section.title, href=f"#{section.key}") for section in sections)
+    nav = element("nav", *links, aria_label="Sections")
+    # as Markup, because a study's description is shown whole
+    described = paragraph(Markup(escape(description)), class_="description")
+    without = element("noscript", paragraph(NEEDS_SCRIPT, class_="warning"))
+    return page_shell(
+        "archsweep report",
+        title,
+        joined([head, without, *(section.html() for section in sections)]),
+        introduction=joined([described, nav]),
     )
 
 
-def _asset(name: str) -> str:
-    return (files("results.report") / name).read_text(encoding="utf-8")
+def write_page(page: str, path: Path) -> Path:
+    """Write a page, whole or not at all; CannotWriteError where it cannot be written."""
+    write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
+    return path

@@ -284,5 +284,7 @@
   setUpChosen();
   setUpMemory();
   document.querySelectorAll("table").forEach(sortable);
+  // for the page that follows a run, whose figures come later
+  window.archsweep = { draw, sortable };
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", redraw);
 })();

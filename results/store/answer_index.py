@@ -112,6 +112,23 @@ class ColumnIndex:
             if low < high
         }
 
+    def __len__(self) -> int:
+        """How many answered rows there are."""
+        return len(self._entries.ranks)
+
+    def best_in(self, values: Sequence[str], run: str) -> dict[str, tuple[RowPosition, bool]]:
+        """As :meth:`best`, but a row of the run folder ``run`` comes first; and whether it is one of its."""
+        first, end = self._ranges(list(values))
+        own = [number for number, part in enumerate(self._parts) if part.run == run]
+        begin, beyond = (own[0] << ROW_BITS, (own[-1] + 1) << ROW_BITS) if own else (0, 0)
+        positions = self._entries.positions
+        found: dict[str, tuple[RowPosition, bool]] = {}
+        for number in np.flatnonzero(first < end).tolist():
+            rows = positions[first[number] : end[number]].tolist()
+            mine = next((row for row in rows if begin <= row < beyond), None)
+            found[values[number]] = self._position(rows[0] if mine is None else mine), mine is not None
+        return found
+
     def every(self, values: Iterable[str]) -> list[RowPosition]:
         """The positions of all answered rows with one of the values, in the order of their writing."""
         first, end = self._ranges(list(values))
@@ -140,7 +157,7 @@ class ColumnIndex:
         # Entries are sorted by digest, so those of one value are a range: two bisections find it.
         return np.searchsorted(digests, wanted, "left"), np.searchsorted(digests, wanted, "right")
 
-    def _position(self, position: np.uint64) -> RowPosition:
+    def _position(self, position: int | np.uint64) -> RowPosition:
         number, back = divmod(int(position), 1 << ROW_BITS)
         return self._parts[number], LAST_ROW - back
 

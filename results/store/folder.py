@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -38,6 +39,8 @@ from results.store.parts import (
     count_rows,
     list_parts,
     next_part,
+    parquet_into,
+    part_after,
     part_columns,
     read_part,
     remove_unfinished,
@@ -45,6 +48,7 @@ from results.store.parts import (
     write_part,
     write_whole,
 )
+from results.store.row_batch import PART_ROWS, RowBatch
 from results.store.schema.columns import Row, RowT, StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
@@ -83,6 +87,27 @@ class RunFolder:
         except FileNotFoundError:
             # a writer joined small parts since the listing; its joined part holds their rows
             return _read_parts(described, list_parts(self.path / table), columns)
+
+    def read_some(self, table: str, keys: Collection[str]) -> pyarrow.Table:
+        """The rows with these keys, as :meth:`read` gives them; of others, a part at a time is in memory."""
+        import pyarrow
+        from pyarrow import compute
+
+        described = table_named(table)
+        wanted = pyarrow.array(sorted(keys), pyarrow.string())
+
+        def chosen(part: Path, columns: Sequence[str]) -> pyarrow.Table:
+            found = read_part(described, part, [described.key])[described.key]
+            if not compute.any(compute.is_in(found, value_set=wanted)).as_py():
+                return described.arrow_schema().empty_table()
+            rows = read_part(described, part, columns)
+            return rows.filter(compute.is_in(rows[described.key], value_set=wanted))
+
+        parts = list_parts(self.path / table)
+        try:
+            return _read_parts(described, parts, None, chosen)
+        except FileNotFoundError:
+            return _read_parts(described, list_parts(self.path / table), None, chosen)
 
     def answered(self, table: str) -> set[str]:
         """The tasks of an answer table whose last written row is an answer."""
@@ -157,6 +182,10 @@ class RunWriter:
         self._trouble: ResultsError | None = None
         self._closed = False
         self._rows: dict[str, list[StoredRow]] = {name: [] for name in TABLES}
+        self._batches: dict[str, list[RowBatch]] = {name: [] for name in TABLES}
+        """By table, the batches of rows that wait for their part beside ``_rows``."""
+        self._next_part: dict[str, Path] = {}
+        """By table, the part to write next, once one was written: listing thousands of parts takes long."""
         _make_folders(path)
         self._journals: dict[str, Journal] = {}
         self._lock = FolderLock(path)
@@ -182,13 +211,34 @@ class RunWriter:
             self._rows[table].append(encoded)
             if table in self._journals:
                 self._journals[table].append(encoded)
-            if self._trouble is not None:
-                trouble, self._trouble = self._trouble, None
-                raise trouble
-            if len(self._rows[table]) >= self._buffering.rows:
-                self._write(table)
-            elif self._timer is None:
-                self._start_timer()
+            self._buffered(table)
+
+    def append_batch(self, batch: RowBatch) -> None:
+        """Add encoded rows; a batch that is a part of its own is on disk when this returns.
+
+        Raises CannotWriteError as ``append`` does.
+        """
+        with self._guard:
+            if self._closed:
+                raise CannotWriteError(self.path, "the writer is closed", "Append before it is closed")
+            if batch.parquet:
+                self._write_whole(batch.table, lambda file: file.write_bytes(batch.parquet))
+            elif batch.rows:
+                # kept before it is in the journal: an interrupt between the two loses no row then
+                self._batches[batch.table].append(batch)
+                if batch.table in self._journals:
+                    self._journals[batch.table].append_lines(batch.lines)
+                self._buffered(batch.table)
+
+    def _buffered(self, table: str) -> None:
+        """Write the rows of a table if there are enough; see to it that they are written in time."""
+        if self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        if len(self._rows[table]) + sum(b.rows for b in self._batches[table]) >= self._buffering.rows:
+            self._write(table)
+        elif self._timer is None:
+            self._start_timer()
 
     def flush(self) -> None:
         """Write every buffered row to disk."""
@@ -212,7 +262,7 @@ class RunWriter:
         try:
             self.flush()
             for table in TABLES:
-                compact(self.path, table, self._buffering.rows)
+                compact(self.path, table, min(self._buffering.rows, PART_ROWS))
         finally:
             self._release()
 
@@ -238,12 +288,21 @@ class RunWriter:
 
     def _write(self, table: str) -> None:
         # rows leave the buffer only once they are on disk, so an interrupt here repeats rows, never loses any
-        if rows := self._rows[table]:
-            described = table_named(table)
-            write_part(to_arrow(described, rows), next_part(self.path / table))
-            self._rows[table] = []
+        if self._rows[table] or self._batches[table]:
+            from pyarrow import concat_tables
+
+            single = to_arrow(table_named(table), self._rows[table])
+            rows = concat_tables([single, *(batch.arrow() for batch in self._batches[table])])
+            self._write_whole(table, lambda file: parquet_into(rows, file))
+            self._rows[table], self._batches[table] = [], []
             if table in self._journals:
                 self._journals[table].clear()
+
+    def _write_whole(self, table: str, write: Callable[[Path], object]) -> None:
+        """Write the next part of a table; only the holder of the lock does, so that numbers are used once."""
+        path = self._next_part.get(table) or next_part(self.path / table)
+        write_whole(path, write)
+        self._next_part[table] = part_after(path)
 
     def _start_timer(self) -> None:
         self._timer = threading.Timer(self._buffering.seconds, self._flush_in_background)
@@ -286,14 +345,22 @@ def compact(path: Path, table: str, rows_per_part: int) -> None:
         part.unlink()
 
 
-def _read_parts(table: Table[Any], parts: Sequence[Path], columns: Sequence[str] | None) -> pyarrow.Table:
+def _read_parts(
+    table: Table[Any],
+    parts: Sequence[Path],
+    columns: Sequence[str] | None,
+    read: Callable[[Path, Sequence[str]], pyarrow.Table] | None = None,
+) -> pyarrow.Table:
+    """The last row per key of all parts; ``read`` gives the columns of a part, or of some of its rows."""
     import pyarrow
+
+    read = read or partial(read_part, table)
 
     wanted = list(columns) if columns is not None else _all_columns(table.names(), parts)
     if not parts:
         return table.arrow_schema().empty_table().select([n for n in wanted if n in table.by_name])
     needed = list(dict.fromkeys([table.key, *wanted]))
-    pieces = [read_part(table, part, needed) for part in parts]
+    pieces = [read(part, needed) for part in parts]
     rows = pyarrow.concat_tables(pieces, promote_options="permissive")
     return _last_per_key(rows, table.key).select(wanted)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from results.errors import CannotWriteError, DamagedFileError, WrongRowError
+from results.store.row_batch import journal_line
 from results.store.schema.columns import StoredRow, Table
 
 NAME = ".journal"
@@ -40,12 +41,15 @@ class Journal:
 
     def append(self, row: StoredRow) -> None:
         """Store a row; raises CannotWriteError when it cannot be written whole."""
-        line = json.dumps(row, default=datetime.isoformat, separators=(",", ":")).encode() + b"\n"
+        self.append_lines(journal_line(row))
+
+    def append_lines(self, lines: bytes) -> None:
+        """Store rows that are lines already, all or none; raises CannotWriteError as ``append`` does."""
         try:
             before = os.fstat(self._descriptor).st_size
-            if os.write(self._descriptor, line) == len(line):
+            if os.write(self._descriptor, lines) == len(lines):
                 return
-            # the next row must not continue the beginning of this one
+            # the next row must not continue the beginning of these
             os.ftruncate(self._descriptor, before)
             reason = "no space left"
         except OSError as error:

@@ -6,16 +6,19 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from results.errors import DamagedFileError
 from results.store.answer_index import RANKING, ColumnIndex, RowPosition
 from results.store.journal import NAME, journalled_rows
 from results.store.part_listing import PartListing, StoredPart
 from results.store.parts import read_part, to_arrow
+from results.store.row_batch import arrow_stream, arrow_table
 from results.store.schema.columns import RowT, Table
+from results.store.schema.rows import LayerRow
 from results.store.schema.tables import ANSWERED, LAYERS
 
 if TYPE_CHECKING:
@@ -32,6 +35,36 @@ CACHE_BYTES = 64 << 20
 def answer_columns(table: Table[Any] = LAYERS) -> tuple[str, ...]:
     """What ``find`` gives of a table unless asked for other columns."""
     return tuple(name for name in table.names() if name not in NOT_PART_OF_AN_ANSWER)
+
+
+class FoundAnswer(NamedTuple):
+    """An answer of the store: the columns that were needed, decoded; all that were read, as they are stored;
+    and whether the folder of the run that asks has the row."""
+
+    row: LayerRow
+    stored: dict[str, Any]
+    held: bool
+
+
+@dataclass(frozen=True)
+class FoundAnswers:
+    """Answered rows of ``layers`` as they travel to a worker: Arrow streams, empty where there are no rows.
+
+    ``held`` are rows that the folder of the run has, of which designs need few columns. ``others`` are rows
+    of other runs, with all columns of an answer.
+    """
+
+    held: bytes = b""
+    others: bytes = b""
+
+    def by_id(self, needed: Sequence[str]) -> dict[str, FoundAnswer]:
+        """The rows by their task; of each the ``needed`` columns are decoded."""
+        found: dict[str, FoundAnswer] = {}
+        for stream, held in ((self.others, False), (self.held, True)):
+            for stored in arrow_table(stream).to_pylist() if stream else []:
+                row = LAYERS.decode({name: stored[name] for name in needed})
+                found[stored["task_id"]] = FoundAnswer(row, stored, held)
+        return found
 
 
 class StoredAnswers:
@@ -82,6 +115,38 @@ class StoredAnswers:
             missing = missing - answers.keys() if gone else set()
         return answers
 
+    def settle(self, run: str) -> None:
+        """Take no rows of this run folder that are not there now: its writer knows what it adds."""
+        for name, listing in self._listings.items():
+            listing.settle(run)
+            self._update(name)
+
+    def holds(self, table: Table[Any]) -> bool:
+        """Whether there is an answer in the table at all."""
+        return len(self._index(table, "task_id")) > 0
+
+    def found(self, task_ids: Sequence[str], run: str, needed: Sequence[str]) -> FoundAnswers | None:
+        """What the store has of these tasks of ``layers``, for a run into the folder ``run``; None: nothing.
+
+        ``needed`` are the columns of rows that the folder has itself.
+        """
+        columns = {True: tuple(dict.fromkeys(("task_id", *needed))), False: answer_columns()}
+        pieces: dict[bool, list[pyarrow.Table]] = {True: [], False: []}
+        missing = set(task_ids)
+        while missing:
+            positions = self._index(LAYERS, "task_id").best_in(sorted(missing), run)
+            gone = False
+            for own in (True, False):
+                chosen = [position for position, held in positions.values() if held == own]
+                tables, lost = self._tables(LAYERS, "task_id", missing, chosen, columns[own])
+                pieces[own] += tables
+                missing -= {task_id for rows in tables for task_id in rows["task_id"].to_pylist()}
+                gone = gone or lost
+            if not gone:
+                break
+        streams = [_stream(pieces[own], columns[own]) for own in (True, False)]
+        return FoundAnswers(*streams) if any(streams) else None
+
     def matching(
         self, table: Table[RowT], column: str, values: Iterable[str], columns: Sequence[str]
     ) -> list[RowT]:
@@ -117,19 +182,31 @@ class StoredAnswers:
         columns: Sequence[str],
     ) -> tuple[list[RowT], bool]:
         """The rows at these positions, and whether any of their parts is gone or another file by now."""
+        tables, gone = self._tables(table, column, wanted, positions, columns)
+        return [table.decode(row) for rows in tables for row in rows.to_pylist()], gone
+
+    def _tables(
+        self,
+        table: Table[Any],
+        column: str,
+        wanted: set[str],
+        positions: Iterable[RowPosition],
+        columns: Sequence[str],
+    ) -> tuple[list[pyarrow.Table], bool]:
+        """As :meth:`_rows`, as columns: one Arrow table a part."""
         import pyarrow
 
         needed = tuple(dict.fromkeys(["task_id", column, *RANKING, *columns]))
         by_part: dict[StoredPart, list[int]] = {}
         for part, number in positions:
             by_part.setdefault(part, []).append(number)
-        found, gone = list[RowT](), False
+        found, gone = list[pyarrow.Table](), False
         for part in sorted(by_part):
-            numbers = pyarrow.array(sorted(by_part[part]))
+            numbers = sorted(by_part[part])
             rows = self._cached_part(table, part, needed)
-            taken = [] if rows is None or numbers[-1].as_py() >= len(rows) else rows.take(numbers).to_pylist()
-            if taken and all(row[column] in wanted and row["status"] in ANSWERED for row in taken):
-                found += [table.decode(row) for row in taken]
+            taken = None if rows is None or numbers[-1] >= len(rows) else rows.take(pyarrow.array(numbers))
+            if taken is not None and _are_answers(taken, column, wanted):
+                found.append(taken)
             else:
                 self._forget(table.name, part)
                 gone = True
@@ -181,6 +258,20 @@ class StoredAnswers:
         except DamagedFileError as error:
             warnings.warn(f"left out of the lookup: {error.where}: {error.problem}", stacklevel=2)
             return None
+
+
+def _are_answers(rows: pyarrow.Table, column: str, wanted: set[str]) -> bool:
+    """Whether all rows are answers with a wanted value in the column."""
+    return wanted.issuperset(rows[column].to_pylist()) and set(ANSWERED).issuperset(
+        rows["status"].to_pylist()
+    )
+
+
+def _stream(pieces: Sequence[pyarrow.Table], columns: Sequence[str]) -> bytes:
+    """The rows of all pieces as one Arrow stream; empty where there are none."""
+    from pyarrow import concat_tables
+
+    return arrow_stream(concat_tables(pieces).select(list(columns))) if pieces else b""
 
 
 def stored_in(store: Path | StoredAnswers | None) -> StoredAnswers | None:

@@ -54,7 +54,18 @@ class PartListing:
     def __init__(self, root: Path, table: str) -> None:
         self._root, self._table = root, table
         self._folders: dict[str, _Listed] = {}
+        self._settled: set[str] = set()
+        """Run folders that are not listed again."""
         self.parts: frozenset[StoredPart] = frozenset()
+
+    def settle(self, run: str) -> None:
+        """Look once more, and from then on take no part of this run folder that is not there now.
+
+        Whoever writes the folder knows what it adds, and need not read it again.
+        """
+        self._settled.discard(run)
+        self.look()
+        self._settled.add(run)
 
     def look(self) -> bool:
         """Bring ``parts`` up to date; returns whether they have changed."""
@@ -80,6 +91,8 @@ class PartListing:
         try:
             changed_ns = os.stat(folder).st_mtime_ns
             before = self._folders.get(run)
+            if run in self._settled:
+                return before
             if before is not None and before.holds(changed_ns):
                 return before
             listed_ns = time.time_ns()

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
 
 from results.errors import CannotWriteError, DamagedFileError
@@ -34,7 +34,15 @@ def next_part(folder: Path) -> Path:
     Raises CannotWriteError where the numbers are used up, as in a folder with a foreign part 99999999.
     """
     numbers = [int(path.stem) for path in list_parts(folder) if re.fullmatch("[0-9]{8}", path.stem)]
-    number = max(numbers, default=0) + 1
+    return _numbered(folder, max(numbers, default=0) + 1)
+
+
+def part_after(part: Path) -> Path:
+    """The part after one that :func:`next_part` named; raises CannotWriteError where it does."""
+    return _numbered(part.parent, int(part.stem) + 1)
+
+
+def _numbered(folder: Path, number: int) -> Path:
     if number > _MOST_PARTS:
         raise CannotWriteError(
             folder, f"holds part {_MOST_PARTS}, after which none can be told to be later", "Rename that part"
@@ -52,30 +60,34 @@ def to_arrow(table: Table[Any], rows: Sequence[StoredRow]) -> pyarrow.Table:
     """Rows as columns."""
     import pyarrow
 
-    return pyarrow.Table.from_pylist(list(rows), schema=table.arrow_schema())
+    # column by column: from_pylist, which looks at the keys of every row, takes four times as long
+    schema = table.arrow_schema()
+    columns = [pyarrow.array([row[field.name] for row in rows], field.type) for field in schema]
+    return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
 def write_part(rows: pyarrow.Table, path: Path) -> None:
     """Write a part so that ``path`` is either absent or complete, whenever the process or machine dies."""
+    write_whole(path, lambda file: parquet_into(rows, file))
+
+
+def parquet_into(rows: pyarrow.Table, file: Path | BinaryIO) -> None:
+    """Write the content of a part to a file that nobody reads yet."""
     import pyarrow
     from pyarrow import parquet
 
     floats = [field.name for field in rows.schema if pyarrow.types.is_floating(field.type)]
     others = [name for name in rows.column_names if name not in floats]
-
-    def write(file: Path) -> None:
-        # measured best of the usual codecs for such rows: zstd 3, split floats, dictionaries elsewhere
-        parquet.write_table(
-            rows,
-            file,
-            compression="zstd",
-            compression_level=3,
-            use_dictionary=others,
-            use_byte_stream_split=floats,
-            write_page_checksum=True,
-        )
-
-    write_whole(path, write)
+    # measured best of the usual codecs for such rows: zstd 3, split floats, dictionaries elsewhere
+    parquet.write_table(
+        rows,
+        file,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=others,
+        use_byte_stream_split=floats,
+        write_page_checksum=True,
+    )
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

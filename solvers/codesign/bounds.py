@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import floor
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.bounds.bounds import lower_bounds
 from solvers.codesign.problem import CodesignProblem
 
 UNBOUNDED_WORDS = 2**40

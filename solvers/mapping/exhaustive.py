@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space.neighbours import Neighbourhood

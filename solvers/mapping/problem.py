@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from costmodel.mapping.batch import BatchEvaluation
+    from costmodel.mapping.batch.batch import BatchEvaluation
 
 Objective = Literal["energy", "cycles", "edp"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts

@@ -9,12 +9,13 @@ does not say that no other partition, placement or tile mapping is: a leaf that 
 make the layer after it cheaper, and no solver here may pick such a leaf.
 
 **How.** A root T cut runs its segments in turn, in as many rounds as it has sub-batches; a root of any
-other kind is the one segment of one round. A segment's cost depends on its own layers alone, and energy and
-cycles of segments add up. So every tree of every set of layers is costed once as a segment, and of each set
-only the Pareto front of energy and cycles is kept: E^n D^m grows with both, so the best tree has a segment
-of the front wherever it has one of this set. A dynamic program over sets of finished layers then combines
-segments, again keeping Pareto fronts. Rounds multiply all sums alike, and each number of rounds is searched
-by itself.
+other kind is the one segment of one round. A segment's cost by itself depends on its own layers alone;
+energy and cycles of segments add up, less what each saves by the segment before it (``in_turn.py``). So every
+tree of every set of layers is costed once as a segment, and of each set those are kept that no other beats
+whatever is saved: E^n D^m grows with both, so the best tree has a kept segment wherever it has one of this
+set. A dynamic program over sets of finished layers then combines segments, with the last one, and for several
+rounds the first one, as part of the state: what later segments save depends on no others. Each number of
+rounds is searched by itself.
 
 **What is left out** are needless cuts of one child: those with one sub-batch, S cuts of one child, and a T
 cut whose one child is a T cut. The proof does not range over them. Without them a tree takes the same
@@ -32,7 +33,6 @@ from typing import NamedTuple
 from costmodel.errors import InputError
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.segment import running_pj
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError, least_tiles
 from solvers.budget import Budget, Deadline
@@ -40,9 +40,10 @@ from solvers.divisors import divisors
 from solvers.outcome import Outcome, Status, noting_limits
 from solvers.schedule.answer_time import prepare_bound
 from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.in_turn import CountedSegment, keep
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
-VERSION = "4"
+VERSION = "6"
 
 MOST_LAYERS = 6
 """The largest network: with each further layer there are about ten times as many trees."""
@@ -137,34 +138,44 @@ class SmallTrees:
             chosen = (chosen - 1) & layers
 
 
-class _Point(NamedTuple):
-    """Energy (pJ) and cycles of one round, and the segments that take them."""
+@dataclass(frozen=True, eq=False)
+class _Sequence:
+    """Segments one after the other, and the energy (pJ) and cycles of one round of them.
+
+    What the first one saves by the last one of the round before is not in these.
+    """
 
     energy_pj: float
     cycles: int
-    segments: tuple[Node, ...]
-
-    def then(self, other: _Point) -> _Point:
-        """This and ``other`` one after the other."""
-        return _Point(
-            self.energy_pj + other.energy_pj, self.cycles + other.cycles, self.segments + other.segments
-        )
+    segments: tuple[CountedSegment, ...]
 
 
+@dataclass
 class _Front:
-    """A Pareto front of points: none has both no more energy and no more cycles than another."""
+    """Sequences of the same layers of which none is worse than another, whatever follows.
 
-    def __init__(self) -> None:
-        self.points: list[_Point] = []
+    ``again``: there are several rounds, so what the first segment saves depends on what follows.
+    ``pj_per_cycle``: as in :func:`.in_turn.worth_keeping`.
+    """
 
-    def add(self, new: _Point) -> None:
-        """Keep ``new`` unless a point is at least as good; forget the points that it is at least as good as.
+    again: bool
+    pj_per_cycle: float
+    sequences: list[_Sequence] = field(default_factory=list)
 
-        Of equal points the first stays.
-        """
-        if not any(one.energy_pj <= new.energy_pj and one.cycles <= new.cycles for one in self.points):
-            kept = (one for one in self.points if one.energy_pj < new.energy_pj or one.cycles < new.cycles)
-            self.points = [*kept, new]
+    def add(self, new: _Sequence) -> None:
+        """Keep ``new`` unless one beats it; forget those that it beats. Of equal ones the first stays."""
+        if not any(self._beats(one, new) for one in self.sequences):
+            self.sequences = [*(one for one in self.sequences if not self._beats(new, one)), new]
+
+    def _beats(self, one: _Sequence, other: _Sequence) -> bool:
+        """Whether ``one`` is no worse than ``other``, whatever the same segments after both save."""
+        most = 0
+        if one.segments[-1] is not other.segments[-1]:
+            most += other.segments[-1].most.next_one
+        if self.again and one.segments[0] is not other.segments[0]:
+            most += other.segments[0].most.itself
+        less_pj = other.energy_pj - most * self.pj_per_cycle
+        return one.cycles <= other.cycles - most and one.energy_pj <= less_pj
 
 
 @noting_limits
@@ -224,6 +235,7 @@ class _Search:
     """The search of one problem. It changes: ``count`` segments are costed so far.
 
     ``complete``: whether no segment was left out. ``reason``: why the last one that cannot run cannot.
+    ``pj_per_cycle``: the most energy that goes with a cycle of any segment so far.
     """
 
     problem: ScheduleProblem
@@ -232,6 +244,7 @@ class _Search:
     count: int = 0
     complete: bool = True
     reason: str = ""
+    pj_per_cycle: float = 0.0
 
     def best(self, most: int | None) -> Node | None:
         """The best tree out of segments of which at most ``most`` are costed; None where none can run."""
@@ -240,48 +253,87 @@ class _Search:
         trees = SmallTrees.of(self.problem.graph, self.evaluator.chip.tiles)
         found: tuple[float, Node] | None = None
         for rounds in divisors(batch):
-            for point in self._chains(trees, batch // rounds, most):
-                value = objective.value(rounds * point.energy_pj, rounds * point.cycles)
+            for one in self._sequences(trees, batch // rounds, rounds, most):
+                value = objective.value(*self._of_all(one, rounds))
                 if found is None or value < found[0]:
-                    found = value, Cut("T", batch, rounds, point.segments)
+                    nodes = tuple(segment.node for segment in one.segments)
+                    found = value, Cut("T", batch, rounds, nodes)
         return None if found is None else found[1]
 
-    def _chains(self, trees: SmallTrees, batch: int, most: int | None) -> list[_Point]:
-        """The Pareto front of all sequences of segments that run every layer once for ``batch`` samples.
+    def _of_all(self, sequence: _Sequence, rounds: int) -> tuple[float, int]:
+        """Energy and cycles of all rounds: each but the first begins while the one before it ends."""
+        saved_pj, saved = self._saved(sequence.segments[-1], sequence.segments[0])
+        energy_pj = rounds * sequence.energy_pj - (rounds - 1) * saved_pj
+        return energy_pj, rounds * sequence.cycles - (rounds - 1) * saved
 
-        ``reached``: for sets of layers that can be finished, the front of the sequences that run just these.
-        Sets are met in the order of their numbers, so each comes after all its subsets.
+    def _saved(self, before: CountedSegment, after: CountedSegment) -> tuple[float, int]:
+        """Energy and cycles that a segment saves by the one before it."""
+        found = self.evaluator.between(before.cost, after.cost)
+        return found.saved_pj(self.evaluator.chip), found.saved_cycles
+
+    def _sequences(self, trees: SmallTrees, batch: int, rounds: int, most: int | None) -> list[_Sequence]:
+        """All sequences of segments that run every layer once for ``batch`` samples and may be the best.
+
+        ``reached``: for sets of layers that can be finished, the sequences that run just these. Sets are met
+        in the order of their numbers, so each comes after all its subsets.
         """
         every = (1 << len(trees.names)) - 1
         finished = sorted({0, *trees.next_sets(every)})
         following = {done: list(trees.next_sets(every & ~done)) for done in finished}
-        fronts = self._fronts(trees, batch, {one for sets in following.values() for one in sets}, most)
-        reached = {done: _Front() for done in finished}
-        reached[0].add(_Point(0.0, 0, ()))
+        kept = self._kept(trees, batch, {one for sets in following.values() for one in sets}, most)
+        reached = {done: _Front(rounds > 1, self.pj_per_cycle) for done in finished}
+        for layers in following[0]:
+            for segment in kept[layers]:
+                reached[layers].add(_Sequence(segment.energy_pj, segment.cycles, (segment,)))
         # By rising numbers: a set of finished layers has a larger number than any of its subsets, so its
         # front is complete when its turn comes.
-        for done in finished:
-            for segment in following[done]:
-                for before, one in product(reached[done].points, fronts[segment].points):
-                    reached[done | segment].add(before.then(one))
-        return reached[every].points
+        for done in finished[1:]:
+            for layers in following[done]:
+                for before, segment in product(reached[done].sequences, kept[layers]):
+                    reached[done | layers].add(self._then(before, segment))
+        return reached[every].sequences
 
-    def _fronts(self, trees: SmallTrees, batch: int, sets: set[int], most: int | None) -> dict[int, _Front]:
-        """The Pareto front of each set's trees as segments; small sets first, so a tree is there soon."""
-        fronts = {one: _Front() for one in sets}
+    def _then(self, before: _Sequence, segment: CountedSegment) -> _Sequence:
+        """A sequence with one more segment."""
+        saved_pj, saved = self._saved(before.segments[-1], segment)
+        energy_pj = before.energy_pj + segment.energy_pj - saved_pj
+        return _Sequence(energy_pj, before.cycles + segment.cycles - saved, (*before.segments, segment))
+
+    def _kept(
+        self, trees: SmallTrees, batch: int, sets: set[int], most: int | None
+    ) -> dict[int, list[CountedSegment]]:
+        """The segments of each set of layers that are worth keeping.
+
+        What a cycle saves at most is known when all are costed. Where it is more than was taken for that,
+        some may be missing, and they are costed again.
+        """
+        count = self.count
+        while True:
+            used, self.count = self.pj_per_cycle, count
+            kept = self._costed(trees, batch, sets, most)
+            if self.pj_per_cycle == used:
+                return kept
+
+    def _costed(
+        self, trees: SmallTrees, batch: int, sets: set[int], most: int | None
+    ) -> dict[int, list[CountedSegment]]:
+        """Cost all segments of the sets; small sets first, so a tree is there soon."""
+        kept: dict[int, list[CountedSegment]] = {one: [] for one in sets}
+        used = self.pj_per_cycle
         for layers in sorted(sets, key=lambda one: (one.bit_count(), one)):
             for tree in trees.of_set(SetOfLayers(layers, batch)):
                 if self.count == most or self.deadline.left <= 0:
                     self.complete = False
-                    return fronts
+                    return kept
                 self.count += 1
                 try:
-                    cost = self.evaluator.segment(tree)
+                    new = CountedSegment.of(tree, self.evaluator)
                 except NotPossibleError as reason:
                     self.reason = str(reason)
                 else:
-                    fronts[layers].add(_Point(running_pj(cost, self.evaluator.chip), cost.cycles, (tree,)))
-        return fronts
+                    self.pj_per_cycle = max(self.pj_per_cycle, new.most.pj_per_cycle)
+                    keep(new, kept[layers], used)
+        return kept
 
 
 def _read(graph: LayerGraph, layer: int) -> set[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import Channels
-from solvers.schedule.tiles.layer_parts import factorization_array, held_bytes
+from solvers.schedule.tiles.layer_parts import factorization_array, held_bits
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
@@ -99,5 +99,5 @@ def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
 
 def _fits(layer: NetworkLayer, tile: Tile, tiles: int) -> bool:
     """Whether the layer can be a leaf: some partition of one sample among all tiles fits their buffers."""
-    held = held_bytes(layer, -(-np.array(layer.sizes(1)) // factorization_array(tiles)))
-    return bool((held <= tile.buffer.size_bytes - tile.output_stream_bytes).any())
+    largest = -(-np.array(layer.sizes(1)) // factorization_array(tiles))
+    return bool((held_bits(layer, largest, tile.widths) <= tile.free_bits).any())

@@ -23,7 +23,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, TreeCost
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "4"
+VERSION = "6"
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,10 @@ class _AskingCosts:
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         self.table.need([Request(layer, batch, tiles)])
         return self.table.rows(layer, batch, tiles)
+
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        self.table.need([Request(layer, batch, tiles)])
+        return self.table.streamed_rows(layer, batch, tiles)
 
     def normalized_cycles(self, layer: int) -> float:
         self.table.need([Request(layer, 1, 1)])

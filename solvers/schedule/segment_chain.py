@@ -1,23 +1,28 @@
 """Chains of segments: layers next to one another in the network's order, joined where that pays.
 
-A root T cut runs segments one after the other, so their energies and cycles add up. A segment here is a run
-of neighbouring layers in one of four forms::
+A root T cut runs segments one after the other. Their energies and cycles add up, less what each saves by
+fetching its first data while the one before it ends. A segment here is a run of neighbouring layers in one of
+five forms::
 
-    one layer     T cut          S cut            comb
-    a 8           T 8/1          S 8/4            T 8/1
-                    a 8            a 2              a 8
-                    b 8            b 2              T 8/1
-                    c 8            c 2                b 8
-                                                      c 8
+    one layer     T cut          S cut            comb             pipeline of combs
+    a 8           T 8/1          S 8/4            T 8/1            S 8/4
+                    a 8            a 2              a 8              T 2/1
+                    b 8            b 2              T 8/1              a 2
+                    c 8            c 2                b 8              b 2
+                                                      c 8            c 2
 
 The T cut hands data on to the next layer only; the S cut is a pipeline, the same but for layers of one stage.
 In a comb any two layers are children of one T cut or of two next to each other, so every edge stays on the
-chip, such as that of a residual connection. Cuts are tried with every number of sub-batches.
+chip, such as that of a residual connection. In a pipeline of few combs a layer has more tiles than in one of
+single layers, and fewer than in a comb with all tiles: less data is repeated in buffers, so more layers fit.
+Its combs have as equal work as neighbouring layers can have. Cuts are tried with every number of sub-batches.
 
-Each segment is counted once, with the chip model. Then the best chain follows exactly, without any further
-count. E^n D^m of a chain is quasi-concave in its (E, D), so of all chains the best is a corner of the lower
-left hull, and a corner is the chain of least ``a E + b D`` for some weights: a shortest path over the layers.
-The corners are found from the outside in, each between two that are known.
+Each segment is counted once, with the chip model, and so is each pair of segments that a best chain may have
+in a row. Then the best chain follows exactly. E^n D^m of a chain is quasi-concave in its (E, D), so of all
+chains the best is a corner of the lower left hull, and a corner is the chain of least ``a E + b D`` for some
+weights: a shortest path over segments, as what a segment costs depends on the one before it and on no other.
+The corners are found from the outside in, each between two that are known. With several rounds the first
+segment follows the last one of the round before. Then there is a path for each segment that may be the first.
 
 The space is small beside that of all RA trees, and no annealing has to find its way to long segments: single
 steps towards them mostly cost more. So this answers in seconds, and is a start for ``set``.
@@ -25,14 +30,17 @@ steps towards them mostly cost more. So this answers in seconds, and is a start 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from costmodel.errors import InputError
 from costmodel.limits import limit_reached
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.segment import running_pj
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, InTime, OutOfTimeError
@@ -41,10 +49,10 @@ from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.objective import nondominated
+from solvers.schedule.in_turn import CountedSegment, worth_keeping
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
-VERSION = "1"
+VERSION = "4"
 
 MOST_CORNERS = 200
 """The most corners of the hull that are looked for; beyond, the best of those found is the answer."""
@@ -56,13 +64,15 @@ class Params:
 
     ``misses``: from a layer on, segments are not made longer after so many lengths in a row that did not fit;
     a longer one may fit again, for a layer without weights can end a segment with fewer bytes to hold.
+    ``combs``: the most combs of a pipeline; 1: there are no pipelines of combs.
     """
 
     longest: int = 26
     misses: int = 5
+    combs: int = 4
 
     def __post_init__(self) -> None:
-        check_counts("chains of segments", self, {"longest": 1, "misses": 1})
+        check_counts("chains of segments", self, {"longest": 1, "misses": 1, "combs": 1})
 
 
 DEFAULT = Params()
@@ -75,16 +85,16 @@ class Cost(NamedTuple):
     cycles: float
 
 
-class Option(NamedTuple):
-    """A segment that can run the layers numbered ``first`` to ``end - 1``, and its cost."""
+@dataclass(frozen=True, eq=False)
+class Option:
+    """A segment that can run the layers from number ``first`` on."""
 
     first: int
-    cost: Cost
-    segment: Node
+    segment: CountedSegment
 
 
 class SegmentChain(NamedTuple):
-    """Segments of all layers, and the sum of their costs."""
+    """Segments of all layers, and the sum of their costs, less what is saved."""
 
     cost: Cost
     segments: tuple[Node, ...]
@@ -114,7 +124,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         kept = kept_for_recount(deadline)
         end = Deadline(deadline.left - kept)
         complete = segments.longer(params, budget.iterations, end.in_time)
-        chain = _best(problem, segments.ending, rounds)
+        chain = _best(problem, Chains(segments.kept(), segments.saved, rounds))
         tree = Cut("T", problem.batch, rounds, chain.segments)
         note = f"segments={segments.counted} rounds={rounds}"
         note += "" if complete else "; not all segments were counted"
@@ -130,9 +140,24 @@ class _Segments:
         assert isinstance(evaluator, ChipEvaluator)
         self._evaluator, self._chip = evaluator, model.chip
         self._names = [layer.name for layer in problem.graph.layers]
+        self._cycles = cache(model.tile_costs.normalized_cycles)
         self._batch = problem.batch // rounds
-        self.ending: list[list[Option]] = [[] for _ in range(len(self._names) + 1)]
+        self._found: dict[tuple[int, int], list[CountedSegment]] = defaultdict(list)
         self.counted, self.reason = 0, ""
+
+    def kept(self) -> list[list[Option]]:
+        """The segments that may be in a best chain, by the layer after their last one."""
+        every = (one.most.pj_per_cycle for segments in self._found.values() for one in segments)
+        most_pj = max(every, default=0.0)
+        ending: list[list[Option]] = [[] for _ in range(len(self._names) + 1)]
+        for (first, end), segments in self._found.items():
+            ending[end] += (Option(first, one) for one in worth_keeping(segments, most_pj))
+        return ending
+
+    def saved(self, before: CountedSegment, after: CountedSegment) -> Cost:
+        """What a segment saves by the one before it."""
+        found = self._evaluator.between(before.cost, after.cost)
+        return Cost(found.saved_pj(self._chip), found.saved_cycles)
 
     def single_layers(self, deadline: Deadline) -> bool:
         """Count all segments of one layer; whether the chip can run each layer in some way.
@@ -155,26 +180,39 @@ class _Segments:
                     continue
                 if not in_time() or (most is not None and self.counted >= most):
                     return False
-                names = self._names[first : first + length]
-                fits = self._count(first, first + length, _several(names, self._batch, self._chip.tiles))
+                fits = self._count(first, first + length, self._several(first, first + length, params.combs))
                 missed[first] = 0 if fits else missed[first] + 1
         return True
 
-    def _count(self, first: int, end: int, segments: Iterator[Node]) -> bool:
-        """Count segments of the layers ``first`` to ``end - 1``; whether the chip can run one of them.
+    def _several(self, first: int, end: int, combs: int) -> Iterator[Node]:
+        """The segments of neighbouring layers, as the module's docstring draws them."""
+        names, batch, tiles = self._names[first:end], self._batch, self._chip.tiles
+        for parts in divisors(batch):
+            samples = batch // parts
+            leaves = tuple(Leaf(name, samples) for name in names)
+            yield Cut("T", batch, parts, leaves)
+            if len(names) > 2:  # of two layers the comb is the T cut
+                yield comb(leaves) if parts == 1 else Cut("T", batch, parts, (comb(leaves),))
+            if len(names) <= tiles:
+                yield Cut("S", batch, parts, leaves)
+            if parts == 1:  # a pipeline of a single sub-batch would have one comb wait for the other
+                continue
+            for count in range(2, min(combs, tiles, len(names) - 1) + 1):
+                ends = even_ends([self._cycles(number) for number in range(first, end)], count)
+                if ends is not None:
+                    pieces = (leaves[begin:until] for begin, until in pairwise((0, *ends)))
+                    yield Cut("S", batch, parts, tuple(comb(piece) for piece in pieces))
 
-        Of several only those that no other beats in energy and in cycles are kept.
-        """
-        found: list[Option] = []
+    def _count(self, first: int, end: int, segments: Iterator[Node]) -> bool:
+        """Count segments of the layers ``first`` to ``end - 1``; whether the chip can run one of them."""
+        found: list[CountedSegment] = []
         for segment in segments:
             self.counted += 1
             try:
-                cost = self._evaluator.segment(segment)
+                found.append(CountedSegment.of(segment, self._evaluator))
             except NotPossibleError as reason:
                 self.reason = str(reason)
-            else:
-                found.append(Option(first, Cost(running_pj(cost, self._chip), cost.cycles), segment))
-        self.ending[end] += nondominated(found, lambda option: option.cost)
+        self._found[first, end] += found
         return bool(found)
 
 
@@ -184,16 +222,13 @@ def _single(name: str, batch: int) -> Iterator[Node]:
         yield Cut("T", batch, parts, (Leaf(name, batch // parts),))
 
 
-def _several(names: Sequence[str], batch: int, tiles: int) -> Iterator[Node]:
-    """The segments of neighbouring layers, as the module's docstring draws them."""
-    for parts in divisors(batch):
-        samples = batch // parts
-        leaves = tuple(Leaf(name, samples) for name in names)
-        yield Cut("T", batch, parts, leaves)
-        if len(names) > 2:  # of two layers the comb is the T cut
-            yield comb(leaves) if parts == 1 else Cut("T", batch, parts, (comb(leaves),))
-        if len(names) <= tiles:
-            yield Cut("S", batch, parts, leaves)
+def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:
+    """Where ``count`` runs of layers of these ``cycles`` end, if each ends as soon as it and those before it
+    have their share of all cycles; None where a run would have no layer."""
+    reached = list(accumulate(cycles))
+    ends = [bisect_left(reached, reached[-1] * number / count) + 1 for number in range(1, count)]
+    ends.append(len(cycles))
+    return ends if all(one < other for one, other in pairwise(ends)) else None
 
 
 def comb(leaves: Sequence[Leaf]) -> Node:
@@ -204,54 +239,146 @@ def comb(leaves: Sequence[Leaf]) -> Node:
     return node
 
 
-def _best(problem: ScheduleProblem, ending: Sequence[Sequence[Option]], rounds: int) -> SegmentChain:
-    """The chain of least E^n D^m; all ``rounds`` take the same, so they multiply both sums alike."""
+@dataclass(frozen=True)
+class Chains:
+    """All chains of the segments ``ending`` at each layer, for ``rounds`` rounds.
+
+    ``saved``: energy and cycles that a segment saves by the one before it.
+    """
+
+    ending: Sequence[Sequence[Option]]
+    saved: Callable[[CountedSegment, CountedSegment], Cost]
+    rounds: int
+
+    def corners(self) -> Iterator[SegmentChain]:
+        """The corners of the lower left hull of all chains, and perhaps points on its sides.
+
+        With several rounds, those for each segment that may be the first.
+        """
+        if self.rounds == 1:
+            yield from self._corners(None)
+            return
+        for options in self.ending:
+            for option in options:
+                if option.first == 0:
+                    yield from self._corners(option.segment)
+
+    def _corners(self, first: CountedSegment | None) -> list[SegmentChain]:
+        """The corners of chains that begin with ``first``; None: with any segment, in a single round."""
+        found = [
+            chain for chain in (self._shortest(first, *one) for one in ((1.0, 0.0), (0.0, 1.0))) if chain
+        ]
+        sides = [(found[0].cost, found[1].cost)] if found else []
+        while sides and len(found) < MOST_CORNERS:
+            left, right = sides.pop()
+            # weights with which both ends of the side cost the same: what costs less lies beyond it
+            by_energy, by_cycles = left.cycles - right.cycles, right.energy_pj - left.energy_pj
+            if by_energy <= 0 or by_cycles <= 0:
+                continue
+            chain = self._shortest(first, by_energy, by_cycles)
+            assert chain is not None
+            side = by_energy * left.energy_pj + by_cycles * left.cycles
+            # sums of floats: a point on the side itself must not look like one beyond it
+            if by_energy * chain.cost.energy_pj + by_cycles * chain.cost.cycles < side * (1 - 1e-12):
+                found.append(chain)
+                sides += [(left, chain.cost), (chain.cost, right)]
+        if sides:
+            limit_reached("corners of the hull of chains", MOST_CORNERS, "a better chain may be between them")
+        return found
+
+    def _shortest(
+        self, first: CountedSegment | None, by_energy: float, by_cycles: float
+    ) -> SegmentChain | None:
+        """The chain of least ``by_energy`` E + ``by_cycles`` D; of equal ones least energy, then cycles.
+
+        A dynamic program over segments, by the layer after their last one. Paths up to a layer are looked
+        through from the shortest on, and only as long as one could still win if the segment saved all that
+        it can; so few pairs of segments are counted.
+        """
+        weights = (by_energy, by_cycles)
+        paths: list[list[_Path]] = [[]]
+        for options in self.ending[1:]:
+            ways = []
+            for option in options:
+                if option.first == 0:
+                    if first is None or option.segment is first:
+                        own = option.segment
+                        ways.append(_Path.of(Cost(own.energy_pj, own.cycles), weights, own, None))
+                elif way := self._extended(paths[option.first], option.segment, weights):
+                    ways.append(way)
+            paths.append(sorted(ways, key=lambda one: one.key))
+        if first is not None:
+            paths[-1] = [self._in_rounds(path, first, weights) for path in paths[-1]]
+        return min(paths[-1], key=lambda one: one.key).chain if paths[-1] else None
+
+    def _extended(
+        self, paths: Sequence[_Path], segment: CountedSegment, weights: tuple[float, float]
+    ) -> _Path | None:
+        """The shortest path that goes on with a segment; ``paths`` are those that end before it."""
+        best: _Path | None = None
+        own, of_cycle = Cost(segment.energy_pj, segment.cycles), _weighed(segment, weights)
+        for path in paths:
+            reached = path.with_cost(own, weights, segment)
+            if best is not None and reached.key[0] - segment.most.itself * of_cycle > best.key[0]:
+                break
+            most = min(segment.most.itself, path.segment.most.next_one)
+            if best is not None and reached.key[0] - most * of_cycle > best.key[0]:
+                continue
+            if most:
+                saved = self.saved(path.segment, segment)
+                less = Cost(own.energy_pj - saved.energy_pj, own.cycles - saved.cycles)
+                reached = path.with_cost(less, weights, segment)
+            if best is None or reached.key < best.key:
+                best = reached
+        return best
+
+    def _in_rounds(self, path: _Path, first: CountedSegment, weights: tuple[float, float]) -> _Path:
+        """The path with what its first segment saves by its last, in the mean of all rounds."""
+        part, saved = (self.rounds - 1) / self.rounds, self.saved(path.segment, first)
+        _, energy, cycles = path.key
+        less = Cost(energy - part * saved.energy_pj, cycles - part * saved.cycles)
+        return _Path.of(less, weights, path.segment, path.before)
+
+
+def _weighed(segment: CountedSegment, weights: tuple[float, float]) -> float:
+    """What a saved cycle of a segment takes off a weighted sum of energy and cycles."""
+    return weights[0] * segment.most.pj_per_cycle + weights[1]
+
+
+class _Path(NamedTuple):
+    """Segments from the first layer on, as the last one and the path ``before`` it.
+
+    ``key``: the weighted sum that is to be least, energy and cycles.
+    """
+
+    key: tuple[float, float, float]
+    segment: CountedSegment
+    before: _Path | None
+
+    @staticmethod
+    def of(cost: Cost, weights: tuple[float, float], segment: CountedSegment, before: _Path | None) -> _Path:
+        return _Path((weights[0] * cost.energy_pj + weights[1] * cost.cycles, *cost), segment, before)
+
+    def with_cost(self, more: Cost, weights: tuple[float, float], segment: CountedSegment) -> _Path:
+        """The path with one more segment, which costs ``more``."""
+        _, energy, cycles = self.key
+        return _Path.of(Cost(energy + more.energy_pj, cycles + more.cycles), weights, segment, self)
+
+    @property
+    def chain(self) -> SegmentChain:
+        segments: list[Node] = []
+        at: _Path | None = self
+        while at is not None:
+            segments.append(at.segment.node)
+            at = at.before
+        return SegmentChain(Cost(*self.key[1:]), tuple(segments[::-1]))
+
+
+def _best(problem: ScheduleProblem, chains: Chains) -> SegmentChain:
+    """The chain of least E^n D^m of all rounds; all rounds take the mean of their costs."""
+    rounds = chains.rounds
 
     def value(chain: SegmentChain) -> float:
         return problem.objective.value(rounds * chain.cost.energy_pj, round(rounds * chain.cost.cycles))
 
-    return min(_corners(ending), key=value)
-
-
-def _corners(ending: Sequence[Sequence[Option]]) -> list[SegmentChain]:
-    """The corners of the lower left hull of all chains, and perhaps points on its sides."""
-    least_energy, least_cycles = _shortest(ending, 1.0, 0.0), _shortest(ending, 0.0, 1.0)
-    found, sides = [least_energy, least_cycles], [(least_energy.cost, least_cycles.cost)]
-    while sides and len(found) < MOST_CORNERS:
-        left, right = sides.pop()
-        # weights with which both ends of the side cost the same: what costs less lies beyond it
-        by_energy, by_cycles = left.cycles - right.cycles, right.energy_pj - left.energy_pj
-        if by_energy <= 0 or by_cycles <= 0:
-            continue
-        chain = _shortest(ending, by_energy, by_cycles)
-        side = by_energy * left.energy_pj + by_cycles * left.cycles
-        # sums of floats: a point on the side itself must not look like one beyond it
-        if by_energy * chain.cost.energy_pj + by_cycles * chain.cost.cycles < side * (1 - 1e-12):
-            found.append(chain)
-            sides += [(left, chain.cost), (chain.cost, right)]
-    if sides:
-        limit_reached("corners of the hull of chains", MOST_CORNERS, "a better chain may be between them")
-    return found
-
-
-def _shortest(ending: Sequence[Sequence[Option]], by_energy: float, by_cycles: float) -> SegmentChain:
-    """The chain of least ``by_energy`` E + ``by_cycles`` D; of equal ones that of least energy, then cycles.
-
-    A dynamic program over the layer after the last: every layer has a segment of its own, so there is a chain
-    up to each.
-    """
-    best: list[tuple[tuple[float, float, float], Option | None]] = [((0.0, 0.0, 0.0), None)]
-    for options in ending[1:]:
-        costs = []
-        for option in options:
-            (value, energy, cycles), more = best[option.first][0], option.cost
-            weighed = value + by_energy * more.energy_pj + by_cycles * more.cycles
-            costs.append(((weighed, energy + more.energy_pj, cycles + more.cycles), option))
-        best.append(min(costs, key=lambda one: one[0]))
-    segments: list[Node] = []
-    at = len(best) - 1
-    while (last := best[at][1]) is not None:
-        segments.append(last.segment)
-        at = last.first
-    (_, energy, cycles), _ = best[-1]
-    return SegmentChain(Cost(energy, cycles), tuple(segments[::-1]))
+    return min(chains.corners(), key=value)

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.image import Image
+from costmodel.hardware.widths import Widths
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Tensor
 
 NestShape = tuple[Any, ...]
-"""``Layer.shape`` of a loop nest, and its image: nests that are equal in both have the same cost."""
+"""``Layer.shape`` of a nest, its padded inputs, and bits of its elements: equal ones have the same cost."""
 
 
-def nest_shape(layer: NetworkLayer, batch: int) -> NestShape:
+def nest_shape(layer: NetworkLayer, batch: int, widths: Widths) -> NestShape:
     """What decides the cost of ``batch`` samples of a layer with weights on the whole chip."""
-    return layer.nest(batch).shape, Image.of(layer)
+    return layer.nest(batch).shape, padded_inputs(layer), ElementBits.of(layer, widths)
 
 
 @dataclass(frozen=True)
@@ -36,20 +38,21 @@ class WholeChipCosts:
 
     chip: Chip
     known: Mapping[NestShape, WholeChipCost | None]
-    solve: Callable[[Layer, Image | None], WholeChipCost | None] | None = None
+    solve: Callable[[Layer, Tensor | None, ElementBits], WholeChipCost | None] | None = None
     _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
 
     def cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
         """The cost of ``batch`` samples of a layer; None where no mapping was found."""
         if not layer.has_weights:
             return streamed_layer_cost(self.chip, layer, batch)
-        shape = nest_shape(layer, batch)
+        shape = nest_shape(layer, batch, self.chip.tile.widths)
         for costs in (self.known, self._solved):
             if shape in costs:
                 return costs[shape]
         if self.solve is None:
             raise LookupError(f"no cost of {batch} samples of {layer.name} on the whole chip")
-        self._solved[shape] = self.solve(layer.nest(batch), Image.of(layer))
+        bits = ElementBits.of(layer, self.chip.tile.widths)
+        self._solved[shape] = self.solve(layer.nest(batch), padded_inputs(layer), bits)
         return self._solved[shape]
 
     @property
@@ -61,5 +64,5 @@ class WholeChipCosts:
         """Whether :meth:`cost` has an answer without solving anything."""
         if not layer.has_weights:
             return True
-        shape = nest_shape(layer, batch)
+        shape = nest_shape(layer, batch, self.chip.tile.widths)
         return shape in self.known or shape in self._solved

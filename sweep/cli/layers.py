@@ -64,5 +64,5 @@ def _entries(name: str, network: Network) -> list[dict[str, Any]]:
 def _strides(layer: Layer) -> dict[str, int]:
     """By how many rows or columns of its input a step of an output's dim moves a window."""
     outputs = layer.output.dims
-    windows = [axis for tensor in layer.tensors for axis in tensor.axes if len(axis) > 1]
+    windows = [axis for tensor in layer.tensors for axis in tensor.terms if len(axis) > 1]
     return {dim: coefficient for axis in windows for dim, coefficient in axis if dim in outputs}

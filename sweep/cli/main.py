@@ -19,7 +19,7 @@ from results.store.remote.background import Background
 from sweep.cli.compiling import said
 from sweep.cli.dims import Dims, dims_of
 from sweep.cli.messages import ExitStatus, WorkFailedError, complain, note
-from sweep.cli.non_empty import nameable, stated, stated_path
+from sweep.cli.non_empty import each_stated, nameable, stated, stated_path
 from sweep.cli.solve.options import MOST_WORKERS, JsonOut, solve_app
 
 app = typer.Typer(
@@ -93,13 +93,16 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Reuse stored answers, or solve everything again.")
     ] = True,
+    follow: Annotated[
+        bool, typer.Option("--watch", help="Show a page of this machine that follows the run.")
+    ] = False,
 ) -> None:
     """Run a study to its Pareto front and report; what is already solved is not solved again."""
     from sweep.cli.run import RunOptions, run_and_report
     from sweep.run.session import RuntimeChoice
 
     runtime = RuntimeChoice(address, workers, in_process, memory_limit)
-    run_and_report(study, RunOptions(output, runtime, resume))
+    run_and_report(study, RunOptions(output, runtime, resume, follow))
 
 
 @app.command()
@@ -131,7 +134,8 @@ def submit(
         str,
         typer.Option(
             callback=stated,
-            help="Code to run: auto (this checkout or release), cluster (installed there), a wheel.",
+            help="Code to run: auto (this checkout or release), a wheel, either with the plug-ins that the "
+            "study names; cluster: what is installed there.",
         ),
     ] = "auto",
     workers: Annotated[
@@ -210,6 +214,21 @@ def report(
 
 
 @app.command()
+def watch(
+    run: RunPlace,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on this machine's loopback; 0 takes a free one.")
+    ] = 0,
+    wait: Annotated[bool, typer.Option("--wait", help="Serve before the run has begun, too.")] = False,
+    browse: Annotated[bool, typer.Option("--browse", help="Show the page in your browser.")] = False,
+) -> None:
+    """Serve a page of this machine that follows a run while it goes: its front, rate, workers, failures."""
+    from sweep.cli.watch import watch as serve
+
+    serve(run, port, wait, browse)
+
+
+@app.command()
 def pareto(
     run: RunPlace,
     x: Annotated[str, typer.Option(help="First objective.")] = "energy_pj",
@@ -220,6 +239,55 @@ def pareto(
     from sweep.cli.run import show_front
 
     show_front(run, [x, y], csv)
+
+
+@app.command()
+def explain(
+    run: RunPlace,
+    designs: Annotated[
+        list[str],
+        typer.Argument(
+            callback=each_stated,
+            metavar="DESIGN...",
+            help="One design or two: an id or its beginning, #1 of the report's front, knee or baseline.",
+        ),
+    ],
+    page: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, help="Write the same with charts to this file, an HTML page."),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Say why designs of a run cost what they do: what binds each layer, loop nests, accesses, neighbours."""
+    from sweep.cli.explain import explain_designs
+
+    explain_designs(run, designs, page, as_json)
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            callback=each_stated, metavar="RUN RUN...", help="Two run folders or more, or their URIs."
+        ),
+    ],
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An objective of the fronts, once for each; default those of the first run's study."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, help="Write the same with charts to this file, an HTML page."),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Lay runs beside one another: fronts, designs that changed sides, and why layers cost something else."""
+    from sweep.cli.compare import compare_runs
+
+    compare_runs(runs, objective or (), page, as_json)
 
 
 @app.command()

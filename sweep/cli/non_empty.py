@@ -21,6 +21,13 @@ def stated(text: str | None) -> str | None:
     return nameable(text)
 
 
+def each_stated(texts: list[str]) -> list[str]:
+    """The texts of an argument that takes several, each as :func:`stated`."""
+    for text in texts:
+        stated(text)
+    return texts
+
+
 def nameable(text: str | None) -> str | None:
     """The text, which may be the name of a file; refused where it is longer than any file's name."""
     if text is not None and "://" not in text:

@@ -44,16 +44,16 @@ def replay_file(path: Path, options: ReplayOptions, trace: Path | None, as_json:
 def to_json(found: Replay, chip: Chip) -> dict[str, Any]:
     """All numbers of a replay as plain data; lists by tile, and the links that carry anything."""
     links = [
-        {"column": x, "row": y, "to": DIRECTIONS[way], "bytes": int(load) / found.ports}
+        {"column": x, "row": y, "to": DIRECTIONS[way], "bytes": int(load) / 8 / found.ports}
         for x in range(chip.columns)
         for y in range(chip.rows)
-        for way, load in enumerate(found.link_port_bytes[x, y])
+        for way, load in enumerate(found.link_port_bits[x, y])
         if load
     ]
     return {
         **_numbers(found),
         "tiles": {
-            "peak_bytes": found.peak_bytes.tolist(),
+            "peak_bytes": found.peak_bytes,
             "busy_cycles": found.busy_cycles.tolist(),
             "waited_for_data_cycles": found.waited_for_data.tolist(),
             "waited_for_outputs_cycles": found.waited_for_outputs.tolist(),
@@ -72,7 +72,7 @@ def _numbers(found: Replay) -> dict[str, Any]:
         "dram_write_bytes": found.dram_write_bytes,
         "noc_hop_bytes": found.hop_bytes,
         "busiest_link_bytes": found.busiest_link_bytes,
-        "most_peak_bytes": int(found.peak_bytes.max()),
+        "most_peak_bytes": max(found.peak_bytes),
         "computes": found.computes,
         "transfers": found.transfers,
     }
@@ -87,7 +87,7 @@ def _print_tables(found: Replay, chip: Chip) -> None:
     tiles = Table("tile", "column, row", "peak bytes", "busy", "waited for data", "for outputs", box=None)
     rows = zip(
         chip.positions,
-        found.peak_bytes.tolist(),
+        found.peak_bytes,
         found.busy_cycles.tolist(),
         found.waited_for_data.tolist(),
         found.waited_for_outputs.tolist(),

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -24,14 +24,17 @@ from results.front.pareto import check_objectives
 from results.store.known_answers import StoredAnswers
 from results.store.remote.run_folder import is_uri
 from results.store.schema.rows import AnswerRow
+from sweep.blocks.block import BlockTally
 from sweep.cli.compiling import said_of_workers
 from sweep.cli.messages import WorkFailedError, note, shown, warn
+from sweep.cli.watch import watching
 from sweep.forecast.plan import StudyPlan, plan
 from sweep.forecast.prediction import predict
 from sweep.run.finished import drawn_report, front_at, run_to_report
+from sweep.run.live_progress import FEWEST_SOLVED
 from sweep.run.output import name_of, read_from
 from sweep.run.run_tally import RunTally
-from sweep.run.session import RuntimeChoice, store_of
+from sweep.run.session import RuntimeChoice, run_folder, store_of
 from sweep.study.study import load_study
 
 ASKED = {
@@ -42,8 +45,6 @@ ASKED = {
 """What a plan asks for, by the table of the answers."""
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
-FEWEST_SOLVED = 8
-"""Before so many solves are done the first ones, which compile, say nothing of how long the rest takes."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class RunOptions:
     output: str | None
     runtime: RuntimeChoice
     resume: bool
+    watch: bool = False
 
 
 class Counting:
@@ -102,7 +104,14 @@ class ProgressBar(RunTally):
 
     def answered(self, row: AnswerRow) -> None:
         super().answered(row)
-        self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
+        self._advance(1)
+
+    def block_done(self, tally: BlockTally) -> None:
+        super().block_done(tally)
+        self._advance(tally.solves)
+
+    def _advance(self, solves: int) -> None:
+        self._progress.update(self._bar, advance=solves, hits=self.hits, failures=self.failures)
         if not self._console.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
             self._say_line()
 
@@ -139,9 +148,16 @@ def terminate_as_interrupt() -> Iterator[None]:
 def run_and_report(name: str, options: RunOptions) -> None:
     """``archsweep run``: plan, solve what is open, write the report, show the best designs."""
     study = load_study(name)
+    output = options.output
+    follower = watching(output or str(run_folder(study))) if options.watch else nullcontext()
     try:
-        with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not options.runtime.in_process):
-            run = run_to_report(study, options.output, options.runtime, bar, resume=options.resume)
+        with (
+            terminate_as_interrupt(),
+            ProgressBar() as bar,
+            said_of_workers(not options.runtime.in_process),
+            follower,
+        ):
+            run = run_to_report(study, output, options.runtime, bar, resume=options.resume)
     except KeyboardInterrupt:
         raise WorkFailedError(
             "stopped; what was solved is stored, and the same command goes on from there"

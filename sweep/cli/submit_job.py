@@ -23,7 +23,9 @@ from results.store.folder import LOCK_FILE
 from results.store.remote.run_folder import is_uri
 from sweep import PACKAGES, VERSION
 from sweep.cli.home_copy import ORIGIN_FILE, HomeCopy
+from sweep.cli.plug_in_code import stage_plug_ins
 from sweep.run.folder_owner import check_lock_file
+from sweep.study.plug_ins import plug_ins_of
 from sweep.study.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,8 @@ CODE = (*PACKAGES, "archsweep.py")
 @dataclass(frozen=True)
 class Submission:
     """What to run and with which code: ``auto``, ``cluster``, a wheel file, or a pip requirement.
+
+    The plug-ins that the study names go with it, but for ``cluster``: what is installed there runs then.
 
     ``output`` is a folder of the head or a URI; empty: ``~/runs/STUDY`` there. ``workers``, ``resume``
     and ``memory_limit_mib`` as of `archsweep run`.
@@ -63,11 +67,14 @@ def job_request(study: Study, submission: Submission, stage: Path) -> JobRequest
     words += [] if submission.resume else ["--fresh"]
     if submission.memory_limit_mib is not None:
         words += ["--memory-limit", str(submission.memory_limit_mib)]
+    pip = _stage_code(submission.code, stage)
+    if submission.code != "cluster":
+        pip += stage_plug_ins(plug_ins_of(study), stage)
     return JobRequest(
         command=shlex.join(words),
         name=f"archsweep-{study.name}",
         working_dir=stage,
-        pip=_stage_code(submission.code, stage),
+        pip=pip,
         metadata={"archsweep": VERSION, "study": study.name, "output": output},
     )
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
 from typing import cast
 
-from costmodel.schedule.image import Image
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import AnswerRow, LayerRow, TileCostRow
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
@@ -108,7 +107,7 @@ class CostTables:
             return SchedulingCosts(parts)
         layers, whole_chips = task.network.graph.layers, self._whole_chips
         costs = {
-            (layer, batch): whole_chips.cost(task.on, one, Image.of(layers[layer]))
+            (layer, batch): whole_chips.cost(task.on, one, layers[layer])
             for (layer, batch), one in wanted.whole_chip.items()
         }
         return SchedulingCosts(parts, costs)

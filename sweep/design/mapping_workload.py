@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.workload.counting import mapped_layers
 from costmodel.workload.network import Layer, distinct_layers
 from results.store.schema.rows import DesignRow, NetworkEntry
-from solvers.catalogue import solver, solver_names
+from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
 from sweep.design.design_row import complete, whole_cycles, without_answer
@@ -20,7 +19,13 @@ from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
 from sweep.study.study import Study
-from sweep.study.study_names import check_different, mapping_params, named_in, network_of
+from sweep.study.study_names import (
+    check_different,
+    check_maps_unevenly,
+    mapping_params,
+    named_in,
+    network_of,
+)
 from sweep.study.timeloop_space import constrained_by_timeloop
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask, SolveSettings
@@ -50,6 +55,15 @@ class LayerDemand:
         return replace(self.layer, name=f"{self.network}/{self.layer.name}")
 
 
+@dataclass(frozen=True)
+class LayerSolve:
+    """One solve that every architecture needs: a named layer, how it is solved, and ``asked_of`` the two."""
+
+    layer: Layer
+    settings: SolveSettings
+    asked: str
+
+
 def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     """The distinct layers of every network of the study; InputError for a network that cannot be used."""
     found: list[LayerDemand] = []
@@ -68,10 +82,7 @@ def mapping_settings(study: Study) -> SolveSettings:
     with named_in(study, "mapping.solver"):
         solver(choice.solver, "mapping")
     params = mapping_params(study)
-    if choice.uneven and not solver(choice.solver, "mapping").maps_unevenly:
-        able = [name for name in solver_names("mapping") if solver(name).maps_unevenly]
-        expected = f"a solver that maps unevenly: {' or '.join(able)}"
-        raise InputError(study.where, expected, choice.solver, key="mapping.solver")
+    check_maps_unevenly(study)
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
@@ -103,6 +114,32 @@ class MappingWorkload:
             for demand, settings in zip(self.demands, self._settings, strict=True)
         ]
         return [*maps, *(self._scratchpads.tasks(design.architecture) if self._scratchpads else [])]
+
+    @cached_property
+    def solves(self) -> tuple[LayerSolve, ...]:
+        """What is solved on every architecture: the first of the demands that ask for the same, in order."""
+        asked = dict.fromkeys(self.asked_of_demands)
+        first = [self.asked_of_demands.index(text) for text in asked]
+        return tuple(
+            LayerSolve(self.demands[n].named, self._settings[n], self.asked_of_demands[n]) for n in first
+        )
+
+    @cached_property
+    def solve_of_demand(self) -> tuple[int, ...]:
+        """For each demand, which of the ``solves`` answers it."""
+        asked = [solve.asked for solve in self.solves]
+        return tuple(asked.index(text) for text in self.asked_of_demands)
+
+    @cached_property
+    def asked_of_demands(self) -> tuple[str, ...]:
+        """The part of the task's id that does not depend on the architecture, for each demand."""
+        pairs = zip(self.demands, self._settings, strict=True)
+        return tuple(settings.asked_of(demand.named) for demand, settings in pairs)
+
+    @property
+    def plans_scratchpads(self) -> bool:
+        """Whether designs ask for more than mappings of layers."""
+        return bool(self._scratchpads)
 
     def obstacle(self, design: Design) -> str:
         """Why some network has no plan in the design's scratchpad; empty where none is known to lack one."""

@@ -9,21 +9,24 @@ from functools import cached_property
 from math import prod
 
 from costmodel.errors import InputError
+from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip, Tile
+from costmodel.hardware.widths import Widths
 from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
 from solvers.schedule.fitting import fitted
 from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
-from solvers.schedule.tiles.layer_parts import TileCostDemand
+from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import tile_solver
 from sweep.design.design_row import complete, whole_cycles, without_answer
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
+from sweep.study.mapping_space import check_rules
 from sweep.study.study import NetworkChoice, Study
-from sweep.study.study_names import complete_params, mapping_params, named_in
+from sweep.study.study_names import check_maps_unevenly, complete_params, mapping_params, named_in
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
 from sweep.tasks.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
@@ -75,17 +78,17 @@ def schedulers_of(study: Study) -> list[Scheduler]:
 def tile_mapping_settings(study: Study) -> SolveSettings:
     """The solver that maps layers on tiles, and how it is asked.
 
-    InputError where the study restricts mappings: a tile cost is known by its tile and its part only, without
-    such rules.
+    InputError for rules on mappings with a solver that does not obey them.
     """
     choice = study.mapping
     with named_in(study, "mapping.solver"):
-        tile_solver(choice.solver)
-    if choice.rules != SpaceRules():
-        expected = "a mapping block without rules on tiles: keep, padding, constraints"
+        family = tile_solver(choice.solver).family
+    if family == "tile" and choice.rules != SpaceRules():
+        expected = f"no rules on mappings, for {choice.solver} has a dataflow of its own; or a mapping solver"
         raise InputError(study.where, expected, choice.rules.describe(), key="mapping")
+    check_maps_unevenly(study)
     params = mapping_params(study)
-    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget)
+    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
 def whole_chip_offered(study: Study) -> bool:
@@ -134,7 +137,8 @@ class ScheduleWorkload:
         }
         for position in range(len(study.networks)):
             self._check_batch(position, study.where)
-        self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
+        self._check_rules(study)
+        self._fitted: dict[tuple[str, int, Widths, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}
 
@@ -154,6 +158,18 @@ class ScheduleWorkload:
                 expected = f"a batch of which {layer.name} has {error.expected}"
                 stated = "schedule.batch" if network.batch is None else key
                 raise InputError(where, expected, batch, key=stated) from None
+
+    def _check_rules(self, study: Study) -> None:
+        """InputError for rules on mappings that name a level, dim or tensor that tiles and layers lack."""
+        if self._mapper.rules == SpaceRules():
+            return
+        with named_in(study, "chip", study.chip):
+            chip = load_chip(str(study.chip))
+        graphs = (loaded.graph for loaded in self._loaded.values())
+        layers = (layer for graph in graphs for layer in graph.layers if layer.has_weights)
+        # a layer cut among tiles has the dims of its whole, in a shorter nest
+        nests = (TilePart.of_outputs(layer, layer.sizes(1)).layer() for layer in layers)
+        check_rules(self._mapper.rules, self._on(chip).source.architecture, dict.fromkeys(nests), study.where)
 
     def tasks(self, design: Design) -> list[Task]:
         """One task for each seed, ordered by network, then scheduler, then seed."""
@@ -177,7 +193,7 @@ class ScheduleWorkload:
         Designs for which that gives the same have one value in common, whose content is hashed once.
         """
         loaded, tile = self._loaded[network.shown], on.chip.tile
-        key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
+        key = network.shown, tile.free_bits, tile.widths, on.chip.tiles
         if key not in self._fitted:
             # a layer that fits no buffer may run layer-sequentially from DRAM instead of being cut
             graph = loaded.graph if on.whole_chip else fitted(loaded.graph, on.chip)

@@ -8,11 +8,15 @@ from typing import Any
 
 from costmodel.formats.cases.mapping import mapping_from_json
 from costmodel.hardware.architecture import Architecture
-from costmodel.schedule.image import Image
+from costmodel.schedule.layer_graph.element_bits import ElementBits
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
+from costmodel.workload.network import Tensor
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import LayerRow
 from results.store.schema.tables import LAYERS
+from solvers.schedule.tiles.mapper import with_sizes_of
 from sweep.tasks.mapping import MappingTask, architecture_id
 from sweep.tasks.schedule import TiledChip
 
@@ -31,8 +35,10 @@ class WholeChipTable:
     """By id of the task, the mapping as JSON; None where the solver found none."""
     _looked_up: set[str] = field(default_factory=set)
     """Ids of the architectures for whose mappings the store was searched."""
-    _costs: dict[tuple[str, str, Image | None], WholeChipCost | None] = field(default_factory=dict)
-    """By ids of chip and task, and by what of the inputs is no padding."""
+    _costs: dict[tuple[str, str, Tensor | None, ElementBits], WholeChipCost | None] = field(
+        default_factory=dict
+    )
+    """By ids of chip and task, by what of the inputs is no padding, and by bits of elements."""
 
     def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
         """The ``tasks`` whose answers are not known yet, each once."""
@@ -46,20 +52,22 @@ class WholeChipTable:
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 
-    def cost(self, on: TiledChip, task: MappingTask, image: Image | None) -> WholeChipCost | None:
-        """What the layer costs on the chip by its mapping; None where none was found.
+    def cost(self, on: TiledChip, task: MappingTask, layer: NetworkLayer) -> WholeChipCost | None:
+        """What a layer costs on the chip by the mapping of its loop nest; None where none was found.
 
-        Tasks know loop nests; ``image`` says what of the inputs is no padding. KeyError where the task is
-        still open.
+        Tasks know loop nests; the ``layer`` says what of its inputs is no padding, and which of its tensors
+        are parameters. KeyError where the task is still open.
         """
-        key, nest = (on.id, task.id, image), task.layer
+        padded, bits = padded_inputs(layer), ElementBits.of(layer, on.chip.tile.widths)
+        key, nest = (on.id, task.id, padded, bits), task.layer
         if key not in self._costs:
             found = self._found[task.id]
             mapping = None if found is None else mapping_from_json(task.architecture, nest, found, "mapping")
             if mapping is None:
                 self._costs[key] = None
             else:
-                self._costs[key] = whole_chip_cost(on.chip, nest, mapping, image)
+                executed = with_sizes_of(mapping, nest)
+                self._costs[key] = whole_chip_cost(on.chip, executed, mapping, padded, bits)
         return self._costs[key]
 
     def _look_up(self, architecture: Architecture) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 from costmodel.errors import InputError
+from costmodel.hardware.architecture import StorageLevel
 from costmodel.hardware.technology import energy_inversions
 from costmodel.workload.counting import counting_warnings
 from results.store.known_answers import StoredAnswers, stored_in
+from results.store.schema.tables import LAYERS
+from sweep.blocks.solve_ids import SolveIds
 from sweep.design.cost_tables import CostTables, wanted_at_first
+from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
-from sweep.search.search import check_feasible, design_space, designs, warm_start
+from sweep.search.search import check_feasible, design_space, designs, listed, warm_start
 from sweep.study.design_space import Design
+from sweep.study.design_table import DesignTable, Part
 from sweep.study.hardware import mapped_on
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import Study
@@ -27,7 +33,11 @@ COUNTED_AT_ONCE = 1000
 """Designs between two reports of how far the count is: half a second's work."""
 
 MOST_SOLVES = 10_000_000
-"""The most different solves of one run. Their ids take 1.3 GB in the driver, their answers twice that."""
+"""The most different solves of one run. Where designs are not listed beforehand, or are chips, their ids take
+1.3 GB in the driver, their answers twice that."""
+
+IDS_AT_ONCE = 100_000
+"""Ids of solves that are looked up in the store together."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,16 @@ class StudyPlan:
     cost_solves: int = 0
     asking: int = 0
     """Open schedules whose solver asks for costs as it goes."""
+    table: DesignTable | None = None
+    """The designs by columns, of a study whose designs are listed and ask for nothing but mappings."""
+
+    @property
+    def table_in_blocks(self) -> DesignTable | None:
+        """The table, if the run hands it out in blocks; None where the loop by tasks runs the study.
+
+        Pruning looks at each design before anything of it is handed out, which only that loop does.
+        """
+        return None if self.designs.study.search.prune_by_bounds else self.table
 
 
 def plan(
@@ -84,12 +104,15 @@ def plan(
     """Count the study's work; ``store`` is the folder of run folders whose answers are reused, or these.
 
     ``counted`` is told, after every COUNTED_AT_ONCE designs, how many are counted and how many there are: a
-    hundred thousand take most of a minute. Raises InputError for networks, an architecture, axes or
+    hundred thousand chips take most of a minute. Raises InputError for networks, an architecture, axes or
     parameters that cannot be had, for constraints that no design meets, and for more than MOST_SOLVES solves.
     """
-    count = _Count(study)
+    workload = workload_of(study)
     design_space(study).check_values()
     design_space(study).check_prices(study.objectives)
+    if isinstance(workload, MappingWorkload) and not workload.plans_scratchpads and study.search.lists:
+        return _plan_of_table(study, workload, stored_in(store), counted)
+    count = _Count(study, workload)
     total = study.looks_at
     for design in designs(study):
         count.add(design)
@@ -131,6 +154,63 @@ def plan(
     )
 
 
+def _plan_of_table(
+    study: Study, workload: MappingWorkload, store: StoredAnswers | None, counted: Counted
+) -> StudyPlan:
+    """The plan of a study whose designs are listed and ask for nothing but mappings, counted by columns."""
+    each = len(workload.solves)
+    for table in listed(study):
+        if table.feasible.sum() * each > MOST_SOLVES and (solves := table.group_count * each) > MOST_SOLVES:
+            raise _too_many(study, solves, len(table))
+        counted(len(table), study.looks_at)
+    infeasible = len(table) - int(table.feasible.sum())
+    if infeasible == len(table):
+        check_feasible(study)
+    inverted: dict[str, str] = {}
+    for architecture in table.one_of_each(_read_energy):
+        for warning in energy_inversions(architecture):
+            inverted[warning.split(" costs ")[0]] = f"{study.base}: {warning}"
+    distinct = table.group_count * each
+    known = 0
+    if store is not None and store.holds(LAYERS):
+        ids = chain.from_iterable(SolveIds(table, workload))
+        known = sum(len(store.known(LAYERS, some)) for some in batched(ids, IDS_AT_ONCE))
+    return StudyPlan(
+        designs=ProposedDesigns(study, len(table)),
+        workload=workload,
+        infeasible=infeasible,
+        asked={name: count * (len(table) - infeasible) for name, count in workload.asked.items()},
+        distinct=distinct,
+        open=distinct - known,
+        warnings=(*_uncounted(study), *inverted.values()),
+        table=table,
+    )
+
+
+def batched(ids: Iterable[str], size: int) -> Iterator[list[str]]:
+    """The ids in lists of ``size``, the last one shorter."""
+    left = iter(ids)
+    while some := list(islice(left, size)):
+        yield some
+
+
+def _read_energy(part: Part) -> object:
+    """What :func:`energy_inversions` looks at of a part."""
+    if not isinstance(part, StorageLevel):
+        return None
+    return part.name, part.read_energy_pj, part.block_size, part.keeps
+
+
+def _too_many(study: Study, solves: int, designs: int) -> InputError:
+    return InputError(
+        study.where,
+        f"at most {MOST_SOLVES:,} different solves",
+        f"{solves:,} of the first {designs:,} designs",
+        "Look at fewer designs (search: {method: optuna, trials: N}), or at fewer networks at once",
+        key=study.search.size_key,
+    )
+
+
 def _not_warm(study: Study) -> list[str]:
     start = warm_start(study)
     if start is None or not start.untouched:
@@ -150,7 +230,7 @@ def _uncounted(study: Study) -> list[str]:
 class _Count:
     """Counts over all designs; the designs themselves are not kept."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, workload: DesignWorkload) -> None:
         self.designs = self.infeasible = self.most_solves = 0
         self.tasks: dict[str, set[str]] = {}
         """Ids of the different tasks, by the table of their rows."""
@@ -159,7 +239,7 @@ class _Count:
         """Schedules by chip, network, batch and whether they ask: those of a list need the same costs."""
         self.inverted: dict[str, str] = {}
         self._study, self._name = study, study.base
-        self.workload = workload_of(study)
+        self.workload = workload
 
     def asked(self, designs: int) -> dict[str, int]:
         """How many answers ``designs`` designs ask for, by their table."""
@@ -186,13 +266,7 @@ class _Count:
 
     def _check_solves(self) -> None:
         if (solves := sum(map(len, self.tasks.values()))) > MOST_SOLVES:
-            raise InputError(
-                self._study.where,
-                f"at most {MOST_SOLVES:,} different solves",
-                f"{solves:,} of the first {self.designs:,} designs",
-                "Look at fewer designs (search: {method: optuna, trials: N}), or at fewer networks at once",
-                key=self._study.search.size_key,
-            )
+            raise _too_many(self._study, solves, self.designs)
 
     def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
         """How many solves give the costs that schedules wait for before they begin; ``known`` ones do not."""

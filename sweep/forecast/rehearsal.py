@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import cast
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.whole_chip_cost import WholeChipCost
 from results.store.schema.rows import ScheduleColumns
@@ -88,19 +89,20 @@ def _needs_of(answer: ScheduleColumns | CostRequests) -> list[list[int]]:
 def ideal_whole_chip_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
     """The least that a layer with products could cost on the whole chip.
 
-    MACs are always busy, each byte moves once between DRAM and a buffer, and links are free.
+    MACs are always busy, each bit moves once between DRAM and a buffer, and links are free.
     """
-    moved, operations = layer.compulsory_bytes(batch), batch * layer.operations
-    read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
+    moved, operations = layer.compulsory_elements(batch), batch * layer.operations
+    tile, dram, bits = chip.tile, chip.dram, ElementBits.of(layer, chip.tile.widths)
+    read, written = moved.inputs * bits.inputs + moved.weights * bits.weights, moved.outputs * bits.outputs
     parts_pj = (
         operations * tile.mac_pj,
-        read * tile.buffer.write_pj_per_byte + moved.outputs * tile.buffer.read_pj_per_byte,
+        read * tile.buffer.write_pj_per_bit + written * tile.buffer.read_pj_per_bit,
         0.0,
-        read * dram.read_pj_per_byte + moved.outputs * dram.write_pj_per_byte,
+        read * dram.read_pj_per_bit + written * dram.write_pj_per_bit,
     )
     tile_cycles = -(-operations // tile.macs)
-    cycles = max(-(-tile_cycles // chip.tiles), -(-(read + moved.outputs) // dram.bytes_per_cycle))
-    return WholeChipCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
+    cycles = max(-(-tile_cycles // chip.tiles), -(-(read + written) // dram.bits_per_cycle))
+    return WholeChipCost(parts_pj, cycles, tile_cycles, read, written, 0.0)
 
 
 def ideal_whole_chip_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:

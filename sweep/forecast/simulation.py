@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 from random import Random
 from statistics import fmean
 
 from clusters.pace import pace_for
+from sweep.blocks.sizes import solves_of_block
 from sweep.forecast.simulated_run import DriverCosts, SimulatedRun
 
 MEASURED = DriverCosts()
+
+
+@dataclass(frozen=True)
+class BlockCosts:
+    """The costs in seconds of having blocks done, apart from the solves.
+
+    block: the run loop's work in the driver for a block, whatever is in it: make it, store its two batches.
+    solve: the same for each solve in it. worker: the worker's time for a solve beside solving: its task, its
+    row, its part of a design's row. runtime: what the runtime does for an item; a block is one.
+
+    The defaults are CPU seconds of ``benchmarks/blocks.py`` with 2 workers, on one core of an x86-64 VM.
+    """
+
+    block: float = 3e-3
+    solve: float = 3e-6
+    worker: float = 180e-6
+    runtime: DriverCosts = MEASURED
+
+
+MEASURED_BLOCKS = BlockCosts()
+
+BLOCKS_DRAWN = 200
+"""Different blocks of which the simulated ones are drawn."""
 
 FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
 """Solves that are simulated, at least: in all, for each worker, and in fillings of the runtime's window.
@@ -74,6 +99,21 @@ def forecast(
         min(1.0, run.busy / run.now),
         {cause: seconds / total for cause, seconds in lost.items()},
     )
+
+
+def block_forecast(
+    seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts = MEASURED_BLOCKS, seed: int = 0
+) -> Forecast:
+    """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`): each is an item.
+
+    All blocks have the size of the first ones that are handed out once solves were timed; the smaller ones at
+    the beginning and end of a run are left out.
+    """
+    size = solves_of_block(fmean(seconds) + costs.worker, solves, workers)
+    random = Random(seed)
+    blocks = [sum(random.choices(seconds, k=size)) for _ in range(BLOCKS_DRAWN)]
+    of_a_block = replace(costs.runtime, study=costs.block + size * costs.solve, worker=size * costs.worker)
+    return replace(forecast(blocks, ceil(solves / size), workers, of_a_block, seed), solves=solves)
 
 
 def _enough(seconds: float, workers: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from results.store.schema.rows import DesignRow
-from sweep.design.design_row import design_row
+from sweep.design.design_row import DesignIdentity, design_row
 from sweep.design.workload import DesignWorkload
 from sweep.run.waiting_ledger import WaitingLedger
 from sweep.study.design_space import Design
@@ -35,8 +35,12 @@ class DesignLedger:
     workload: DesignWorkload
     answers: dict[str, AnswerSummary] = field(default_factory=dict)
     _waiting: WaitingLedger[_OpenDesign] = field(default_factory=WaitingLedger)
+    _identity: DesignIdentity = field(init=False)
     _charged: dict[str, Design] = field(default_factory=dict)
     """By id of a task, the design whose row has its CPU time: the first one that needed it."""
+
+    def __post_init__(self) -> None:
+        self._identity = DesignIdentity.of(self.study)
 
     def knows(self, task_id: str) -> bool:
         """Whether the task is answered."""
@@ -66,7 +70,7 @@ class DesignLedger:
         answers = [self.answers[task_id] for task_id in entry.tasks]
         found = self.workload.results(entry.design, entry.tasks, answers)
         effort = self._effort(entry.design, {*entry.before, *entry.tasks})
-        return design_row(self.study, entry.design) | effort | found
+        return design_row(self.study, entry.design, self._identity) | effort | found
 
     def _effort(self, design: Design, solves: set[str]) -> DesignRow:
         """The columns that count the design's solves, and the CPU time of those that it was first to need.

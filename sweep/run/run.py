@@ -18,10 +18,10 @@ from sweep.design.cost_tables import CostTables, CostTask
 from sweep.design.design_row import design_row, infeasible_row
 from sweep.design.sibling_trees import DesignTasks, SiblingTrees
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
-from sweep.forecast.plan import StudyPlan
 from sweep.run.cost_ledger import CostLedger
 from sweep.run.design_ledger import DesignLedger
 from sweep.run.epoch_ledger import EpochLedger
+from sweep.run.observer import RunObserver
 from sweep.run.pruning import BoundsPruning, without_mapping
 from sweep.search.search import DesignSearch
 from sweep.study.design_space import Design
@@ -32,28 +32,6 @@ from sweep.tasks.kinds import Task, ids_by_table, stored_answers, with_epochs
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import NEEDED, summary_of
-
-
-class RunObserver:
-    """Watches a run and does nothing: the base of the progress bar, of logs, of tests."""
-
-    def counted(self, done: int, total: int) -> None:
-        """``done`` of ``total`` designs are counted; called while the study is planned, before the run."""
-
-    def planned(self, plan: StudyPlan) -> None:
-        """The run is about to start; ``plan`` says how many solves are open."""
-
-    def answered(self, row: AnswerRow) -> None:
-        """One task has its answer, ``row``; a stored one may lack columns that no design needs."""
-
-    def asked(self, solves: int) -> None:
-        """Solvers asked for costs that take ``solves`` more solves, which no plan could count."""
-
-    def designed(self, row: DesignRow) -> None:
-        """One design has its row."""
-
-    def judged_again(self, row: DesignRow, before: str) -> None:
-        """A design whose status was ``before`` has a new row, as siblings' trees were costed on its chip."""
 
 
 class StudyRun:

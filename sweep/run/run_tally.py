@@ -6,8 +6,9 @@ import warnings
 from collections import Counter
 
 from results.store.schema.rows import AnswerRow, DesignRow
+from sweep.blocks.block import BlockTally
 from sweep.forecast.plan import StudyPlan
-from sweep.run.run import RunObserver
+from sweep.run.observer import RunObserver
 
 OUTCOMES = {
     "complete": "evaluated",
@@ -56,6 +57,15 @@ class RunTally(RunObserver):
                 self.program_cpu_seconds += spent
             else:
                 self.layer_cpu_seconds += spent
+
+    def block_done(self, tally: BlockTally) -> None:
+        self.done += tally.solves
+        self.hits += tally.hits
+        self.failures += tally.failures
+        self.layer_cpu_seconds += tally.cpu_seconds
+        for error, count in tally.errors.items():
+            self.errors[error[:LONGEST_REASON]] += count
+        self.designs.update(tally.designs)
 
     def designed(self, row: DesignRow) -> None:
         self.designs[row["status"]] += 1

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from clusters.runtime import MemoryLimitError, Runtime, RuntimeSettings
+from clusters.runtime import MemoryLimitError, Runtime, RuntimeSettings, Work
 from costmodel.errors import InputError
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from sweep import PACKAGES
 from sweep.forecast.plan import plan
+from sweep.run.block_run import BlockRun
 from sweep.run.folder_owner import check_lock_file, check_rows
-from sweep.run.run import RunObserver, StudyRun
+from sweep.run.live_progress import LiveProgress, RunObservers
+from sweep.run.observer import RunObserver
+from sweep.run.run import StudyRun
 from sweep.search.search import search_of
 from sweep.search.trial_journal import journal_in
 from sweep.study.lock import lock_content
@@ -53,13 +56,13 @@ class RuntimeChoice:
             beside = "--address" if self.address else "--workers"
             raise InputError("run", f"no {beside} with --in-process", "both", "Leave one of the two out.")
 
-    def runtime(self, study: Study) -> Runtime:
-        """A runtime for the study's tasks; close it, or use it in a ``with`` block."""
+    def runtime(self, study: Study, work: Work = answer_task) -> Runtime:
+        """A runtime for the study's tasks, or other ``work``; close it, or use it in a ``with`` block."""
         limit = study.solve_seconds + GRACE_SECONDS
         if self.in_process:
             from clusters.in_process import InProcessRuntime
 
-            return InProcessRuntime(answer_task, RuntimeSettings(wall_limit_seconds=limit))
+            return InProcessRuntime(work, RuntimeSettings(wall_limit_seconds=limit))
         from clusters.ray.actors import RayRuntime
 
         memory = None if self.memory_limit_mib is None else self.memory_limit_mib << 20
@@ -71,7 +74,7 @@ class RuntimeChoice:
             packages=PACKAGES,
             prepare=partial(warm_up, solvers_of(study)),
         )
-        return RayRuntime(answer_task, settings)
+        return RayRuntime(work, settings)
 
 
 def run_folder(study: Study, output: Path | None = None) -> Path:
@@ -116,15 +119,22 @@ def run_study(
         check_lock_file(folder, study.name)
         check_rows(folder, study.name)
         writer.write_lock_file(lock_content(study, planned.warnings))
-        observer.planned(planned)
-        search = search_of(study, journal_in(folder, resume))
-        run = StudyRun(study, search, writer, observer, store, workload=planned.workload)
-        chosen = runtime if planned.open else RuntimeChoice(in_process=True)
-        try:
-            with chosen.runtime(study) as started:
-                run.explore(started)
-        except MemoryLimitError as error:
-            raise _limit_too_low(error, study) from None
+        with LiveProgress(study, folder) as live:
+            watching = RunObservers([observer, live])
+            watching.planned(planned)
+            chosen = runtime if planned.open else RuntimeChoice(in_process=True)
+            try:
+                if (table := planned.table_in_blocks) is not None:
+                    blocks = BlockRun(study, table, planned.workload, writer, watching, store)
+                    with chosen.runtime(study, blocks.work) as started:
+                        blocks.explore(started)
+                else:
+                    search = search_of(study, journal_in(folder, resume))
+                    run = StudyRun(study, search, writer, watching, store, workload=planned.workload)
+                    with chosen.runtime(study) as started:
+                        run.explore(started)
+            except MemoryLimitError as error:
+                raise _limit_too_low(error, study) from None
     return RunFolder(folder)
 
 

@@ -13,6 +13,7 @@ from costmodel.formats.chips import load_chip
 from results.store.schema.rows import DesignRow
 from sweep.design.mapping_workload import layer_demands
 from sweep.study.design_space import Constraint, Design, DesignSpace
+from sweep.study.design_table import DesignTable, design_tables
 from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch
 from sweep.study.study import Study
 
@@ -109,6 +110,12 @@ def designs(study: Study) -> Iterator[Design]:
         return family
     # First, so that whatever compares with it has it from the start, and only once.
     return chain([baseline], (design for design in family if not design.baseline))
+
+
+def listed(study: Study) -> Iterator[DesignTable]:
+    """The same designs as columns, of a study of architectures whose search lists them: see design_tables."""
+    assert not isinstance(study.search, OptunaSearch)
+    return design_tables(design_space(study), study.search)
 
 
 def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design]:

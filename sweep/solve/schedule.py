@@ -29,6 +29,7 @@ from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
+from sweep.study.mapping_space import space_document
 from sweep.study.study import Study
 from sweep.tasks.schedule_answer import CUT_DIMS
 from sweep.tasks.scheduling_costs import tile_part_cost_of
@@ -180,6 +181,7 @@ def _with_mappings(
         layer = graph.layers[graph.index[leaf["layer"]]]
         if parts and layer.has_weights:
             k, n, p, q = (parts[dim] for dim in CUT_DIMS)
+            k *= leaf.get("slices", 1)  # a slice of a tile's part is mapped by itself
             for box, _ in distinct_boxes(layer.sizes(leaf["samples"]), (k, n, p, q)):
                 cost = known.get(TilePart.of_outputs(layer, box))
                 if cost and cost.mapping:
@@ -209,7 +211,7 @@ def _program(folder: RunFolder, schedule: ScheduleRow) -> str:
     reason = found.get("no_program") or found.get("error") or f"none in {folder.path}"
     remedy = "The same command tries it again"
     if found.get("no_program"):
-        remedy = "--no-whole-chip keeps layers from being mapped so" if "whole chip" in reason else ""
+        remedy = "--no-whole-chip keeps layers from being mapped on the whole chip"
     raise InputError("--program", "a schedule with a program", reason, remedy)
 
 
@@ -292,4 +294,5 @@ def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
         "tile_objective": study.mapping_objective,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip_offered(study),
+        **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

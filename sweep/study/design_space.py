@@ -187,12 +187,15 @@ class DesignSpace:
         except NotFoundError as error:
             kind = "architecture" if self.load is load_architecture else "chip"
             raise error.at(self.where, kind) from None
-        broken = tuple(
+        return Design(tuple(values.items()), hardware, self.broken_by(hardware))
+
+    def broken_by(self, hardware: Hardware) -> tuple[str, ...]:
+        """The constraints that the hardware does not meet, each with its own number."""
+        return tuple(
             f"{constraint} (is {constraint.value(hardware):g})"
             for constraint in self.constraints
             if not constraint.holds(hardware)
         )
-        return Design(tuple(values.items()), hardware, broken)
 
     def check_values(self) -> None:
         """InputError for a value of an axis that makes no hardware, and for two that make the same.
@@ -252,8 +255,12 @@ class DesignSpace:
 
     def sample(self, count: int, seed: int) -> Iterator[Design]:
         """``count`` different designs drawn uniformly, or all of a space that is no larger."""
-        for flat in _drawn(Random(seed), self.size, min(count, self.size)):
+        for flat in self.drawn(count, seed):
             yield self.design(self.indices(flat))
+
+    def drawn(self, count: int, seed: int) -> list[int]:
+        """The numbers in the grid of the designs of :meth:`sample`."""
+        return _drawn(Random(seed), self.size, min(count, self.size))
 
     def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
         """The indices of a random design that is not among those ``seen``; None where all are."""

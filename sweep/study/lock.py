@@ -13,6 +13,7 @@ from typing import Any
 from costmodel import MODEL_VERSION
 from solvers.catalogue import solver
 from sweep.study.identity import content_hash
+from sweep.study.plug_ins import plug_ins_of
 from sweep.study.study import Study
 
 PACKAGES = (
@@ -52,6 +53,7 @@ def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
             **{name: _version(name) for name in PACKAGES},
             "cost model": MODEL_VERSION,
             **_solver_versions(study),
+            **{f"plug-ins of {one.distribution}": one.version for one in plug_ins_of(study)},
         },
         "warnings": list(warnings),
         "platform": platform.platform(),
@@ -68,7 +70,7 @@ def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
 def _solver_versions(study: Study) -> dict[str, str]:
     """Versions of the study's solvers; of chips also the mapping solver's, which costs layers."""
     names = (study.mapping.solver, *study.solvers)
-    return {f"solver {name}": solver(name).load().VERSION for name in names}
+    return {f"solver {name}": solver(name).version for name in names}
 
 
 def _version(package: str) -> str:

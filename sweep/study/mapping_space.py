@@ -123,9 +123,19 @@ class SpaceKeys(Keys):
         return SpaceRules(self.keep, levels, self.padding, self.padded_dims, self.uneven, self.uneven_levels)
 
 
-def load_rules(path: Path) -> SpaceRules:
+def load_space(path: Path) -> SpaceKeys:
     """The space that a constraint file describes: ``keep``, ``padding``, ``uneven``, ``constraints``."""
-    return check_keys(SpaceKeys, load_yaml(path), str(path)).rules
+    return check_keys(SpaceKeys, load_yaml(path), str(path))
+
+
+def load_rules(path: Path) -> SpaceRules:
+    """The rules of the space that a constraint file describes."""
+    return load_space(path).rules
+
+
+def space_document(keys: SpaceKeys) -> dict[str, Any]:
+    """The keys of a space as a file would state them, without those that have their default."""
+    return keys.model_dump(mode="json", include=set(SpaceKeys.model_fields), exclude_defaults=True)
 
 
 def check_rules(

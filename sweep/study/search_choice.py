@@ -19,6 +19,9 @@ class SearchKeys(Keys):
     size_key: ClassVar[str] = "axes"
     """The key of the study that says how many designs a search looks at."""
 
+    lists: ClassVar[bool] = True
+    """Whether the designs are known before any of them is evaluated."""
+
     def looks_at(self, family: int) -> int:
         """How many designs, at most, of a family of so many, the baseline apart."""
         return family
@@ -84,6 +87,7 @@ class OptunaSearch(SearchKeys):
     """Begin with the designs of the family nearest to Thistle's relaxed optima."""
 
     size_key = "search.trials"
+    lists = False
 
     def looks_at(self, family: int) -> int:
         return min(self.trials, family)

@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.errors import InputError, NotFoundError
 from costmodel.formats.networks import load_network
 from costmodel.workload.network import Network
-from solvers.catalogue import solver
+from solvers.catalogue import solver, solver_names
 from sweep.study.identity import canonical_json, checked_params
 from sweep.study.study import Study
 
@@ -83,6 +83,15 @@ def mapping_params(study: Study) -> str:
         expected = f"no tolerance, for {choice.solver} takes none"
         remedy = "Leave it out, or name a solver that proves bounds: exact or auto"
         raise InputError(study.where, expected, choice.tolerance, remedy, key="mapping.tolerance") from None
+
+
+def check_maps_unevenly(study: Study) -> None:
+    """InputError for uneven mappings of a solver that knows even ones only."""
+    choice = study.mapping
+    if choice.uneven and not solver(choice.solver).maps_unevenly:
+        able = [name for name in solver_names("mapping") if solver(name).maps_unevenly]
+        expected = f"a solver that maps unevenly: {' or '.join(able)}"
+        raise InputError(study.where, expected, choice.solver, key="mapping.solver")
 
 
 def _complete(study: Study, block: str, name: str, given: ReadOnlyDict[str, Any]) -> str:

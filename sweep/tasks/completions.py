@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from clusters.runtime import Completion, WorkersUnavailableError
+from clusters.runtime import Completion, Failure, WorkersUnavailableError
 from results.store.schema.rows import AnswerRow
 from sweep.tasks.mapping import VersionMismatchError
 
@@ -28,7 +28,12 @@ def answer_row(completion: Completion) -> AnswerRow:
         return row | _made_now() | cast(AnswerRow, completion.value)
     error = completion.error
     spent: AnswerRow = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
-    return row | failed_row(f"{error.type}: {error.message}") | spent
+    return row | failed_row(said(error)) | spent
+
+
+def said(error: Failure) -> str:
+    """The column ``error`` of a row whose solve ended in it."""
+    return f"{error.type}: {error.message}"
 
 
 def failed_row(error: str) -> AnswerRow:

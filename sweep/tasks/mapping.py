@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from costmodel import MODEL_VERSION
+from costmodel.errors import InputError
 from costmodel.formats.cases.folder import mapping_to_json
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.binding import LevelBinding, level_bindings
+from costmodel.mapping.evaluate import LevelEvaluation, evaluate
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
-from results.store.schema.rows import AskedColumns, LayerRow, MappingColumns
+from results.store.schema.rows import AskedColumns, LayerRow, LevelColumn, MappingColumns
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import (
@@ -34,7 +37,7 @@ def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, An
     """What the answer to a task of any kind depends on besides its problem: which solver, asked how."""
     return {
         "solver": solver_name,
-        "solver_version": solver(solver_name).load().VERSION,
+        "solver_version": solver(solver_name).version,
         "model_version": MODEL_VERSION,
         "params": json.loads(params),
         "budget": asdict(budget),
@@ -114,10 +117,7 @@ class MappingTask:
 
     @cached_property
     def id(self) -> str:
-        # The hash of the list ["mapping", architecture, *asked], as text: its two parts are JSON already, so
-        # one's closing and the other's opening bracket are cut off where they are joined.
-        head = canonical_json(["mapping", architecture_id(self.architecture)]).removesuffix("]")
-        return text_hash(f"{head},{self.settings.asked_of(self.layer).removeprefix('[')}")
+        return mapping_id(architecture_id(self.architecture), self.settings.asked_of(self.layer))
 
     @property
     def columns(self) -> LayerRow:
@@ -131,6 +131,14 @@ class MappingTask:
             "macs": self.layer.macs,
         }
         return own | cast(LayerRow, solve_columns(self.settings.content))
+
+
+def mapping_id(architecture: str, asked: str) -> str:
+    """The id of a task by those of its parts: an :func:`architecture_id`, and what ``asked_of`` says."""
+    # The hash of the list ["mapping", architecture, *asked], as text: its two parts are JSON already, so
+    # one's closing and the other's opening bracket are cut off where they are joined.
+    head = canonical_json(["mapping", architecture]).removesuffix("]")
+    return text_hash(f"{head},{asked.removeprefix('[')}")
 
 
 def bare(architecture: Architecture) -> Architecture:
@@ -180,10 +188,22 @@ def check_versions(content: ReadOnlyDict[str, Any], solver_version: str = "") ->
     pairs = {
         "archsweep": (content["archsweep_version"], VERSION),
         "cost model": (content["model_version"], MODEL_VERSION),
-        f"solver {name}": (content["solver_version"], solver_version or solver(name).load().VERSION),
+        f"solver {name}": (content["solver_version"], solver_version or _version_here(content)),
     }
     if wrong := [f"{what} {here} for {asked}" for what, (asked, here) in pairs.items() if asked != here]:
         raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")
+
+
+def _version_here(content: ReadOnlyDict[str, Any]) -> str:
+    """The version that a task's solver has here; VersionMismatchError where it is missing or broken here."""
+    try:
+        return solver(content["solver"]).version
+    except InputError as error:
+        asked = f"solver {content['solver']}, version {content['solver_version']}"
+        raise VersionMismatchError(
+            f"{socket.gethostname()} does not have {asked}: {error}. Install the plug-in there too, or use "
+            "`archsweep submit`, which sends it with the study"
+        ) from error
 
 
 def run_mapping_task(content: ReadOnlyDict[str, Any]) -> MappingColumns:
@@ -256,4 +276,38 @@ def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
         "useful_utilization": useful_utilization(problem, evaluation.cycles),
         "energy_by_level_pj": energies | {"MAC": evaluation.mac_energy_pj},
         "mapping": mapping_to_json(problem.architecture, executed, solution),
+        "compute_cycles": evaluation.compute_cycles,
+        "levels": [
+            _level(level, bound)
+            for level, bound in zip(
+                evaluation.levels,
+                level_bindings(problem.architecture, executed, solution, evaluation),
+                strict=True,
+            )
+        ],
+    }
+
+
+def _level(level: LevelEvaluation, bound: LevelBinding) -> LevelColumn:
+    """One storage level of the column ``levels``."""
+    return {
+        "name": level.name,
+        "cycles": level.cycles,
+        "port": bound.port,
+        "words": bound.words,
+        "usable_words": bound.usable_words,
+        "full": bound.full,
+        "energy_pj": level.energy_pj,
+        "leakage_pj": level.leakage_pj,
+        "tensors": {
+            name: {
+                "reads": traffic.reads,
+                "fills": traffic.fills,
+                "updates": traffic.updates,
+                "instances": traffic.instances,
+                "tile_words": traffic.tile_words,
+                "energy_pj": traffic.energy_pj,
+            }
+            for name, traffic in level.tensors.items()
+        },
     }

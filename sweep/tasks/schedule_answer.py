@@ -7,6 +7,7 @@ from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
@@ -136,8 +137,8 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
         "tiles": [cost.first_tile, cost.first_tile + cost.tiles],
         "cycles": cost.cycles,
         "tile_cycles": cost.leaf.tile_cycles if cost.leaf else cost.cycles,
-        "dram_read_bytes": rounds * cost.dram_read_bytes,
-        "dram_write_bytes": rounds * cost.dram_write_bytes,
+        "dram_read_bytes": whole_bytes(rounds * cost.dram_read_bits),
+        "dram_write_bytes": whole_bytes(rounds * cost.dram_write_bits),
         "energy_by_part_pj": {
             part: rounds * energy for part, energy in zip(ENERGY_PARTS, cost.parts_pj, strict=True)
         },
@@ -145,6 +146,8 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
     if cost.leaf:
         row["parts"] = dict(zip(CUT_DIMS, cost.leaf.place.parts, strict=True))
         row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.place.order]
+        if cost.leaf.slices:
+            row["slices"] = cost.leaf.slices
     return row
 
 

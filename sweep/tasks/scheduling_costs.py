@@ -57,7 +57,8 @@ class SchedulingCosts:
         if self.whole_chip is not None:
             # the table asks by shape, because layers of one shape cost the same
             shapes = {
-                nest_shape(graph.layers[layer], batch): c for (layer, batch), c in self.whole_chip.items()
+                nest_shape(graph.layers[layer], batch, chip.tile.widths): c
+                for (layer, batch), c in self.whole_chip.items()
             }
             costs = WholeChipCosts(chip, shapes)
         return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=costs)

@@ -11,6 +11,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.limits import recording
 from results.store.schema.rows import TileCostColumns, TileCostRow
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.space.rules import SpaceRules
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep import VERSION
@@ -37,7 +38,8 @@ class TileCostSource:
 
     @cached_property
     def id(self) -> str:
-        return content_hash([COUNT, architecture_id(self.architecture), self.settings.content])
+        rules = [] if self.settings.rules == SpaceRules() else [self.settings.rules.to_json()]
+        return content_hash([COUNT, architecture_id(self.architecture), self.settings.content, *rules])
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class TileCostTask:
             "archsweep_version": VERSION,
             "architecture": architecture_content(self.source.architecture),
             "tile_parts": [list(part) for part in self.parts],
+            "rules": self.source.settings.rules.to_json(),
             **self.source.settings.content,
         }
 
@@ -86,7 +89,8 @@ def run_tile_cost_task(content: ReadOnlyDict[str, Any]) -> TileCostColumns:
     check_versions(content)
     watch = Stopwatch()
     params = checked_params(content["solver"], content["params"])
-    mapper = TileMapper(content["solver"], content["objective"], params, Budget(**content["budget"]))
+    rules = SpaceRules.from_json(content["rules"])
+    mapper = TileMapper(content["solver"], content["objective"], params, Budget(**content["budget"]), rules)
     parts = [TilePart(*numbers) for numbers in content["tile_parts"]]
     with recording() as limits:
         costs = mapper.costs(Architecture.from_json(content["architecture"]), parts)

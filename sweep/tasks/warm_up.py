@@ -15,7 +15,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.scratchpad.graph import operator_graph
 from costmodel.workload.network import gemm
 from solvers.budget import Budget
-from solvers.catalogue import CATALOGUE, Entry, solver
+from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from sweep.study.study import Study
 
@@ -53,7 +53,7 @@ def warm_up(names: Sequence[str]) -> None:
 
 def every_solver() -> tuple[str, ...]:
     """The names of all solvers by family, in the order of SMALL: each family after those that it calls."""
-    return tuple(entry.name for entry in sorted(CATALOGUE, key=lambda entry: list(SMALL).index(entry.family)))
+    return tuple(name for family in SMALL for name in solver_names(family))
 
 
 def _map(entry: Entry) -> None:

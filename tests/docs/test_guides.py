@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -84,4 +85,8 @@ def test_architect(checkout: Path) -> None:
 def test_researcher(checkout: Path) -> None:
     for library in ("duckdb", "polars"):
         pytest.importorskip(library)
-    follow("researcher", checkout, {"PYTHONPATH": str(checkout)})
+    # pip builds with what is here and installs beside it: the environment of the tests stays as it is
+    site = checkout / "site-packages"
+    pip = {"NO_INDEX": "1", "NO_BUILD_ISOLATION": "0", "NO_DEPS": "1", "TARGET": str(site), "QUIET": "1"}
+    path = {"PYTHONPATH": os.pathsep.join((str(checkout), str(site)))}
+    follow("researcher", checkout, path | {f"PIP_{key}": value for key, value in pip.items()})

@@ -8,7 +8,8 @@ from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.json_fields import field, known_names, whole_number, whole_numbers
-from costmodel.workload.network import Axis, Layer, Role, Tensor
+from costmodel.workload.network import Layer, Role, Tensor
+from costmodel.workload.projection import Axis
 
 Shape = dict[str, Any]
 """``name``, ``dimensions``, ``coefficients`` (with defaults), ``data_spaces`` with their ``projection``s."""
@@ -118,7 +119,7 @@ def _tensor(space: Any, coefficients: ReadOnlyDict[str, int], where: str) -> Ten
     written = field({"read_write": False, **space}, "read_write", bool, where)
     role: Role = "outputs" if written else space.get("role", _ROLES.get(name, "inputs"))
     try:
-        return Tensor(name, axes, role)
+        return Tensor.of_terms(name, axes, role)
     except InputError as error:
         raise error.at(where) from None
 
@@ -181,7 +182,7 @@ def _own_shape(layer: Layer) -> Shape:
     coefficients: list[dict[str, Any]] = []
     for tensor in layer.tensors:
         projection: list[list[list[str]]] = []
-        for axis in tensor.axes:
+        for axis in tensor.terms:
             projection.append([])
             for dim, coefficient in axis:
                 # a case can only name coefficients, so every step but 1 gets a name of its own

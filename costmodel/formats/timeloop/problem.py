@@ -9,7 +9,8 @@ from typing import Any
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.cases.problem import builtin_shapes
 from costmodel.formats.timeloop.files import parse_timeloop
-from costmodel.workload.network import Axis, Layer, Role, Tensor
+from costmodel.workload.network import Layer, Role, Tensor
+from costmodel.workload.projection import Axis
 
 _NAMED_SHAPES = {"cnn_layer": builtin_shapes()["cnn_layer"], "gemm_ABZ": builtin_shapes()["gemm"]}
 """The shapes that ship with Timeloop, which a problem can name instead of spelling them out."""
@@ -92,7 +93,7 @@ def _tensor(space: Mapping[str, Any], coefficients: Mapping[str, int]) -> Tensor
     elif name.lower() in _WEIGHT_NAMES or name.lower().startswith(_WEIGHT_NAMES[:-1]):
         role = "weights"
     axes = tuple(_axis(axis, name, coefficients) for axis in _list(space, "projection"))
-    return Tensor(name, axes, role)
+    return Tensor.of_terms(name, axes, role)
 
 
 def _axis(axis: Any, space: str, coefficients: Mapping[str, int]) -> Axis:

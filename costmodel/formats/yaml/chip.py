@@ -8,6 +8,9 @@ description: what it is              # optional, for people
 source: where the numbers are from   # optional, a text or a list of texts
 technology: set-12nm                 # a name or a file beside this one; absent: that of the tile
 frequency: 1 GHz                     # default
+word_bits: 8                         # of an element; absent: a word of the tile's outermost level
+weight_bits: 4                       # of a weight; absent: word_bits
+partial_sum_bits: 32                 # of an output that still lacks products; absent: word_bits
 mesh: [4, 4]                         # columns, rows of tiles
 stripe: 4                            # columns that tile numbers fill row by row before they go on
 noc:
@@ -43,8 +46,14 @@ is 0. A chip has one technology: one whose tile names another is refused, and a 
 chip's.
 
 The tile's architecture is what mapping solvers map a tile's part of a layer on. Its outermost level stands
-for the buffer: it has no size there, and takes the energies of ``buffer``. Data are bytes (int8) on the NoC
-and in DRAM, so its words must have 8 bits.
+for the buffer: it has no size there, and takes the energies of ``buffer``.
+
+**Widths.** On links, in DRAM and in what buffers hold of a leaf, elements lie side by side, each with its
+bits: ``weight_bits`` of weights and their gradients, ``word_bits`` of all other tensors, and
+``partial_sum_bits`` of the partial sums that tiles exchange with DRAM or add up on their way there. Within a
+tile an element is a word of each level that keeps it, as in every architecture file; so these words must be
+wide enough, of partial sums where a level keeps outputs. A size or bandwidth in ``words`` is in words of
+``word_bits``.
 
 Energies of the NoC, DRAM and buffer are of a byte, or of a bit where they say ``pJ/bit``.
 
@@ -70,10 +79,12 @@ from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.hardware.technology import Access, Technology, area_ratio, energy_ratio
+from costmodel.hardware.widths import BYTES, Widths
 
 READ: Access = "read"
 WRITE: Access = "write"
 
+WIDER = "Give that level wider words in the tile's file, or the chip's elements fewer bits"
 ARCHITECTURE = "tile.architecture."
 """Overrides that start so are of the tile's architecture file."""
 
@@ -109,10 +120,12 @@ class _ChipReader:
         """``inner``: values by key that replace those of the tile's file."""
         self.keys, self.where, self.inner = keys, where, dict(inner)
         self.named, self.table = self._technology()
+        self.widths = BYTES
 
     def chip(self) -> Chip:
         keys = self.keys
         architecture = self._loaded()
+        self.widths = self._widths(architecture)
         noc, dram = self._noc(), self._dram()
         try:
             return Chip(
@@ -127,6 +140,24 @@ class _ChipReader:
             )
         except InputError as error:
             raise error.at(self.where) from None
+
+    def _widths(self, architecture: Architecture) -> Widths:
+        """Bits of elements, which must fit the words of the levels inside a tile that keep them."""
+        keys = self.keys
+        elements = keys.word_bits or architecture.levels[-1].word_bits
+        try:
+            found = Widths(keys.weight_bits or elements, elements, keys.partial_sum_bits or elements)
+        except InputError as error:
+            names = {"weights": "weight_bits", "activations": "word_bits", "partial_sums": "partial_sum_bits"}
+            raise error.at(self.where, names[error.key]) from None
+        needed = {"weights": found.weights, "inputs": found.activations, "outputs": found.partial_sums}
+        for level in reversed(architecture.levels):
+            for role in level.keeps:
+                if level.word_bits < needed[role]:
+                    what = "partial sums" if role == "outputs" else role
+                    expected = f"words of at least {needed[role]} bits in {level.name}, which keeps {what}"
+                    raise InputError(self.where, expected, level.word_bits, WIDER, key="tile.architecture")
+        return found
 
     def _technology(self) -> tuple[str | None, Technology | None]:
         """The technology of the chip, or else that of its tile, by name and read."""
@@ -197,7 +228,11 @@ class _ChipReader:
         units, macs, leakage = keys.vector_units, architecture.mac_units, 0.0
         if self.table is not None:
             vector_area = self.table.vector_unit_um2()
-            leakage = self._per_cycle(self.table.tile_leakage_mw(macs, 8, units, noc.link_bytes_per_cycle))
+            leakage = self._per_cycle(
+                self.table.tile_leakage_mw(
+                    macs, architecture.compute.word_bits, units, noc.link_bytes_per_cycle
+                )
+            )
         return Tile(
             buffer=buffer,
             macs=macs,
@@ -210,6 +245,7 @@ class _ChipReader:
             architecture=architecture,
             vector_area_um2=vector_area if keys.vector_area is None else float(keys.vector_area.value),
             leakage_pj_per_cycle=leakage if keys.leakage is None else self._leakage(keys.leakage),
+            widths=self.widths,
         )
 
     def _buffer(self) -> TileBuffer:
@@ -235,13 +271,11 @@ class _ChipReader:
 
     def _architecture(self, buffer: TileBuffer, found: Architecture) -> Architecture:
         """The tile's architecture with energies, area and leakage of this buffer as its outermost level."""
-        outermost, key = found.levels[-1], "tile.architecture"
-        # The NoC and DRAM count bytes, and nothing in between converts words of another width.
-        if widths := {level.word_bits for level in found.levels} - {8}:
-            raise InputError(self.where, "an architecture of 8-bit words", sorted(widths), key=key)
+        outermost = found.levels[-1]
         self._check_one_technology()
         read, write = (
-            pj * outermost.block_size for pj in (buffer.read_pj_per_byte, buffer.write_pj_per_byte)
+            pj * (outermost.block_size * outermost.word_bits / 8)
+            for pj in (buffer.read_pj_per_byte, buffer.write_pj_per_byte)
         )
         leakage = outermost.leakage_pj_per_cycle
         # What the tile's file states of its outermost level stays; the law is for what it leaves open.
@@ -296,11 +330,13 @@ class _ChipReader:
         return float(given.value / self.keys.frequency.value if given.unit.endswith("/s") else given.value)
 
     def _bytes(self, size: Quantity, key: str) -> int:
-        return self._whole(size.value / 8 if size.unit == "bits" else size.value, size, key)
+        bits = 1 if size.unit == "bits" else self.widths.activations
+        return self._whole(size.value * bits / 8, size, key)
 
     def _rate(self, bandwidth: Quantity, key: str) -> int:
         """A bandwidth in bytes per cycle, which must be whole: the NoC and DRAM move whole bytes."""
-        value = bandwidth.value / 8 if bandwidth.unit.startswith("bits") else bandwidth.value
+        bits = 1 if bandwidth.unit.startswith("bits") else self.widths.activations
+        value = bandwidth.value * bits / 8
         if bandwidth.unit.endswith("/s"):
             value /= self.keys.frequency.value
         # A rate over a clock may miss the whole number that was meant by the last digit of a float.

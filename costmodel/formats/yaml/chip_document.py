@@ -146,6 +146,12 @@ class ChipKeys(Keys):
     """A technology, by name or file, whose laws give what is absent. Absent: that of the tile."""
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
     """The clock of tiles, links and DRAM."""
+    word_bits: AtLeastOne | None = None
+    """Bits of an element in buffers, on links and in DRAM. Absent: those of a word of the tile's buffer."""
+    weight_bits: AtLeastOne | None = None
+    """Bits of a weight, where they are others. Absent: the chip's word_bits."""
+    partial_sum_bits: AtLeastOne | None = None
+    """Bits of an output to which products are still to be added, where they are more. Absent: word_bits."""
     mesh: Annotated[
         list[AtLeastOne], BeforeValidator(_columns_and_rows, json_schema_input_type=ColumnsAndRows)
     ]

@@ -3,12 +3,12 @@
 A box has one interval of indices for each dim of a loop nest, or for each axis of a tensor. Four steps lead
 from a partition to what moves on a chip, and all kinds of layers go through the same four:
 
-1. ``partition.py`` cuts an iteration space (``space.py``; a layer's is ``NetworkLayer.space``) into one box a
+1. ``partition.py`` cuts an iteration space (a loop nest; a layer's is ``NetworkLayer.space``) into one box a
    tile;
-2. the images of a box under the projections are what its tile reads and makes (``space.py``);
+2. the images of a box under the projections are what its tile reads and makes (``images.py``);
 3. ``layer_graph/sources.py`` says which layer computes which channels of a tensor, or that DRAM has them;
 4. ``messages.py`` intersects what consumers need with what producers make.
 
-``arrays.py`` has the arithmetic of boxes. Start with ``space.py``. Nothing here knows of layers: these import
-boxes.
+``arrays.py`` has the arithmetic of boxes. Start with ``images.py``. Nothing here knows whose outputs a layer
+reads: layer graphs import boxes.
 """

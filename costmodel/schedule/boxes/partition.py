@@ -14,7 +14,8 @@ import numpy as np
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.arrays import Array, Interval, with_empty_ones_alike
-from costmodel.schedule.boxes.space import IterationSpace
+from costmodel.schedule.boxes.images import whole
+from costmodel.workload.network import Layer
 
 
 def part_of(length: int, parts: int, part: int) -> Interval:
@@ -42,9 +43,9 @@ class BoxPartition:
         """How many boxes there are, one a tile."""
         return prod(parts for _, parts in self.cuts)
 
-    def boxes(self, space: IterationSpace) -> Array:
+    def boxes(self, space: Layer) -> Array:
         """The box of each part [parts, dims, 2], in the order of tiles."""
-        found = np.broadcast_to(space.whole, (self.parts, len(space.dims), 2)).copy()
+        found = np.broadcast_to(whole(space), (self.parts, len(space.dims), 2)).copy()
         step = self.parts
         for dim, parts in self.cuts:
             if dim not in space.index:

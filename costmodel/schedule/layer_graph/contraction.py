@@ -25,6 +25,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.data import Builder
 from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, picked
 from costmodel.schedule.layer_graph.layout import Data, known_axes, with_order
+from costmodel.schedule.layer_graph.windows import Windows
 from costmodel.workload.digits import Digit, Digits, Shape, offsets
 
 
@@ -177,18 +178,16 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
     flat = len(summed - {"C"}) and not _digits(left, letters.kept + letters.batch)
     if flat:  # a sum over rows and columns too, of which none stay: the filter is as large as the image
         parts = in_any_order(data.parts)
-        made = builder.add(Draft(name, "fc", k, 1, 1, parts, data.h, data.w, data.h, data.w))
+        made = builder.add(Draft(name, "fc", k, parts, data.box, (Windows(1, data.h), Windows(1, data.w))))
         return _result(left, letters, out, Data(made, 1, 1), lengths)
     if summed - {"C"} or _dims(left, letters.kept) & {"C"} or _dims(left, letters.batch) - {"C"}:
         found = f"{left.letters} x {right.letters} -> {out} of {data.shape}"
         raise InputError("", "a sum over all channels, of a head or of the whole operand", found)
     if groups > 1:  # the weights belong to groups, so that channels must stay in the order of the groups
-        draft = Draft(
-            name, "groupconv", groups * k, data.h, data.w, data.parts, data.h, data.w, groups=groups
-        )
+        draft = Draft(name, "groupconv", groups * k, data.parts, data.box, groups=groups)
     else:
         kind = "fc" if data.h * data.w == 1 else "conv"
-        draft = Draft(name, kind, k, data.h, data.w, in_any_order(data.parts), data.h, data.w)
+        draft = Draft(name, kind, k, in_any_order(data.parts), data.box)
     return _result(left, letters, out, Data(builder.add(draft), data.h, data.w), lengths)
 
 
@@ -249,9 +248,9 @@ def _with_activations(
     groups = prod(lengths[letter] for letter in letters.batch)
     k = groups * prod(lengths[letter] for letter in letters.new)
     weights = _weights(builder, name, right, letters)
-    kind, size = ("groupconv" if groups > 1 else "conv"), (data.h, data.w)
-    draft = Draft(name, kind, k, *size, data.parts, *size, groups=groups, weights=weights)
-    return _result(left, letters, out, Data(builder.add(draft), *size), lengths)
+    kind = "groupconv" if groups > 1 else "conv"
+    draft = Draft(name, kind, k, data.parts, data.box, groups=groups, weights=weights)
+    return _result(left, letters, out, Data(builder.add(draft), *data.box), lengths)
 
 
 def _for_every_head(left: Activations, right: Activations) -> Activations:

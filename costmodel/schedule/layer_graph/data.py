@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.drafts import (
@@ -52,7 +53,7 @@ class Builder:
             return None
         (part,) = data.parts
         draft = self.drafts[part.draft]
-        return (part.draft, draft) if part.k == draft.k and (draft.h, draft.w) == (data.h, data.w) else None
+        return (part.draft, draft) if part.k == draft.k and draft.made == data.box else None
 
     def each_channel(self, parts: Parts, draft_of: Callable[[Parts], Draft], outputs: int = 1) -> Parts:
         """The outputs, in the order of ``parts``, of a draft with ``outputs`` channels for each channel read.
@@ -87,10 +88,9 @@ class Builder:
         if found and found[1].pointwise and (foldable or not found[1].foldable):
             before = found[1]
             data, foldable = replace(data, parts=before.inputs), before.foldable
-        k, h, w = data.shape
 
         def draft(parts: Parts) -> Draft:
-            return Draft(name, "ptp", k, h, w, parts, h, w, pointwise=True, foldable=foldable)
+            return Draft(name, "ptp", data.k, parts, data.box, pointwise=True, foldable=foldable)
 
         return replace(data, parts=self.each_channel(data.parts, draft))
 
@@ -151,7 +151,7 @@ class Builder:
         that makes fewer slices in all. The network's input comes first, as a layer's inputs have it.
         """
         first, *others = sorted(operands, key=lambda data: not data.external)
-        k, h, w = first.shape
+        k = first.k
         each = [data.parts for data in (first, *others)]
         every = listed(first.parts)
         order = list(range(k))
@@ -161,25 +161,22 @@ class Builder:
             if sum(map(len, in_order)) < sum(map(len, each)):
                 each, order = in_order, by_draft
         inputs = tuple(part for parts in each for part in parts)
-        made = self.add(Draft(name, "eltwise", k, h, w, inputs, h, w, operands=len(each)))
+        made = self.add(Draft(name, "eltwise", k, inputs, first.box, operands=len(each)))
         return replace(first, parts=picked(made, sorted(range(k), key=order.__getitem__)))
 
     def _scaled(self, name: str, data: Data, scale: Data) -> Data:
         """Each channel times a number of its own: depthwise, 1 x 1, with activations as weights."""
-        k, h, w = data.shape
-        made = self.add(Draft(name, "groupconv", k, h, w, data.parts, h, w, groups=k, weights=scale.parts))
+        k = data.k
+        made = self.add(Draft(name, "groupconv", k, data.parts, data.box, groups=k, weights=scale.parts))
         return replace(data, parts=made)
 
     def pool(self, name: str, data: Data, rows: Windows, columns: Windows) -> Data:
         """A pooling of every channel by a window over rows and one over columns."""
-        h, w = rows.count, columns.count
-        (input_h, above), (input_w, left) = rows.reach(data.h), columns.reach(data.w)
-        window = (rows.size, columns.size, rows.stride, columns.stride, above, left)
 
         def draft(parts: Parts) -> Draft:
-            return Draft(name, "pool", data.k, h, w, parts, input_h, input_w, *window)
+            return Draft(name, "pool", data.k, parts, data.box, (rows, columns))
 
-        return Data(self.each_channel(data.parts, draft), h, w)
+        return Data(self.each_channel(data.parts, draft), rows.count, columns.count)
 
     def plain(self, name: str, data: Data) -> Data:
         """The value with its padding made real: a copy that has the constant rows and columns around it, and
@@ -305,19 +302,19 @@ class Builder:
         patches = (
             found and found[1].kind == "conv" and all(part.draft == EXTERNAL for part in found[1].inputs)
         )
-        if not found or not patches or (found[1].r, found[1].s) != (found[1].stride_h, found[1].stride_w):
+        if not found or not patches or any(one.size != one.stride for one in found[1].over):
             raise InputError("", "rows, or patches of the network's input", f"{data.h} x {data.w} positions")
         number, draft = found
         if any(part.draft == number for one in self.drafts for part in (*one.inputs, *one.weights)):
             raise InputError("", "patches that nobody else reads as an image", draft.name)
-        c = channels(draft.inputs) * draft.r * draft.s
-        rows = draft.h * draft.w
-        self.drafts[number] = Draft(draft.name, "conv", draft.k, rows, 1, (Slice(EXTERNAL, 0, c),), rows, 1)
+        c = channels(draft.inputs) * prod(one.size for one in draft.over)
+        rows = prod(draft.made)
+        self.drafts[number] = Draft(draft.name, "conv", draft.k, (Slice(EXTERNAL, 0, c),), (rows, 1))
         return replace(data, h=rows, w=1, axes=axes)
 
     def looked_up(self, name: str, width: int, rows: int) -> Data:
         """``rows`` rows of a table in DRAM, of ``width`` channels each: a copy of a part of the input."""
-        made = self.add(Draft(name, "ptp", width, rows, 1, (Slice(EXTERNAL, 0, width),), rows, 1))
+        made = self.add(Draft(name, "ptp", width, (Slice(EXTERNAL, 0, width),), (rows, 1)))
         return rows_of_channels(made, rows)
 
     def transposed(self, name: str, data: Data, heads: int = 1) -> Data:
@@ -328,10 +325,11 @@ class Builder:
         if data.w != 1 or data.k % heads:
             raise InputError("", f"rows of channels in {heads} equal parts", data.shape)
         width, parts = data.k // heads, list[Slice]()
+        turned = Windows(width), Windows(1)
         for head in range(heads):
             part = taken(data.parts, head * width, (head + 1) * width)
             suffix = f".{head}" if heads > 1 else ""
-            draft = Draft(f"{name}{suffix}", "transpose", data.h, width, 1, part, data.h, 1, order=(1, 0, 2))
+            draft = Draft(f"{name}{suffix}", "transpose", data.h, part, data.box, turned, order=(1, 0, 2))
             parts += self.add(draft)
         axes = None
         if data.axes is not None:

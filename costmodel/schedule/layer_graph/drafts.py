@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.windows import Windows
 
 EXTERNAL = -1
 """The number that stands for the network's input where a draft's number is expected."""
@@ -103,33 +104,49 @@ def in_any_order(parts: Parts) -> Parts:
 
 @dataclass(frozen=True)
 class Draft:
-    """A layer for one sample, with the fields of :class:`NetworkLayer`, that reads the channels ``inputs``.
+    """A layer for one sample, which makes ``k`` channels and reads the channels ``inputs``.
 
-    ``weights`` are the channels of activations that it takes as weights. ``pointwise``: it is a function of
-    one operand, of the same shape (softmax included). ``foldable``: each result follows from one element, so
-    that the layer that computes the operand can do it as well.
+    ``box`` are the rows and columns of what it reads. ``windows`` slide over the rows and over the columns;
+    None: one for each row and each column. ``operands``, ``groups`` and ``order`` are those of
+    :class:`NetworkLayer`, and ``weights`` the channels of activations that it takes as weights.
+    ``pointwise``: it is a function of one operand, of the same shape (softmax included). ``foldable``: each
+    result follows from one element, so that the layer that computes the operand can do it as well.
     """
 
     name: str
     kind: str
     k: int
-    h: int
-    w: int
     inputs: Parts
-    input_h: int
-    input_w: int
-    r: int = 1
-    s: int = 1
-    stride_h: int = 1
-    stride_w: int = 1
-    pad_h: int = 0
-    pad_w: int = 0
+    box: tuple[int, int]
+    windows: tuple[Windows, Windows] | None = None
     operands: int = 1
     groups: int = 1
     order: tuple[int, ...] = (0, 1, 2)
     weights: Parts = ()
     pointwise: bool = False
     foldable: bool = False
+
+    def __post_init__(self) -> None:
+        _ = self.read  # windows that reach nothing are refused here, where the node is known
+
+    @property
+    def over(self) -> tuple[Windows, Windows]:
+        """The windows over rows, and those over columns."""
+        return self.windows or (Windows(self.box[0]), Windows(self.box[1]))
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Rows and columns of outputs: one for each window."""
+        rows, columns = self.over
+        return rows.count, columns.count
+
+    @property
+    def read(self) -> tuple[int, int]:
+        """Rows and columns of inputs: those up to the end of the last window; all, where it transposes."""
+        if self.kind == "transpose":
+            return self.box
+        (rows, columns), (height, width) = self.over, self.box
+        return rows.reach(height), columns.reach(width)
 
     def inputs_of(self, first: int, end: int) -> Parts:
         """The input channels from which output channels ``first`` to before ``end`` are computed."""
@@ -247,6 +264,7 @@ def _layer(
     first, end = piece
     inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
     groups = max(draft.groups * (end - first) // draft.k, 1)
+    (rows, columns), (height, width) = draft.over, draft.read
     external = [part.draft == EXTERNAL for part in inputs]
     if external != sorted(external, reverse=True):
         expected = "the network's input before what layers compute, or apart from it"
@@ -256,16 +274,16 @@ def _layer(
         kind="conv" if draft.kind == "groupconv" and groups == 1 else draft.kind,
         c=channels(inputs),
         k=end - first,
-        h=draft.h,
-        w=draft.w,
-        r=draft.r,
-        s=draft.s,
-        stride_h=draft.stride_h,
-        stride_w=draft.stride_w,
-        pad_h=draft.pad_h,
-        pad_w=draft.pad_w,
-        input_h=draft.input_h,
-        input_w=draft.input_w,
+        h=rows.count,
+        w=columns.count,
+        r=rows.size,
+        s=columns.size,
+        stride_h=rows.stride,
+        stride_w=columns.stride,
+        pad_h=rows.before,
+        pad_w=columns.before,
+        input_h=height,
+        input_w=width,
         operands=draft.operands,
         groups=groups,
         order=draft.order,

@@ -14,6 +14,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.data import Builder
 from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, taken
 from costmodel.schedule.layer_graph.layout import Data, full, in_order_if_known, reshaped, rows_of_channels
+from costmodel.schedule.layer_graph.windows import Windows
 from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 
@@ -60,24 +61,24 @@ def folded_linear(builder: Builder, node: Node, layer: Layer, data: Data, output
             data = Data((Slice(EXTERNAL, 0, k),), rows, 1)
         if rows == 1 and data.elements == k and (data.h, data.w) != (1, 1) and data.k != k:
             parts = in_any_order(data.parts)
-            made = builder.add(Draft(name, "fc", outputs, 1, 1, parts, data.h, data.w, data.h, data.w))
+            windows = Windows(1, data.h), Windows(1, data.w)
+            made = builder.add(Draft(name, "fc", outputs, parts, data.box, windows))
             return described(Data(made, 1, 1), output)
         if data.k == k and data.h * data.w == rows:
             kind = "fc" if rows == 1 else "conv"
             parts = in_any_order(data.parts)
-            made = builder.add(Draft(name, kind, outputs, data.h, data.w, parts, data.h, data.w))
-            return described(Data(made, data.h, data.w), output)
+            made = builder.add(Draft(name, kind, outputs, parts, data.box))
+            return described(Data(made, *data.box), output)
         if data.k == k and data.w == 1 and data.h > rows:
             first = _first_rows(node, data.h, rows)
             # negative padding: the first window begins ``first`` rows further down
-            made = builder.add(
-                Draft(name, "conv", outputs, rows, 1, data.parts, first + rows, 1, pad_h=-first)
-            )
+            windows = Windows(rows, before=-first), Windows(1)
+            made = builder.add(Draft(name, "conv", outputs, data.parts, data.box, windows))
             return described(Data(made, rows, 1), output)
         if data.k == rows and data.h == k and data.w == 1:
             turned = builder.transposed(f"{name}.transposed", data)
-            made = builder.add(Draft(name, "conv", outputs, turned.h, 1, turned.parts, turned.h, 1))
-            return described(Data(made, turned.h, 1), output)
+            made = builder.add(Draft(name, "conv", outputs, turned.parts, turned.box))
+            return described(Data(made, *turned.box), output)
     raise InputError("", f"{m} rows of {k} channels", data.shape)
 
 
@@ -163,9 +164,9 @@ def folded_heads(
     if (left.k, left.h * left.w) != (heads * k, m):
         raise InputError("", f"{m} rows of {heads} x {k} channels", left.shape)
     weights = () if right is None else _weights(builder, name, (heads, n, k), right, keys)
-    kind, rows = ("groupconv" if heads > 1 else "conv"), (left.h, left.w)
-    draft = Draft(name, kind, heads * n, *rows, left.parts, *rows, groups=heads, weights=weights)
-    return Data(builder.add(draft), *rows)
+    kind = "groupconv" if heads > 1 else "conv"
+    draft = Draft(name, kind, heads * n, left.parts, left.box, groups=heads, weights=weights)
+    return Data(builder.add(draft), *left.box)
 
 
 def _weights(

@@ -12,7 +12,6 @@ samples, rows and columns:
     pool                   K  N  P  Q    K             N  P, R  Q, S
     eltwise, ptp           K  N  P  Q    K             N  P     Q         (eltwise: a tensor for each operand)
     transpose              K  N  P  Q    the same in another order
-    normalisation          K  N  P  Q    the same, but J in place of the dims that it goes along
 
 Weights that another layer computes have that layer's axes instead: K, N (each sample has weights of its own),
 C, and the points of the filter, R * columns + S. A layer of a training step that scatters, or an update, has
@@ -21,16 +20,16 @@ the space of its forward layer, in which the roles of the tensors are exchanged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, Literal, NamedTuple, get_args
 
 from costmodel.errors import InputError
-from costmodel.schedule.boxes.space import IterationSpace, ProjectedTensor, Projection, Stride
 from costmodel.workload.network import Layer, Role, Tensor, convolution
+from costmodel.workload.projection import Projection, Stride
 
 KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
 """Kinds of layers; ``ptp`` is an element-wise function of one operand."""
@@ -46,7 +45,7 @@ _ROLES: dict[Part, dict[str, Role]] = {
     "error": {"Outputs": "inputs", "Inputs": "outputs"},
     "update": {"Outputs": "weights", "Weights": "outputs"},
 }
-"""By part, the tensors of a forward loop nest whose role is another in that part's nest, with that role."""
+"""By part, the tensors of a forward layer whose role is another in that part, with that role."""
 
 
 OUTPUT_DIMS = ("K", "N", "P", "Q")
@@ -55,8 +54,8 @@ IMAGE_AXES = 2, 3
 """The axes of rows and columns."""
 
 
-class LayerBytes(NamedTuple):
-    """Bytes that the tensors of a layer take for a batch, padding not counted."""
+class LayerElements(NamedTuple):
+    """Elements of the tensors of a layer for a batch, padding not counted."""
 
     inputs: int
     weights: int
@@ -76,7 +75,7 @@ class WindowSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """One layer for one sample: ``k`` x ``h`` x ``w`` outputs of one byte (int8) from ``c`` input channels.
+    """One layer for one sample: ``k`` x ``h`` x ``w`` outputs from ``c`` input channels.
 
     - ``kind`` is one of :data:`KINDS`; ``r`` x ``s`` is the filter or window, and ``c`` and ``k`` are totals
       of all ``groups``.
@@ -159,7 +158,7 @@ class NetworkLayer:
 
         At a point, an element-wise layer takes in an element of each operand.
         """
-        points = prod(size for _, size in self.space(1).dims)
+        points = self.space(1).macs
         return points if self.has_weights else points * self.operands
 
     @property
@@ -173,7 +172,8 @@ class NetworkLayer:
             return self.h, self.w
         space = self.space(1)
         every = {dim: (0, size) for dim, size in space.dims}
-        rows, columns = (space.output.axes[axis].touched(every) for axis in IMAGE_AXES)
+        axes = (space.output.axes[axis] for axis in IMAGE_AXES)
+        rows, columns = (axis.touched(every, space.length(axis)) for axis in axes)
         return rows, columns
 
     @property
@@ -185,12 +185,11 @@ class NetworkLayer:
         own = WindowSizes(self.k, self.c, self.h, self.w, self.input_h, self.input_w)
         return own if not self.scatters else WindowSizes(own.c, own.k, own.rows, own.columns, own.p, own.q)
 
-    def space(self, batch: int) -> IterationSpace:
+    def space(self, batch: int) -> Layer:
         """The iteration space of ``batch`` samples: the table at the head of the module.
 
         The inputs of an element-wise layer of several operands are ``Inputs0``, ``Inputs1`` and so on. What a
-        softmax or normalisation takes from other elements than its own is not in it, as these are ``ptp``
-        here: see :func:`normalisation_space`.
+        softmax or normalisation takes from other elements than its own is not in it: these are ``ptp`` here.
         """
         return _space_of(self, batch)
 
@@ -205,14 +204,30 @@ class NetworkLayer:
         """
         return _nest_of(self, batch)
 
-    def compulsory_bytes(self, batch: int) -> LayerBytes:
-        """Bytes that a batch of the layer moves from and to DRAM if it runs by itself and each moves once."""
+    def compulsory_elements(self, batch: int) -> LayerElements:
+        """Elements that a batch of the layer moves from and to DRAM if it runs alone and each moves once."""
         h, w = self.computed
-        inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
+        inputs, outputs = self.input_elements(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights
         if self.part == "update":  # the errors of the outputs are its weights, the weights its result
-            return LayerBytes(inputs, outputs, weights)
-        return LayerBytes(inputs, weights * (batch if self.weight_producers else 1), outputs)
+            return LayerElements(inputs, outputs, weights)
+        return LayerElements(inputs, weights * (batch if self.weight_producers else 1), outputs)
+
+    @property
+    def touched_elements(self) -> int:
+        """Elements of the inputs of one sample that the layer touches, each once for each operand."""
+        space = self.space(1)
+        every = {dim: (0, size) for dim, size in space.dims}
+        inputs = (tensor for tensor in space.tensors if tensor.role == "inputs")
+        # as boxes: rows that windows jump over are read, too
+        return sum(
+            prod(
+                min(axis.at({dim: end - 1 for dim, (_, end) in every.items()}) + 1, space.length(axis))
+                - max(axis.offset, 0)
+                for axis in tensor.axes
+            )
+            for tensor in inputs
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without ``part`` and ``channels`` where they have their defaults.
@@ -236,8 +251,8 @@ class NetworkLayer:
         """The dims that a partition cuts, K, B (samples), H and W, with their sizes."""
         return self.k, batch, self.h, self.w
 
-    def input_bytes(self, batch: int) -> int:
-        """Bytes of the inputs of ``batch`` samples, without rows and columns in front of the first window."""
+    def input_elements(self, batch: int) -> int:
+        """Elements of the inputs of ``batch`` samples, without rows and columns before the first window."""
         rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
         return self.c * rows * columns * batch
 
@@ -263,7 +278,6 @@ def _nest_of(layer: NetworkLayer, batch: int) -> Layer:
     """The nest of a layer, built once: it is asked for at every look into a table of costs."""
     if not layer.has_weights:
         raise InputError(f"layer {layer.name}", "a layer with weights", layer.kind, key="kind")
-    changed = _ROLES[layer.part] if layer.needs_whole_chip else {}
     sizes, stride = layer.forward_sizes, (layer.stride_h, layer.stride_w)
     if layer.scatters:
         stride = min(layer.stride_h, layer.r), min(layer.stride_w, layer.s)
@@ -280,54 +294,37 @@ def _nest_of(layer: NetworkLayer, batch: int) -> Layer:
         stride=stride,
         groups=layer.groups * times,
     )
-    tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
-    return Layer(layer.name, nest.dims, tensors)
+    return Layer(layer.name, nest.dims, _with_roles(layer, nest.tensors))
+
+
+def _with_roles(layer: NetworkLayer, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The tensors of a forward nest, each with the role that it has in the layer's own part."""
+    changed = _ROLES[layer.part] if layer.needs_whole_chip else {}
+    return tuple(replace(one, role=changed.get(one.name, one.role)) for one in tensors)
 
 
 @lru_cache(maxsize=4096)
-def _space_of(layer: NetworkLayer, batch: int) -> IterationSpace:
+def _space_of(layer: NetworkLayer, batch: int) -> Layer:
     """The space of a layer, built once: the same few are asked for again and again."""
     if layer.kind in ("conv", "fc", "groupconv", "pool"):
         return _window_space(layer, batch)
     sizes = {"K": layer.k, "N": batch, "P": layer.h, "Q": layer.w}
-    outputs = _plain(sizes)
+    outputs = _plain(OUTPUT_DIMS)
     if layer.kind == "transpose":
         axes = list(outputs)
         for made, read in zip((0, 2, 3), layer.order, strict=True):
             axes[read + 1 if read else 0] = outputs[made]
-        inputs = [_tensor("Inputs", "inputs", axes)]
+        inputs = [Tensor("Inputs", tuple(axes), "inputs")]
     elif layer.operands == 1:
-        inputs = [_tensor("Inputs", "inputs", outputs)]
+        inputs = [Tensor("Inputs", outputs, "inputs")]
     else:
-        inputs = [_tensor(f"Inputs{one}", "inputs", outputs) for one in range(layer.operands)]
-    return IterationSpace(layer.name, tuple(sizes.items()), (*inputs, _tensor("Outputs", "outputs", outputs)))
+        inputs = [Tensor(f"Inputs{one}", outputs, "inputs") for one in range(layer.operands)]
+    return Layer(layer.name, tuple(sizes.items()), (*inputs, Tensor("Outputs", outputs, "outputs")))
 
 
-def normalisation_space(name: str, sizes: tuple[int, int, int, int], along: Sequence[str]) -> IterationSpace:
-    """A softmax or normalisation of ``sizes`` K, N, P, Q outputs: each follows from all along some dims.
-
-    ``along``: these dims. Each has a second dim, ``J`` and its letter, for the elements that are read; the
-    outputs do not depend on it, as a sum over them goes into every output.
-    """
-    dims = dict(zip(OUTPUT_DIMS, sizes, strict=True))
-    if not along or not set(along) <= dims.keys():
-        raise InputError(f"layer {name}", f"some of the dims {OUTPUT_DIMS}", tuple(along), key="along")
-    outputs = _plain(dims)
-    read = {f"J{dim}" if dim in along else dim: size for dim, size in dims.items()}
-    tensors = _tensor("Inputs", "inputs", _plain(read)), _tensor("Outputs", "outputs", outputs)
-    return IterationSpace(name, tuple({**dims, **read}.items()), tensors)
-
-
-def _window_space(layer: NetworkLayer, batch: int) -> IterationSpace:
-    """The space of a layer whose windows slide over its inputs, the roles as the layer's part has them."""
+def _window_space(layer: NetworkLayer, batch: int) -> Layer:
+    """The space of a layer whose windows slide over its inputs."""
     k, c, p, q, rows, columns = layer.forward_sizes
-    made: Role = "outputs"
-    read: Role = "inputs"
-    weights: Role = "weights"
-    if layer.scatters:
-        made, read = read, made
-    elif layer.part == "update":
-        made, weights = weights, made
     sizes = {"K": k, "N": batch, "P": p, "Q": q}
     if layer.kind != "pool":
         sizes["C"] = c // layer.groups
@@ -335,30 +332,24 @@ def _window_space(layer: NetworkLayer, batch: int) -> IterationSpace:
     groups = (Stride("K", c // layer.groups, k // layer.groups),) if layer.groups > 1 else ()
     channels = (Stride("K"),) if layer.kind == "pool" else (*groups, Stride("C"))
     inputs = (
-        Projection(channels, c),
-        Projection((Stride("N"),), batch),
+        Projection(channels),
+        Projection((Stride("N"),)),
         Projection((Stride("P", layer.stride_h), Stride("R")), rows, -layer.pad_h),
         Projection((Stride("Q", layer.stride_w), Stride("S")), columns, -layer.pad_w),
     )
-    tensors = [_tensor("Inputs", read, inputs), _tensor("Outputs", made, _plain(sizes))]
+    tensors = [Tensor("Inputs", inputs, "inputs"), Tensor("Outputs", _plain(OUTPUT_DIMS), "outputs")]
     if layer.has_weights:
-        tensors.insert(0, _weights(layer, sizes, weights))
-    return IterationSpace(layer.name, tuple(sizes.items()), tuple(tensors))
+        tensors.insert(0, Tensor("Weights", _weight_axes(layer), "weights"))
+    return Layer(layer.name, tuple(sizes.items()), _with_roles(layer, tensors))
 
 
-def _weights(layer: NetworkLayer, sizes: dict[str, int], role: Role) -> ProjectedTensor:
-    """The weights: parameters, or activations with the axes of the layer that computes them."""
-    one = {dim: Projection((Stride(dim),), sizes[dim]) for dim in "KNCRS"}
+def _weight_axes(layer: NetworkLayer) -> tuple[Projection, ...]:
+    """The axes of weights: of parameters, or of activations as the layer that computes them has them."""
     if not layer.weight_producers or layer.part == "update":
-        return _tensor("Weights", role, [one[dim] for dim in "KCRS"])
-    points = Projection((Stride("R", layer.s), Stride("S")), layer.r * layer.s)
-    return _tensor("Weights", role, [one["K"], one["N"], one["C"], points])
+        return _plain("KCRS")
+    return (*_plain("KNC"), Projection((Stride("R", layer.s), Stride("S"))))
 
 
-def _plain(sizes: dict[str, int]) -> tuple[Projection, ...]:
-    """Axes that each follow one dim: the first four of ``sizes``."""
-    return tuple(Projection((Stride(dim),), size) for dim, size in list(sizes.items())[:4])
-
-
-def _tensor(name: str, role: Role, axes: Sequence[Projection]) -> ProjectedTensor:
-    return ProjectedTensor(name, role, tuple(axes))
+def _plain(dims: Iterable[str]) -> tuple[Projection, ...]:
+    """Axes that each follow one dim."""
+    return tuple(Projection.of_terms(((dim, 1),)) for dim in dims)

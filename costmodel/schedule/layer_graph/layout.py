@@ -74,6 +74,11 @@ class Data:
         return self.k, self.h, self.w
 
     @property
+    def box(self) -> tuple[int, int]:
+        """Rows and columns of the box."""
+        return self.h, self.w
+
+    @property
     def sizes(self) -> Shape:
         """The lengths of the axes, as the network has them; InputError where they are not known."""
         return tuple(

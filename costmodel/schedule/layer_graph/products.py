@@ -248,14 +248,11 @@ def _filtered(
     ``windows`` are those over rows and over columns. Constant weights can follow any order of the channels
     that a group reads, so each group takes its channels in the order in which they are computed.
     """
-    (k, groups), (rows, columns) = size, windows
-    (input_h, above), (input_w, left) = rows.reach(data.h), columns.reach(data.w)
-    window = (rows.size, columns.size, rows.stride, columns.stride, above, left)
-    box = (rows.count, columns.count)
+    k, groups = size
 
     def draft(parts: Parts) -> Draft:
         kind = "groupconv" if groups > 1 else "conv"
-        return Draft(name, kind, k, *box, parts, input_h, input_w, *window, groups=groups)
+        return Draft(name, kind, k, parts, data.box, windows, groups=groups)
 
     if groups == data.k:
         return builder.each_channel(data.parts, draft, k // groups)
@@ -272,7 +269,7 @@ def _axis(layer: Layer, position: str, window: str) -> tuple[int, int, int]:
     ``position`` is the dim of the outputs (P or Q), ``window`` that of the filter (R or S).
     """
     terms = next(
-        dict(axis) for t in layer.tensors if t.role == "inputs" for axis in t.axes if position in dict(axis)
+        dict(axis) for t in layer.tensors if t.role == "inputs" for axis in t.terms if position in dict(axis)
     )
     if layer.sizes[window] > 1 and terms[window] > 1:
         raise InputError("", "a dilation of 1", terms[window], key="dilation")

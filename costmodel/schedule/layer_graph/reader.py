@@ -38,6 +38,7 @@ from costmodel.schedule.layer_graph.layout import (
     spatial_dims,
 )
 from costmodel.schedule.layer_graph.products import ProductOperands, attention, product
+from costmodel.schedule.layer_graph.stated import stated_graph
 from costmodel.schedule.layer_graph.views import (
     ViewNode,
     concatenation_axis,
@@ -59,6 +60,8 @@ def layer_graph(network: Network) -> LayerGraph:
     spatial axes or with a dilation; one that reads its input in a form that no layer here makes; or one that
     does not say which part of its input it reads.
     """
+    if (stated := stated_graph(network)) is not None:
+        return stated
     reader = _LayerReader(network)
     for node in network.nodes:
         try:

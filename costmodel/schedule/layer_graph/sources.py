@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.schedule.boxes.arrays import Array, Box, boxes_of, intersection, shifted
-from costmodel.schedule.boxes.space import ProjectedTensor
 from costmodel.schedule.layer_graph.graph import LayerGraph, Read
-from costmodel.workload.network import Role
+from costmodel.workload.network import Layer, Role, Tensor
 
 
 @dataclass(frozen=True)
@@ -57,21 +56,21 @@ def sources_of(graph: LayerGraph, number: int, batch: int) -> tuple[Source, ...]
     found: list[Source] = []
     for tensor in space.tensors:
         if tensor.role == "weights" and not weights:
-            found.append(Source(tensor.name, tensor.role, None, 0, _box(tensor)))
+            found.append(Source(tensor.name, tensor.role, None, 0, _box(space, tensor)))
         elif tensor.role == "weights":
-            found += _side_by_side(weights, [tensor], 0)
-    return (*found, *_side_by_side(inputs, read, layer.external_c))
+            found += _side_by_side(weights, space, [tensor], 0)
+    return (*found, *_side_by_side(inputs, space, read, layer.external_c))
 
 
 def _side_by_side(
-    reads: Sequence[Read], operands: Sequence[ProjectedTensor], external: int
+    reads: Sequence[Read], space: Layer, operands: Sequence[Tensor], external: int
 ) -> Iterator[Source]:
     """The sources of operands whose channels follow one another: the network's ``external`` ones, then reads.
 
     An operand of an element-wise layer may end within a read, whose other channels are then the next
     operand's: the read is a source of both.
     """
-    firsts = np.cumsum([0, *(tensor.axes[0].length for tensor in operands)]).tolist()
+    firsts = np.cumsum([0, *(space.length(tensor.axes[0]) for tensor in operands)]).tolist()
     pieces: list[tuple[int | None, int, int]] = [(None, 0, external)]
     pieces += [(read.producer, read.first, read.channels) for read in reads]
     begin = 0
@@ -80,11 +79,11 @@ def _side_by_side(
             low, high = max(begin, start), min(begin + channels, end)
             if low < high:
                 first = 0 if producer is None else begin - skipped - start
-                box = ((low - start, high - start), *_box(tensor)[1:])
+                box = ((low - start, high - start), *_box(space, tensor)[1:])
                 yield Source(tensor.name, tensor.role, producer, first, box)
         begin += channels
 
 
-def _box(tensor: ProjectedTensor) -> Box:
+def _box(space: Layer, tensor: Tensor) -> Box:
     """All elements of a tensor."""
-    return tuple((0, axis.length) for axis in tensor.axes)
+    return tuple((0, space.length(axis)) for axis in tensor.axes)

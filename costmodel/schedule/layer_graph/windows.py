@@ -35,15 +35,12 @@ class Windows:
         """Rows from the beginning of the first window to the end of the last one."""
         return (self.count - 1) * self.stride + self.size
 
-    def reach(self, length: int) -> Two:
-        """How many of ``length`` rows lie above the end of the last window, and the padding above them.
-
-        The layer's input ends with that window, also where more rows follow.
-        """
+    def reach(self, length: int) -> int:
+        """How many of ``length`` rows lie above the end of the last window: those of the layer's input."""
         extent = self.extent
         if extent <= self.before or -self.before >= length:
             raise InputError("", f"windows over some of {length} rows", f"{self.before} rows before them")
-        return min(length, extent - self.before), self.before
+        return min(length, extent - self.before)
 
 
 def stated_windows(

@@ -3,5 +3,6 @@
 Start with ``leaf.py``. ``partitions.py`` lists how a layer may be cut, ``streams.py`` says where its data
 comes from and goes. Files that end in ``_kernel`` are compiled: ``ranges_kernel.py`` finds which data every
 part needs, ``overlap_kernel.py`` what producers hold of it, ``placement_kernel.py`` on which tiles parts lie,
-and ``leaf_kernel.py`` searches. ``leaf_values.py`` has the records that they compute with.
+``transfer_kernel.py`` counts all transfers of a placed leaf over the mesh, and ``leaf_kernel.py`` searches.
+``leaf_values.py`` has the records that they compute with.
 """

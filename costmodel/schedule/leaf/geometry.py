@@ -1,4 +1,4 @@
-"""Layers and meshes as the plain numbers and arrays that compiled code computes with.
+"""Layers as the plain numbers and arrays that compiled code computes with.
 
 Modules with compiled code are imported inside of functions: importing numba takes a second, which commands
 that count no schedule should not wait for.
@@ -6,7 +6,6 @@ that count no schedule should not wait for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -15,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.schedule.boxes.space import IterationSpace, Projection
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
-from costmodel.workload.network import Role
+from costmodel.workload.network import Layer, Role
+from costmodel.workload.projection import Projection
 
 Array = NDArray[Any]
 DATA: tuple[Role, ...] = ("outputs", "inputs", "weights")
@@ -66,22 +65,17 @@ def kernel_space(layer: NetworkLayer) -> Any:
     return KernelSpace(rows, layer.operands, layer.has_weights, bool(layer.weight_producers))
 
 
-def _projection_row(space: IterationSpace, axis: Projection) -> Any:
+def _projection_row(space: Layer, axis: Projection) -> Any:
     """One dim of a tensor as a :class:`.ranges_kernel.ProjectionRow`."""
     from costmodel.schedule.leaf.ranges_kernel import ProjectionRow
 
     cut = [stride for stride in axis.steps if stride.dim in OUTPUT_DIMS]
-    sizes = dict(space.dims)
-    reach = sum(
-        (sizes[dim] - 1) // divisor * coefficient
-        for dim, coefficient, divisor in axis.steps
-        if dim not in OUTPUT_DIMS
-    )
+    reach = axis.extent({dim: size for dim, size in space.dims if dim not in OUTPUT_DIMS}) - 1
     if not cut:
-        return ProjectionRow(-1, 0, 1, reach, axis.offset, axis.length)
+        return ProjectionRow(-1, 0, 1, reach, axis.offset, space.length(axis))
     ((dim, coefficient, divisor),) = cut
     plain = (coefficient, divisor, reach, axis.offset) == (1, 1, 0, 0)
-    length = UNBOUNDED if plain else axis.length
+    length = UNBOUNDED if plain else space.length(axis)
     return ProjectionRow(OUTPUT_DIMS.index(dim), coefficient, divisor, reach, axis.offset, length)
 
 
@@ -102,26 +96,6 @@ def placement_orders() -> tuple[Array, Array]:
     return orders, counts
 
 
-def mesh_of(
-    sizes: tuple[int, int],
-    positions: Sequence[tuple[int, int]],
-    ports: Sequence[tuple[int, int]],
-    with_links: bool,
-) -> Any:
-    """The :class:`.mesh_kernel.Mesh` of ``sizes`` = (columns, rows), tiles at ``positions``, DRAM at
-    ``ports``.
-    """
-    from costmodel.schedule.mesh.mesh_kernel import Mesh
-
-    tiles, at = np.array(positions, np.int64).T.copy(), np.array(ports, np.int64).T.copy()
-    along = _along(at[0], sizes[0]), _along(at[1], sizes[1])
-    rows = np.arange(len(at[0]) + 1)[:, None]
-    to_tile = along[0][rows, tiles[0], tiles[0]] + along[1][rows, tiles[1], tiles[1]]
-    reached = np.zeros(sizes[0], np.int64), np.zeros(sizes[0], np.int64)
-    links = np.zeros(sizes[0] * sizes[1] * 4 if with_links else 0, np.int64)
-    return Mesh(tiles[0], tiles[1], at[0], at[1], *along, to_tile, *reached, links)
-
-
 def ranges_of(tiles: int) -> Any:
     """Empty :class:`.ranges_kernel.Ranges` for partitions into ``tiles`` parts."""
     from costmodel.schedule.leaf.ranges_kernel import Ranges
@@ -130,18 +104,3 @@ def ranges_of(tiles: int) -> Any:
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
     skipped, served, theirs = (np.zeros(size, np.int64) for size in (shape[1:], 4, (2, *shape[1:])))
     return Ranges(first, end, axis, follows, skipped, served, theirs)
-
-
-def _along(ports: Array, length: int) -> Array:
-    """Links along one axis from all ports to every index from ``first`` to ``last`` [ports + 1, length,
-    length].
-
-    A port at index p reaches from min(p, first) to max(p, last). Row r < ports adds the links of the ports
-    that send a byte when r bytes are divided by floored prefix sums, the last row those of all ports.
-    """
-    count = len(ports)
-    first, last = np.arange(length)[:, None, None], np.arange(length)[None, :, None]
-    links = np.maximum(ports, last) - np.minimum(ports, first)
-    sums = np.arange(count)[:, None] * np.arange(count + 1)[None, :] // count
-    sent = np.vstack([np.diff(sums, axis=1), np.ones((1, count), np.int64)])
-    return np.ascontiguousarray(np.einsum("flp,rp->rfl", links, sent))

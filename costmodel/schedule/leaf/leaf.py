@@ -3,18 +3,29 @@
 Section 4.2.2 of SET: of all partitions into K x B x H x W parts and all placement orders the one that makes
 this leaf's E^n D^m the least, whatever that means for other leaves. Unlike the released program's search,
 this one sees the load of single links, and so contention.
+
+The weights of a leaf are pinned, loaded once for all its runs, or streamed: they come from DRAM for every
+run. A tile then computes its part slice by slice, each some of its output channels, and its buffer holds the
+weights of one slice while those of the next arrive::
+
+    tiles     |          | slice 0 | slice 1 | slice 2 | slice 0 of the next run |
+    DRAM      | weights 0|    1    |    2    |    0    |            1            |
+
+So streamed weights need few bits and more traffic. A leaf takes what makes its own E^n D^m less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.boxes.partition import part_of
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, same_shapes
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
@@ -34,10 +45,12 @@ class LeafCost:
 
     ``place``: its partition and placement. ``tiles_pj``: energy within tiles; ``transfers_pj``: of filling
     and emptying the tiles' buffers. ``cycles`` of one run, with waiting for DRAM and links; ``tile_cycles``
-    of the slowest tile for one run, without. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
-    ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams on every tile.
+    of the slowest tile for one run, without. ``links`` [X * Y * 4]: bits times DRAM ports on each link.
+    ``held`` [streams, tiles]: bits of one batch of each of the layer's streams on every tile.
     ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which they belong to it. ``runs``: how
-    it runs its first batch, and each later one.
+    it runs its first batch, and each later one. ``slices``: how many a tile computes one after the other in a
+    run, with weights that come anew for each; 0 where the weights are pinned, or there are none. ``value``:
+    E^n D^m, by which the leaf was found.
     """
 
     place: Placement
@@ -45,12 +58,14 @@ class LeafCost:
     transfers_pj: float
     cycles: int
     tile_cycles: int
-    dram_read_bytes: int
-    dram_write_bytes: int
+    dram_read_bits: int
+    dram_write_bits: int
     links: Array
     held: Array
     leakage_pj_per_cycle: float
     runs: NodeRuns
+    slices: int
+    value: float
 
 
 @dataclass(frozen=True)
@@ -58,8 +73,9 @@ class _Rows:
     """The partitions [n, 4] that fit the buffers, and what they cost without NoC and DRAM.
 
     ``tiles_pj``, ``transfers_pj`` [n]: of one batch, within tiles and into and out of their buffers.
-    ``weights_pj`` [n]: of filling pinned weights, once for all runs. ``cycles`` [n]: of the slowest tile.
-    ``leakage_pj`` [n]: per cycle.
+    ``weights_pj`` [n]: of filling buffers with the weights, once. ``cycles`` [n]: of the slowest tile.
+    ``leakage_pj`` [n]: per cycle. ``slices`` [n]: see :class:`.tile_cost.TileRows`. ``held`` [n]: bits on the
+    fullest tile.
     """
 
     parts: Array
@@ -68,6 +84,12 @@ class _Rows:
     weights_pj: Array
     cycles: Array
     leakage_pj: Array
+    slices: Array
+    held: Array
+
+    def kept(self, which: Array) -> _Rows:
+        """Only the rows ``which`` [n] is true for."""
+        return _Rows(*(getattr(self, one.name)[which] for one in fields(self)))
 
 
 class LeafSearch:
@@ -82,9 +104,10 @@ class LeafSearch:
     ) -> None:
         self.graph, self.chip, self.tile_costs, self.exponents = graph, chip, tile_costs, exponents
         self.streams = [streams_of(graph, layer) for layer in range(len(graph.layers))]
+        self._bits = [ElementBits.of(layer, chip.tile.widths) for layer in graph.layers]
         self._spaces = [kernel_space(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
-        self._rows: dict[tuple[int, int, int], _Rows] = {}
+        self._rows: dict[tuple[int, int, int, bool], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
         self._prices = prices_of(chip, exponents)
@@ -93,110 +116,223 @@ class LeafSearch:
         """The cheapest partition and placement of a leaf, from memory if it was asked before; None if none
         fits.
 
-        ``producers``: where the outputs are that come over the NoC; all other inputs come from DRAM.
+        ``producers``: where the outputs are that come over the NoC; all other inputs come from DRAM. With
+        ``run.streamed`` weights that are parameters are streamed, else they are pinned or streamed, whatever
+        costs the leaf less.
         """
-        streams = tuple(stream_row(self.graph, stream, run, producers) for stream in self.streams[layer])
+        bits = self._bits[layer]
+        streams = tuple(
+            stream_row(self.graph, stream, run, producers, bits) for stream in self.streams[layer]
+        )
         key = (self._first_of_shape[layer], run, streams)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
         if key not in self._known:
-            self._known[key] = self._searched(*key)
+            self._known[key] = self._cheapest(layer, run, streams, producers)
         return self._known[key]
 
-    def _searched(self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]]) -> LeafCost | None:
+    def _cheapest(
+        self,
+        layer: int,
+        run: LeafRun,
+        streams: Sequence[Sequence[int]],
+        producers: Mapping[int, Placement],
+    ) -> LeafCost | None:
+        number = self._first_of_shape[layer]
+        if not self.has_parameters(layer):
+            return self._searched(number, replace(run, streamed=False), streams, self._fitting(number, run))
+        if run.streamed:
+            rows = self._fitting(number, run)
+            rows = rows.kept(rows.held + run.free_bits <= self.chip.tile.free_bits)
+            return self._searched(number, run, streams, rows)
+        pinned = self._searched(number, run, streams, self._fitting(number, run))
+        streaming = replace(run, streamed=True)
+        rows = self._fitting(number, streaming)
+        # a partition whose weights come in one slice fits with all of them, which then come but once
+        rows = rows.kept(rows.slices > 1)
+        if pinned is not None and len(rows.parts):
+            rows = rows.kept(self._least_values(number, streaming, rows) < pinned.value)
+        if not len(rows.parts):
+            return pinned
+        bits = self._bits[layer]
+        streams = [
+            stream_row(self.graph, stream, streaming, producers, bits) for stream in self.streams[layer]
+        ]
+        streamed = self._searched(number, streaming, streams, rows)
+        if pinned is None or streamed is None:
+            return pinned or streamed
+        return min(pinned, streamed, key=lambda cost: cost.value)
+
+    def _least_values(self, layer: int, run: LeafRun, rows: _Rows) -> Array:
+        """E^n D^m [n] at least of a leaf with streamed weights: without links and inputs from DRAM."""
+        streamed = run.runs * self._parameter_bits(layer)
+        energy = self._energy_pj(run, rows) + streamed * self.chip.dram.read_pj_per_bit
+        cycles = np.maximum(rows.cycles, self.chip.least_cycles(streamed, 0, run.runs)).astype(np.float64)
+        least: Array = energy ** self.exponents[0] * cycles ** self.exponents[1]
+        return least
+
+    def has_parameters(self, layer: int) -> bool:
+        """Whether a layer has weights that are parameters, which may be pinned or streamed."""
+        return any(stream.pinned for stream in self.streams[layer])
+
+    def _energy_pj(self, run: LeafRun, rows: _Rows) -> Array:
+        """Energy [n] over all runs without NoC and DRAM, as far as it is known before the search.
+
+        That is with the least that the tiles leak, and what the chip takes when idle for as many of its
+        tiles: the search does not see for how long they wait.
+        """
+        idle_pj = self.chip.idle_pj_per_cycle * run.tiles / self.chip.tiles
+        leaked_pj = (rows.leakage_pj + idle_pj) * rows.cycles
+        once_pj = (run.runs if run.streamed else 1) * rows.weights_pj
+        energy: Array = run.runs * (rows.tiles_pj + rows.transfers_pj + leaked_pj) + once_pj
+        return energy
+
+    def _searched(
+        self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]], rows: _Rows
+    ) -> LeafCost | None:
+        """The cheapest of these ``rows``; None if there are none."""
         from costmodel.schedule.leaf.leaf_kernel import search
         from costmodel.schedule.leaf.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
 
-        rows = self._fitting(layer, run.batch, run.tiles)
         if not len(rows.parts):
             return None
         sizes = self.graph.layers[layer].sizes(run.batch)
         leaf = KernelLeaf(self._spaces[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
-        # the least that the tiles leak, and what the chip takes when idle for as many of its tiles: the
-        # search does not see for how long they wait
-        idle_pj = self.chip.idle_pj_per_cycle * run.tiles / self.chip.tiles
-        leaked_pj = (rows.leakage_pj + idle_pj) * rows.cycles
-        energy = run.runs * (rows.tiles_pj + rows.transfers_pj + leaked_pj) + rows.weights_pj
+        energy = self._energy_pj(run, rows)
         table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
         search(
             self._workspace, leaf, table, self._prices, CheapestLeaf(found, held, np.zeros(len(rows.parts)))
         )
-        return self._found(layer, run, rows, found, held) if found[FOUND.row] >= 0 else None
+        if found[FOUND.row] < 0:
+            return None
+        return self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
 
-    def _found(self, layer: int, run: LeafRun, rows: _Rows, found: Array, held: Array) -> LeafCost:
+    def _found(
+        self, layer: int, run: LeafRun, rows: _Rows, found: Array, held: Array, energy_pj: float
+    ) -> LeafCost:
+        """The leaf that the search ``found``; ``energy_pj``: of all runs, without NoC and DRAM."""
         row, number, read, written = found.tolist()
         parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
+        slices = int(rows.slices[row]) if run.streamed else 0
+        cycles = max(tile_cycles, self.chip.least_cycles(read + written, busiest, run.runs))
+        dram, noc = self.chip.dram, self.chip.noc
+        energy_pj += int(links.sum()) / len(self.chip.ports) * noc.hop_pj_per_bit
+        energy_pj += read * dram.read_pj_per_bit + written * dram.write_pj_per_bit
         return LeafCost(
             place=Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
-            transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
-            cycles=max(tile_cycles, self.chip.least_cycles(read + written, busiest, run.runs)),
+            transfers_pj=float(
+                run.runs * rows.transfers_pj[row] + (run.runs if run.streamed else 1) * rows.weights_pj[row]
+            ),
+            cycles=cycles,
             tile_cycles=tile_cycles,
-            dram_read_bytes=read,
-            dram_write_bytes=written,
+            dram_read_bits=read,
+            dram_write_bits=written,
             links=links,
             held=held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
-            runs=self._runs_of(layer, run, (read, written), tile_cycles, busiest),
+            runs=self._runs_of(layer, run, (read, written), tile_cycles, busiest, (parts[0], slices)),
+            slices=slices,
+            value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
         )
 
     def _runs_of(
-        self, layer: int, run: LeafRun, moved: tuple[int, int], tile_cycles: int, busiest: int
+        self,
+        layer: int,
+        run: LeafRun,
+        moved: tuple[int, int],
+        tile_cycles: int,
+        busiest: int,
+        cut: tuple[int, int],
     ) -> NodeRuns:
         """How a leaf runs: inputs come before their batch, and before the first one the pinned weights, too.
 
-        ``moved``: bytes read from and written to DRAM over all runs. ``busiest``: bytes times ports on the
-        busiest link. A leaf that runs once has all its inputs then, so only its outputs use links and DRAM
-        while it runs.
+        Of streamed weights only the first slices come before a batch. All others come while it runs.
+        ``moved``: bits read from and written to DRAM over all runs. ``busiest``: bits times ports on the
+        busiest link. A leaf that runs once has all its inputs then, so only its outputs and later slices use
+        links and DRAM while it runs. ``cut``: into how many parts the output channels are cut, and each of
+        them into how many slices.
         """
-        weights = 0
-        if any(stream.pinned for stream in self.streams[layer]):
-            weights = self.graph.layers[layer].compulsory_bytes(1).weights
-        inputs, outputs = (moved[0] - weights) // run.runs, moved[1] // run.runs
+        weights = self._parameter_bits(layer)
         links = self.chip.least_cycles(0, busiest, run.runs)
-        running = max(tile_cycles, self.chip.least_cycles(outputs, 0), links if run.runs > 1 else 0)
+        once = run.runs == 1
+        if run.streamed:
+            ahead = self._first_slices(layer, *cut)
+            inputs, outputs = moved[0] // run.runs - weights, moved[1] // run.runs
+            during = self.chip.least_cycles(weights - ahead + outputs, 0)
+            running = max(tile_cycles, during, 0 if once and cut[1] == 1 else links)
+            batch = BatchRun(ahead + inputs, links, running, weights + inputs + outputs)
+            return NodeRuns(batch, batch)
+        inputs, outputs = (moved[0] - weights) // run.runs, moved[1] // run.runs
+        running = max(tile_cycles, self.chip.least_cycles(outputs, 0), 0 if once else links)
         return NodeRuns(
             BatchRun(weights + inputs, links, running, weights + inputs + outputs),
             BatchRun(inputs, links, running, inputs + outputs),
         )
 
-    def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
-        key = (self._first_of_shape[layer], batch, tiles)
+    def _first_slices(self, layer: int, parts: int, slices: int) -> int:
+        """Bits of the weights of the first slice of every part along K, each of which DRAM sends once."""
+        channels = self.graph.layers[layer].k
+        firsts = (part_of(channels, parts * slices, part * slices) for part in range(parts))
+        return self._parameter_bits(layer) // channels * sum(end - first for first, end in firsts)
+
+    def _parameter_bits(self, layer: int) -> int:
+        """Bits of a layer's weights that are parameters."""
+        if not self.has_parameters(layer):
+            return 0
+        return self._bits[layer].weights * self.graph.layers[layer].compulsory_elements(1).weights
+
+    def slice_bits(self, layer: int, held: Array, slices: Any) -> Array:
+        """Bits [n] of the largest slice of parts with ``held`` [n] bits of weights, each in ``slices``."""
+        of_channel = self._parameter_bits(layer) // self.graph.layers[layer].k
+        largest: Array = -(-held // (of_channel * slices)) * of_channel
+        return largest
+
+    def _fitting(self, layer: int, run: LeafRun) -> _Rows:
+        key = (layer, run.batch, run.tiles, run.streamed)
         if key not in self._rows:
-            self._rows[key] = self._tabulated(layer, batch, tiles)
+            self._rows[key] = self._tabulated(*key)
         return self._rows[key]
 
-    def _tabulated(self, number: int, batch: int, tiles: int) -> _Rows:
+    def _tabulated(self, number: int, batch: int, tiles: int, streamed: bool) -> _Rows:
         """The partitions that fit the buffers, with the energy of filling these.
 
-        A tile must hold the inputs and weights of its part and the stream of its outputs. Of an element-wise
+        A tile must hold the inputs and weights of its part and the stream of its outputs. Of weights that are
+        ``streamed`` in several slices it holds two slices, the next one arriving. Of an element-wise
         layer with several operands the inputs are there once an operand. Outputs of a layer with weights cost
         their update in the buffer, which its mapping counts, and nothing more when they leave, as in
         ``evaluate``. Those of vector units, which have no mapping, are read from the buffer once.
         """
-        layer, tile = self.graph.layers[number], self.chip.tile
-        costs, buffer = self.tile_costs.rows(number, batch, tiles), tile.buffer
+        layer, tile, bits = self.graph.layers[number], self.chip.tile, self._bits[number]
+        source = self.tile_costs.streamed_rows if streamed else self.tile_costs.rows
+        costs, buffer = source(number, batch, tiles), tile.buffer
         volumes = self._volumes(number, batch, costs.parts)
-        inputs, weights = volumes[:, :2] * layer.operands, volumes[:, 2:]
-        fits = tile.output_stream_bytes + inputs[:, 0] + weights[:, 0] <= buffer.size_bytes
+        inputs, weights = volumes[:, :2] * (layer.operands * bits.inputs), volumes[:, 2:] * bits.weights
+        fullest = weights[:, 0]
+        if streamed:
+            fullest = self.slice_bits(number, fullest, costs.slices) * np.minimum(costs.slices, 2)
+        held = inputs[:, 0] + fullest
+        fits = held <= tile.free_bits
         filled = inputs[:, 1] + (weights[:, 1] if layer.weight_producers else 0)
-        outputs = 0 if layer.has_weights else layer.k * layer.h * layer.w * batch
-        emptied = outputs * buffer.read_pj_per_byte
-        pinned = weights[:, 1] * (0 if layer.weight_producers else buffer.write_pj_per_byte)
+        outputs = 0 if layer.has_weights else layer.k * layer.h * layer.w * batch * bits.outputs
+        emptied = outputs * buffer.read_pj_per_bit
+        pinned = weights[:, 1] * (0 if layer.weight_producers else buffer.write_pj_per_bit)
         return _Rows(
             costs.parts[fits],
             costs.energy_pj[fits],
-            (filled * buffer.write_pj_per_byte + emptied)[fits],
+            (filled * buffer.write_pj_per_bit + emptied)[fits],
             pinned[fits],
             costs.cycles[fits],
             costs.leakage_pj_per_cycle[fits],
+            costs.slices[fits],
+            held[fits],
         )
 
     def _volumes(self, number: int, batch: int, parts: Array) -> Array:
-        """Bytes [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights."""
+        """Elements [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights."""
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         found = np.zeros((len(parts), 4), np.int64)

@@ -41,7 +41,7 @@ from costmodel.schedule.leaf.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.schedule.mesh.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
+from costmodel.schedule.leaf.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
 
 Array = NDArray[Any]
 Int = Any
@@ -58,7 +58,7 @@ def search(
     prices: TransferPrices,
     cheapest: CheapestLeaf,
 ) -> None:
-    """Fill ``cheapest``, and the mesh's links with the bytes of the placement that was found.
+    """Fill ``cheapest``, and the mesh's links with the bits of the placement that was found.
 
     Branch and bound over (partition, placement order). First every partition gets a lower bound that holds
     for all its placements. Then partitions are tried in the order of their bounds, until the next bound
@@ -74,7 +74,7 @@ def search(
     found[FOUND.row], least = -1, np.inf
     for row in range(table.parts.shape[0]):
         hops = _prepare(workspace, leaf, table.parts[row])
-        dram = _dram_bytes(workspace.ranges, leaf, table.parts[row])
+        dram = _dram_bits(workspace.ranges, leaf, table.parts[row])
         busiest = _busiest(workspace, hops, BOUND)
         bounds[row] = _value(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
@@ -83,7 +83,7 @@ def search(
             break
         bounds[row_now] = np.inf
         _prepare(workspace, leaf, table.parts[row_now])
-        dram = _dram_bytes(workspace.ranges, leaf, table.parts[row_now])
+        dram = _dram_bits(workspace.ranges, leaf, table.parts[row_now])
         most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
             placed = _placed(leaf, table, row_now, number)
@@ -105,7 +105,7 @@ def search(
     placed = _placed(leaf, table, found[FOUND.row], found[FOUND.order])
     _prepare(workspace, leaf, placed.parts)
     transfer(workspace, placed, LINKS, ANY)
-    found[FOUND.dram_read], found[FOUND.dram_written] = _dram_bytes(workspace.ranges, leaf, placed.parts)
+    found[FOUND.dram_read], found[FOUND.dram_written] = _dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         _hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
 
@@ -139,7 +139,7 @@ def _value(
 ) -> Real:
     """The objective E^n D^m of one row: E over all runs, D of one run.
 
-    ``dram``: bytes read and written over all runs. ``hops_and_busiest``: hops times bytes, and the bytes on
+    ``dram``: bits read and written over all runs. ``hops_and_busiest``: hops times bits, and the bits on
     the busiest link, both times DRAM ports.
     """
     ports: Int = workspace.mesh.port_x.shape[0]
@@ -148,8 +148,8 @@ def _value(
     energy += read * prices.read_pj + written * prices.write_pj
     cycles = max(
         table.cycles[row],
-        ceil_divided(read + written, prices.dram_bytes_per_cycle * leaf.runs),
-        ceil_divided(hops_and_busiest[1], prices.link_bytes_per_cycle * ports * leaf.runs),
+        ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs),
+        ceil_divided(hops_and_busiest[1], prices.link_bits_per_cycle * ports * leaf.runs),
     )
     return energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
 
@@ -164,7 +164,7 @@ def _most_hops(
     dram: Two,
     least: Real,
 ) -> Int:
-    """Hops times bytes times ports above which a placement of the row is certainly worse than ``least``.
+    """Hops times bits times ports above which a placement of the row is certainly worse than ``least``.
 
     :func:`_value` without the wait for links is solved for the energy, and that for the hops. The result is
     rounded up generously: it only saves time, and the value itself decides between close placements.
@@ -172,7 +172,7 @@ def _most_hops(
     if least == np.inf or prices.energy_exponent == 0 or prices.hop_pj == 0:
         return ANY
     read, written = dram
-    cycles = max(table.cycles[row], ceil_divided(read + written, prices.dram_bytes_per_cycle * leaf.runs))
+    cycles = max(table.cycles[row], ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs))
     energy = (least / float(cycles) ** prices.cycles_exponent) ** (1.0 / prices.energy_exponent)
     other = table.energy_pj[row] + read * prices.read_pj + written * prices.write_pj
     hops = (energy * (1 + 1e-9) - other) / prices.hop_pj * workspace.mesh.port_x.shape[0]
@@ -181,7 +181,7 @@ def _most_hops(
 
 @inlined
 def _busiest(workspace: Workspace, hops: Int, asked: Int) -> Int:
-    """Bytes times ports on the busiest link: with LINKS as counted, else at least the mean of all links."""
+    """Bits times ports on the busiest link: with LINKS as counted, else at least the mean of all links."""
     busiest = ceil_divided(hops, _links(workspace))
     if asked == LINKS:
         for link in range(workspace.mesh.links.shape[0]):
@@ -197,14 +197,15 @@ def _links(workspace: Workspace) -> Int:
 
 
 @called
-def _dram_bytes(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
-    """Bytes read from and written to DRAM over all runs; a range that several tiles need is read once."""
+def _dram_bits(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
+    """Bits read from and written to DRAM over all runs; a range that several tiles need is read once."""
     read: Int = 0
     written: Int = 0
     for number in range(leaf.streams.shape[0]):
         stream = leaf.streams[number]
         channels = (stream[COLUMN.first], stream[COLUMN.end])
-        size = stream[COLUMN.times] * volume(ranges, stream[COLUMN.kind], channels, parts)
+        elements = volume(ranges, stream[COLUMN.kind], channels, parts)
+        size = stream[COLUMN.times] * stream[COLUMN.bits] * elements
         if stream[COLUMN.kind] == OUTPUTS:
             written += size
         elif not stream[COLUMN.direct]:
@@ -214,7 +215,7 @@ def _dram_bytes(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
 
 @called
 def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> None:
-    """Fill ``held`` [tiles] with the bytes of a stream that every tile holds for one batch."""
+    """Fill ``held`` [tiles] with the bits of a stream that every tile holds for one batch."""
     parts = placed.parts
     held[:] = 0
     for k in range(parts[0]):
@@ -224,5 +225,5 @@ def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> 
                     if is_skipped(ranges, k, b, h, w):
                         continue
                     which = (stream[COLUMN.kind], k, b, h, w)
-                    size = size_of(ranges, which, (stream[COLUMN.first], stream[COLUMN.end]))
-                    held[tile_of(placed, k, b, h, w)] = size
+                    elements = size_of(ranges, which, (stream[COLUMN.first], stream[COLUMN.end]))
+                    held[tile_of(placed, k, b, h, w)] = elements * stream[COLUMN.bits]

@@ -196,7 +196,7 @@ def extent(ranges: Ranges, which: Range, dim: Int) -> Two:
 
 @inlined
 def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
-    """Bytes of a range, counting only channels from ``channels[0]`` to before ``channels[1]``."""
+    """Elements of a range, counting only channels from ``channels[0]`` to before ``channels[1]``."""
     first, end = extent(ranges, which, 0)
     size = max(min(end, channels[1]) - max(first, channels[0]), 0)
     for dim in range(1, 4):
@@ -207,7 +207,7 @@ def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
 
 @called
 def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of all different ranges of a kind of data together.
+    """Elements of all different ranges of a kind of data together.
 
     Every dim follows an axis of its own, so the sum over all boxes is the product over dims of the sums of
     interval lengths.
@@ -226,7 +226,7 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
 
 @called
 def smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of the smallest range of a kind of data that is sent: the product of the shortest intervals."""
+    """Elements of the smallest range of a kind of data that is sent: the product of shortest intervals."""
     size: Int = 1
     for dim in range(4):
         axis, shortest = ranges.axis[kind, dim], ANY

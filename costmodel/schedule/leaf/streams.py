@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from costmodel.schedule.boxes.partition import BoxPartition
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
@@ -54,8 +55,9 @@ class Placement:
 class LeafRun:
     """The work of a leaf: ``batch`` samples on ``tiles`` tiles from ``first_tile`` on, ``runs`` times.
 
-    Weights are loaded once for all runs. ``to_dram``: its outputs go to DRAM, and to other tiles as well
-    where some layer reads them at once.
+    ``to_dram``: its outputs go to DRAM, and to other tiles as well where some layer reads them at once.
+    ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
+    ``free_bits`` of its buffer free for what else arrives; else they come once for all runs.
     """
 
     batch: int
@@ -63,6 +65,8 @@ class LeafRun:
     tiles: int
     runs: int
     to_dram: bool
+    streamed: bool = False
+    free_bits: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,8 @@ class Stream:
 
     Inputs, and weights that are activations, are the outputs of ``producer``; None is the network's input.
     Channel ``first`` is the producer's channel 0. A negative ``first`` says that the producer's first
-    channels belong to another stream, or are not read. Weights that are parameters are ``pinned``: they are
-    loaded once and stay.
+    channels belong to another stream, or are not read. Weights that are parameters are ``pinned``: unless the
+    leaf streams them, they are loaded once and stay.
     """
 
     kind: StreamKind
@@ -86,8 +90,8 @@ class StreamRow(NamedTuple):
     """One stream of a leaf's data as integers.
 
     ``kind``: OUTPUTS (to DRAM), INPUTS or WEIGHTS. ``first`` to before ``end``: its channels, numbered as the
-    layer numbers them. ``times``: how often the data comes from or goes to DRAM. ``direct``: 1 if tiles send
-    it over the NoC, 0 if it is DRAM's.
+    layer numbers them. ``bits``: of an element. ``times``: how often the data comes from or goes to DRAM.
+    ``direct``: 1 if tiles send it over the NoC, 0 if it is DRAM's.
 
     The rest is about the producer of a direct stream, and 0 for others: the samples of its batch, the sizes
     of its outputs, into how many parts each dim is cut, how many tiles further the next part along each dim
@@ -97,6 +101,7 @@ class StreamRow(NamedTuple):
     kind: int
     first: int
     end: int
+    bits: int
     times: int
     direct: int
     batch: int = 0
@@ -130,16 +135,19 @@ def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
 
 
 def stream_row(
-    graph: LayerGraph, stream: Stream, run: LeafRun, producers: Mapping[int, Placement]
+    graph: LayerGraph, stream: Stream, run: LeafRun, producers: Mapping[int, Placement], bits: ElementBits
 ) -> StreamRow:
     """A stream as integers; ``producers``: where those are whose outputs come over the NoC.
 
+    ``bits``: of the elements of the layer's tensors.
+
     Pinned weights come from DRAM once, other data once a run; outputs that DRAM does not get move no times.
     """
-    times = 1 if stream.pinned else run.runs
+    times = 1 if stream.pinned and not run.streamed else run.runs
     if stream.kind == "outputs":
         times = run.runs if run.to_dram else 0
-    head = (STREAM_KINDS[stream.kind], stream.first, stream.end, times)
+    width = {"outputs": bits.outputs, "inputs": bits.inputs, "weights": bits.weights}[stream.kind]
+    head = (STREAM_KINDS[stream.kind], stream.first, stream.end, width, times)
     # A producer outside of the segment has written its outputs to DRAM, like the network's input.
     if stream.producer is None or stream.producer not in producers:
         return StreamRow(*head, direct=0)

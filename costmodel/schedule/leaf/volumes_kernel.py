@@ -1,4 +1,4 @@
-"""How many bytes the tiles of a partition hold, compiled."""
+"""How many elements the tiles of a partition hold, compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = NDArray[Any]
 def volumes(
     space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, to_idle: bool, found: Array
 ) -> None:
-    """Fill ``found`` [4]: bytes of inputs on the fullest tile and on all tiles, then the same of weights.
+    """Fill ``found`` [4]: elements of inputs on the fullest tile and on all tiles, then the same of weights.
 
     The fullest tile has the longest interval in every dim at once, as dims are cut independently. All tiles
     together hold every distinct range as often as there are tiles that get it; ``to_idle`` says whether tiles

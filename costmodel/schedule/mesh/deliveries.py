@@ -1,8 +1,8 @@
 """What DRAM exchanges with groups of tiles, as loads of the mesh's links.
 
-The rules are those of ``flows_kernel.py``, for any groups of tiles in NumPy: DRAM's bytes are spread evenly
-over its ports. Bytes from DRAM go in one tree from every port to all tiles of the group that needs them,
-along the port's row, then along columns. Bytes to DRAM go along the tile's row, then along the port's column;
+The rules are those of ``flows_kernel.py``, for any groups of tiles in NumPy: DRAM's bits are spread evenly
+over its ports. Bits from DRAM go in one tree from every port to all tiles of the group that needs them,
+along the port's row, then along columns. Bits to DRAM go along the tile's row, then along the port's column;
 those of one group are partial sums of the same outputs, and are added where their ways meet.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.leaf.workspace import port_counts
+from costmodel.schedule.mesh.geometry import port_counts
 
 Array = NDArray[Any]
 EAST, NORTH, WEST, SOUTH = 0, 1, 2, 3
 
 
 class Delivery(NamedTuple):
-    """Bytes of one tensor from DRAM, or to it.
+    """Bits of one tensor from DRAM, or to it.
 
-    ``group`` [columns, rows]: the group that each tile in use belongs to. ``size`` [groups]: bytes for each.
+    ``group`` [columns, rows]: the group that each tile in use belongs to. ``size`` [groups]: bits for each.
     """
 
     group: Array
@@ -37,7 +37,7 @@ class _Reach(NamedTuple):
 
     ``first``, ``last`` [groups]: the first and last line with a tile of the group. The rest has one entry for
     each group and each line that it is in, [pairs]: ``line``, the ``low``est and ``high``est index of the
-    group's tiles within it, and ``size``, the group's bytes.
+    group's tiles within it, and ``size``, the group's bits.
     """
 
     first: Array
@@ -49,7 +49,7 @@ class _Reach(NamedTuple):
 
 
 def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
-    """Bytes times DRAM ports on the links [X, Y, 4] of every tile to the east, north, west and south."""
+    """Bits times DRAM ports on the links [X, Y, 4] of every tile to the east, north, west and south."""
     ports = port_counts(chip)
     loads = np.zeros((chip.columns, chip.rows, 4), np.int64)
     for delivery in deliveries:
@@ -76,7 +76,7 @@ def _add_merging(loads: Array, ports: Any, delivery: Delivery) -> None:
     """Data to DRAM: in every row of the group to the port's column, then along it, adding up on the way.
 
     The tile of a row that is farthest from the port sends first; the other tiles of the group add to that, so
-    the row's links carry the group's bytes once.
+    the row's links carry the group's bits once.
     """
     columns, rows, _ = loads.shape
     # Data to DRAM goes along rows first, data from DRAM along the port's row and then columns: so here lines
@@ -114,7 +114,7 @@ def _sums(index: Array, size: Array, length: int) -> Array:
 
 
 def _sums_of_lines(reach: _Reach, index: Array, shape: tuple[int, int]) -> Array:
-    """Bytes of the given ``shape``, summed by line and by ``index`` [pairs] within it."""
+    """Bits of the given ``shape``, summed by line and by ``index`` [pairs] within it."""
     return _sums(reach.line * shape[1] + index, reach.size, shape[0] * shape[1]).reshape(shape)
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.mapping.counts.traffic import StridedLoop, nest_of
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.traffic import StridedLoop, nest_of
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.mesh.deliveries import Delivery
-from costmodel.workload.network import Layer, Tensor
+from costmodel.workload.network import Layer, Role, Tensor
 
 Array = NDArray[Any]
 Sides = tuple[tuple[StridedLoop, ...], tuple[StridedLoop, ...]]
@@ -38,28 +39,91 @@ def placements(mapping: Mapping, mesh: tuple[int, int]) -> Iterator[Sides]:
             yield from ((along_x, along_y) for along_x in _rotated(x) for along_y in _rotated(y))
 
 
-def deliveries_of(nest: Layer, sides: Sides, moved: ReadOnlyDict[str, tuple[int, int]]) -> list[Delivery]:
-    """What DRAM exchanges with groups of tiles; ``moved``: words read and written of each tensor.
+class TileGroups(NamedTuple):
+    """``of_tile`` [columns, rows]: the group of each tile in use, whose parts of a tensor begin at one
+    element. ``origins`` [groups, axes]: that element."""
 
-    Every group of tiles gets the same number of words, rounded up.
+    of_tile: Array
+    origins: Array
+
+
+class Moved(NamedTuple):
+    """Elements of a tensor that DRAM reads and that are written to it, and their bits.
+
+    ``read``: elements; of outputs they are partial sums, which are brought back to be added to. ``written``:
+    elements, of which ``partial`` come back later. ``read_element``, ``final``, ``sum``: bits of an element
+    read, of a complete output, and of a partial sum. ``of_group`` [groups]: elements read for each group of
+    tiles where these are not equally many.
+    """
+
+    read: int
+    written: int
+    partial: int
+    read_element: int
+    final: int
+    sum: int
+    of_group: Array | None = None
+
+    @staticmethod
+    def of(role: Role, read: int, written: int, bits: ElementBits) -> Moved:
+        """What is moved of a tensor of a ``role``, with ``read`` and ``written`` elements of it."""
+        if role != "outputs":
+            return Moved(read, written, 0, bits.weights if role == "weights" else bits.inputs, 0, 0)
+        # each partial sum that is read was written before, and is replaced by a later one
+        return Moved(read, written, read, bits.partial_sums, bits.outputs, bits.partial_sums)
+
+    @property
+    def read_bits(self) -> int:
+        return self.read * self.read_element
+
+    @property
+    def written_bits(self) -> int:
+        return (self.written - self.partial) * self.final + self.partial * self.sum
+
+
+def deliveries_of(nest: Layer, sides: Sides, moved: ReadOnlyDict[str, Moved]) -> list[Delivery]:
+    """What DRAM exchanges with groups of tiles; ``moved``: what it reads and gets of each tensor.
+
+    Where a group has several tiles, each of them sends partial sums, which are added on the way: so the links
+    carry the bits of partial sums.
     """
     found = []
     for tensor in nest.tensors:
-        group = tile_groups(tensor, sides)
+        group, one = tile_groups(tensor, sides).of_tile, moved[tensor.name]
         groups = int(group.max()) + 1
-        for words, to_dram in zip(moved[tensor.name], (False, True), strict=True):
-            if words:
-                found.append(Delivery(group, np.full(groups, -(-words // groups)), to_dram))
+        if one.read:
+            equal = np.full(groups, one.read // groups)
+            elements = equal if one.of_group is None else one.of_group
+            found.append(Delivery(group, elements * one.read_element, False))
+        if one.written:
+            written, partial = one.written // groups, one.partial // groups
+            final = one.sum if groups < group.size else one.final
+            size = (written - partial) * final + partial * one.sum
+            found.append(Delivery(group, np.full(groups, size), True))
     return found
 
 
-def tile_groups(tensor: Tensor, sides: Sides) -> Array:
-    """The group of each tile in use [columns, rows]: tiles whose part of the tensor begins at one element."""
+def tile_groups(tensor: Tensor, sides: Sides) -> TileGroups:
+    """The groups of tiles that need the same of a tensor."""
     along_x, along_y = (_origins(tensor, loops) for loops in sides)
     origins = along_x[:, None, :] + along_y[None, :, :]
     codes = np.ravel_multi_index(tuple(np.moveaxis(origins, 2, 0)), tuple(origins.max(axis=(0, 1)) + 1))
-    _, group = np.unique(codes, return_inverse=True)
-    return np.asarray(group).reshape(codes.shape)
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    return TileGroups(np.asarray(group).reshape(codes.shape), origins.reshape(-1, origins.shape[2])[first])
+
+
+def first_points(dims: Sequence[str], sides: Sides) -> Array:
+    """Where the points of each tile begin along the ``dims`` of the nest: [columns, rows, dims]."""
+    along = []
+    for loops in sides:
+        index = np.arange(_length(loops))
+        points = np.zeros((len(index), len(dims)), np.int64)
+        for loop in loops:
+            points[:, dims.index(loop.dim)] += index % loop.bound * loop.inner
+            index //= loop.bound
+        along.append(points)
+    found: Array = along[0][:, None, :] + along[1][None, :, :]
+    return found
 
 
 def _origins(tensor: Tensor, loops: Sequence[StridedLoop]) -> Array:

@@ -18,11 +18,11 @@ class Occupancy:
     sum of their ``live_bytes``.
     """
 
-    sizes: Mapping[int, int]
+    sizes: Mapping[int, int | float]
     together: dict[int, set[int]] = field(default_factory=dict)
-    peak: int = 0
+    peak: int | float = 0
     live: set[int] = field(default_factory=set)
-    live_bytes: int = 0
+    live_bytes: int | float = 0
 
     def arrive(self, message: int) -> None:
         """A message begins to arrive: it takes its bytes."""
@@ -42,20 +42,47 @@ class Occupancy:
             self.live_bytes -= self.sizes[message]
 
 
-def addresses(occupancy: Occupancy, first: int, end: int) -> dict[int, int] | None:
+Span = tuple[int | float, int | float]
+"""Addresses from the first to before the second."""
+
+
+def addresses(
+    occupancy: Occupancy,
+    first: int,
+    end: int | float,
+    avoided: Mapping[int, Sequence[Span]] | None = None,
+    mirrored: bool = False,
+) -> dict[int, int | float] | None:
     """An address from ``first`` on for each message, so that it ends before ``end``; None if none was found.
 
     Messages are placed one after the other at the lowest address that is free whenever they are there. They
     come in the order of their arrival, then by size, the largest first. After that, the message that did not
     fit is put in front of the others, and all are placed again.
+
+    ``avoided``: for messages the spans where other data is. ``mirrored``: at the highest address instead.
     """
+    spans = {
+        message: [
+            (first + end - stop, first + end - begin) if mirrored else (begin, stop) for begin, stop in own
+        ]
+        for message, own in (avoided or {}).items()
+    }
+    found = _tried(occupancy, spans, first, end)
+    if found is None or not mirrored:
+        return found
+    return {message: first + end - at - occupancy.sizes[message] for message, at in found.items()}
+
+
+def _tried(
+    occupancy: Occupancy, avoided: Mapping[int, Sequence[Span]], first: int, end: int | float
+) -> dict[int, int | float] | None:
     by_arrival = list(occupancy.together)
-    found, missed = _placed(occupancy, by_arrival, first, end)
+    found, missed = _placed(occupancy, avoided, by_arrival, first, end)
     if missed is None:
         return found
     order = sorted(by_arrival, key=lambda message: -occupancy.sizes[message])
     for _ in range(MOST_TRIES):
-        found, missed = _placed(occupancy, order, first, end)
+        found, missed = _placed(occupancy, avoided, order, first, end)
         if missed is None:
             return found
         order.remove(missed)
@@ -64,18 +91,23 @@ def addresses(occupancy: Occupancy, first: int, end: int) -> dict[int, int] | No
 
 
 def _placed(
-    occupancy: Occupancy, order: Sequence[int], first: int, end: int
-) -> tuple[dict[int, int], int | None]:
+    occupancy: Occupancy,
+    avoided: Mapping[int, Sequence[Span]],
+    order: Sequence[int],
+    first: int,
+    end: int | float,
+) -> tuple[dict[int, int | float], int | None]:
     """The addresses of messages placed in an order, and the first one that did not fit."""
-    found: dict[int, int] = {}
+    found: dict[int, int | float] = {}
     for message in order:
-        size, address = occupancy.sizes[message], first
-        taken = sorted(
+        size = occupancy.sizes[message]
+        address: int | float = first
+        others = (
             (found[other], found[other] + occupancy.sizes[other])
             for other in occupancy.together[message]
             if other in found
         )
-        for begin, stop in taken:
+        for begin, stop in sorted((*others, *avoided.get(message, ()))):
             if address + size <= begin:
                 break
             address = max(address, stop)

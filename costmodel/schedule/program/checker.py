@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.hardware.widths import in_bytes
 from costmodel.schedule.program.listing import (
     COMPUTE,
     FREE,
+    HOLD,
     LOAD,
     RECEIVE,
     SEND,
@@ -49,7 +51,8 @@ def violations(program: Program) -> list[str]:
     - Every message is issued by all its sources and targets, equally often, and by nobody else.
     - Data lies within the buffer, and no two messages at the same bytes while both are there.
     - A compute reads what was loaded or received before on its tile and not yet freed.
-    - What leaves a tile is of the outputs of the compute before, once for each.
+    - What leaves a tile is of the outputs of the compute before, once for each. What leaves from bytes that
+      hold it leaves once, and those bytes are there.
     - The boxes of a layer cover its nest exactly once a batch.
     - What is loaded from DRAM of a layer's outputs has been stored.
     - All tiles get to the end: nobody waits for what never comes.
@@ -87,7 +90,7 @@ def _numbers(program: Program, listing: Listing) -> Iterator[str]:
             yield f"message {number}: waits for message {wrong[0]}, which no tile stores"
         elif message.after and message.sources:
             yield f"message {number}: waits for stores, and does not come from DRAM"
-        if elements(message.box) < 1 or message.size_bytes < 1:
+        if elements(message.box) < 1 or message.size_bytes <= 0:
             yield f"message {number}: no elements"
         if message.sources and len(message.box) != len(OUTPUT_DIMS):
             yield f"message {number}: a box of {len(message.box)} axes, outputs have {len(OUTPUT_DIMS)}"
@@ -106,7 +109,10 @@ def _wrong_instructions(program: Program, listing: Listing) -> Iterator[str]:
     """Instructions that name messages or works that there are not."""
     messages, works = len(program.messages), len(program.works)
     code, number = listing.code, listing.number
-    wrong = (code < COMPUTE) | (code == FREE)
+    beyond_store = (np.diff(listing.reads_begin) > 1) & (code == STORE)
+    for at in np.flatnonzero(beyond_store).tolist():
+        yield f"tile {listing.tile[at]}: store of message {number[at]} from the bytes of several messages"
+    wrong = (code < COMPUTE) | (code == FREE) | (code == HOLD)
     wrong &= (number < 0) | (number >= messages)
     wrong |= (code == COMPUTE) & ((number < 0) | (number >= works))
     unread = np.flatnonzero((listing.reads < 0) | (listing.reads >= messages))
@@ -115,7 +121,10 @@ def _wrong_instructions(program: Program, listing: Listing) -> Iterator[str]:
         tile, item = listing.tile[at], listing.items[at]
         assert item is not None
         if item.operation != "compute":
-            yield f"tile {tile}: {item.operation} of message {item.message}, of {messages}"
+            if not 0 <= item.message < messages:
+                yield f"tile {tile}: {item.operation} of message {item.message}, of {messages}"
+            elif item.reads:
+                yield f"tile {tile}: store from the bytes of message {item.reads[0]}, of {messages}"
             continue
         if not 0 <= item.work < works:
             yield f"tile {tile}: compute of work {item.work}, of {works}"
@@ -210,6 +219,11 @@ class _Issued:
         columns = (one[foreign].tolist() for one in (listing.tile, listing.code, listing.number))
         for tile, code, number in dict.fromkeys(zip(*columns, strict=True)):
             yield f"tile {tile}: {TRANSFERS[code]} of message {number}, which has other sources and targets"
+        holds = np.flatnonzero(listing.code == HOLD)
+        slots = self.slots_of(listing.number[holds], 1, listing.tile[holds])
+        for at in holds[(slots < 0) | ~self._ends[1][listing.number[holds]]].tolist():
+            tile, number = listing.tile[at], listing.number[at]
+            yield f"tile {tile}: hold of message {number}, which it does not send to DRAM"
 
 
 def _coverage(program: Program, listing: Listing) -> Iterator[str]:
@@ -355,10 +369,9 @@ class _Run:
         program, listing, issued = self.program, self.listing, self.issued
         slot = np.full(len(listing.code), -1)
         slot[listing.code < COMPUTE] = issued.slot
-        frees = listing.code == FREE
-        slot[frees] = issued.slots_of(listing.number[frees], 0, listing.tile[frees])
-        tile = np.repeat(listing.tile, np.diff(listing.reads_begin))
-        reads = issued.slots_of(listing.reads, 0, tile)
+        given = (listing.code == FREE) | (listing.code == HOLD)
+        slot[given] = self._buffered(listing.number[given], listing.tile[given])
+        reads = self._buffered(listing.reads, np.repeat(listing.tile, np.diff(listing.reads_begin)))
         messages, slots = len(program.messages), np.arange(len(issued.keys))
         names = {nest.layer: number for number, nest in enumerate(program.layers)}
         dims = [[dim for dim, _ in nest.dims] for nest in program.layers]
@@ -386,10 +399,16 @@ class _Run:
             _outputs(made),
             np.array([own is not None for own in axes], np.int64),
             self._waits(),
-            np.array([one.size_bytes for one in program.messages], np.int64),
-            program.output_stream_bytes,
-            program.chip.tile.buffer.size_bytes,
+            np.array([8 * one.size_bytes for one in program.messages], np.int64),
+            8 * program.output_stream_bytes,
+            program.chip.tile.buffer.size_bits,
         )
+
+    def _buffered(self, message: Array, tile: Array) -> Array:
+        """The slots in a tile's buffer: where a message comes in, or of one to DRAM where its outputs lie."""
+        held = self.issued.slots_of(message, 1, tile)
+        coming = self.issued.slots_of(message, 0, tile)
+        return np.where(coming >= 0, coming, held)
 
     def _waits(self) -> Waits:
         from costmodel.schedule.program.run_kernel import Waits
@@ -411,7 +430,7 @@ class _Run:
         issued, listing = self.issued, self.listing
         tiles, slots = len(listing.begin) - 1, len(issued.keys)
         messages, works = len(self.program.messages), len(self.program.works)
-        come = np.bincount(issued.tile[~issued.leaves], minlength=tiles)
+        held = np.bincount(issued.tile, minlength=tiles)
         leave = np.bincount(issued.tile[issued.leaves], minlength=tiles)
         nothing = np.zeros
         return RunState(
@@ -420,8 +439,8 @@ class _Run:
             work=np.full(tiles, -1),
             time=nothing(tiles, np.int64),
             held=nothing(tiles, np.int64),
-            held_begin=np.concatenate(([0], np.cumsum(come))),
-            held_slot=nothing(int(come.sum()), np.int64),
+            held_begin=np.concatenate(([0], np.cumsum(held))),
+            held_slot=nothing(int(held.sum()), np.int64),
             left=nothing(tiles, np.int64),
             left_begin=np.concatenate(([0], np.cumsum(leave))),
             left_slot=nothing(int(leave.sum()), np.int64),
@@ -429,6 +448,7 @@ class _Run:
             place=np.full(slots, -1),
             address=nothing(slots, np.int64),
             gone=nothing(slots, np.int64),
+            stored=np.full(slots, -1),
             called=nothing(messages, np.int64),
             lacking=np.bincount(issued.message, minlength=messages),
             ended=nothing(messages, np.int64),
@@ -460,12 +480,15 @@ class _Run:
             return f"{of} is {box} of {it.tensor}, and the compute before makes {outputs}"
         reasons = {
             kernel.HELD_TWICE: "which is in the buffer already",
-            kernel.OUTSIDE: f"at address {item.address}: {other} bytes are not within the buffer, "
+            kernel.OUTSIDE: f"at address {item.address}: {in_bytes(other)} bytes are not within the buffer, "
             "behind the outputs",
             kernel.OVERLAP: f"at address {item.address}, where message {other} is",
             kernel.NO_COMPUTE: "before any compute",
             kernel.LEFT_TWICE: "a second time after one compute",
         }
+        if what in (kernel.NOT_THERE, kernel.TOO_SMALL):
+            why = "are not in the buffer" if what == kernel.NOT_THERE else "are fewer"
+            return f"{of} from the bytes of message {self.listing.reads[other]}, which {why}"
         if what == kernel.NOT_HELD:
             return f"{of}, which is not in the buffer"
         return f"{of} {reasons[what]}"

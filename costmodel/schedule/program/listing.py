@@ -18,8 +18,16 @@ from costmodel.schedule.program.program import Instruction, Moves, Program, Repe
 
 Array = NDArray[Any]
 
-LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END = range(8)
-CODES = {"load": LOAD, "receive": RECEIVE, "send": SEND, "store": STORE, "compute": COMPUTE, "free": FREE}
+LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END, HOLD = range(9)
+CODES = {
+    "load": LOAD,
+    "receive": RECEIVE,
+    "send": SEND,
+    "store": STORE,
+    "compute": COMPUTE,
+    "free": FREE,
+    "hold": HOLD,
+}
 
 
 @dataclass(frozen=True)
@@ -27,11 +35,11 @@ class Listing:
     """The instructions of all tiles, one tile after the other; arrays [instructions] unless said otherwise.
 
     ``code``: what is done. ``number``: the message, of a compute the work, of a LOOP how often its body is
-    done, of an END the first instruction of its body. ``address``: where data is put; of LOOP and END, how
-    many loops are around them. ``times``: how often the instruction is done in all. ``tile``: whose it is;
-    those of a tile begin at ``begin`` [tiles + 1]. ``reads``: the messages that computes read; those of an
-    instruction begin at ``reads_begin`` [instructions + 1]. ``items``: the instructions themselves, and None
-    for LOOP and END.
+    done, of an END the first instruction of its body. ``address``: where data is put, in bits; of LOOP and
+    END, how many loops are around them. ``times``: how often the instruction is done in all. ``tile``: whose
+    it is; those of a tile begin at ``begin`` [tiles + 1]. ``reads``: the messages that computes read, and
+    those in whose bytes stored outputs lie; those of an instruction begin at ``reads_begin`` [instructions +
+    1]. ``items``: the instructions themselves, and None for LOOP and END.
     """
 
     code: Array
@@ -92,7 +100,7 @@ class _Writer:
                 continue
             number = item.work if item.operation == "compute" else item.message
             self.reads.extend(item.reads)
-            self._row(CODES[item.operation], number, item.address, times, item)
+            self._row(CODES[item.operation], number, int(8 * item.address), times, item)
 
     def _row(self, code: int, number: int, address: int, times: int, item: Instruction | None) -> None:
         self.code.append(code)

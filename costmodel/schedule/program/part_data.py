@@ -12,6 +12,8 @@ from math import prod
 import numpy as np
 
 from costmodel.schedule.boxes.arrays import Array, box_at, groups, volume
+from costmodel.schedule.boxes.images import image
+from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.sources import Source
 from costmodel.schedule.leaf.streams import Placement
@@ -20,31 +22,52 @@ from costmodel.schedule.program.program import Box
 
 @dataclass(frozen=True)
 class PlacedPart:
-    """What one tile computes of a layer: ``outputs`` are those of the first batch."""
+    """What one tile computes of a layer at a time: ``outputs`` are those of the first batch.
+
+    ``slice``: number of the slice of the tile's part; 0 where the part is computed at once.
+    """
 
     tile: int
     outputs: Box
+    slice: int = 0
 
 
 class PlacedParts:
-    """The parts of a placed leaf, tile by tile; parts without outputs are left out."""
+    """The parts of a placed leaf, tile by tile and slice by slice; those without outputs are left out.
 
-    def __init__(self, layer: NetworkLayer, placement: Placement) -> None:
+    ``slices``: into how many slices of output channels each part is cut.
+    """
+
+    def __init__(self, layer: NetworkLayer, placement: Placement, slices: int = 1) -> None:
         self._tile, self._space = placement.tile, layer.space(placement.batch)
         self._boxes = placement.partition.boxes(self._space)
-        made = _samples_first(self._space.image(self._space.output, self._boxes))
+        self._slices = [self._sliced(placement, slices, number) for number in range(slices)]
         self.parts = tuple(
-            PlacedPart(self._tile + number, box_at(made, number))
-            for number in np.flatnonzero(volume(made)).tolist()
+            PlacedPart(self._tile + tile, box_at(made, tile), number)
+            for number, boxes in enumerate(self._slices)
+            for made in [_samples_first(image(self._space, self._space.output, boxes))]
+            for tile in np.flatnonzero(volume(made)).tolist()
         )
 
-    def reading(self, source: Source) -> dict[Box, list[int]]:
-        """The different boxes that parts read of a source, each with the tiles that do.
+    def _sliced(self, placement: Placement, slices: int, number: int) -> Array:
+        """The boxes of all parts' slices of one number: the part of K is cut like K itself."""
+        parts, step = placement.parts[0], placement.steps[0]
+        boxes, axis = self._boxes.copy(), self._space.index["K"]
+        channels = self._space.dims[axis][1]
+        for tile in np.flatnonzero(volume(self._boxes)).tolist():
+            first = tile // step % parts * slices + number
+            boxes[tile, axis] = part_of(channels, parts * slices, first)
+        return boxes
+
+    def reading(self, source: Source, number: int | None = None) -> dict[Box, list[int]]:
+        """The different boxes that parts, or their slices of one ``number``, read of a source, each with the
+        tiles that do.
 
         Activations are numbered as the tensor's own layer numbers them. Parameters have the axes (outputs,
         inputs of a group, filter rows, filter columns).
         """
-        images = self._space.image(self._space.tensor(source.tensor), self._boxes)
+        boxes_read = self._boxes if number is None else self._slices[number]
+        images = image(self._space, self._space.tensor(source.tensor), boxes_read)
         read = groups(source.needed(images))
         boxes = read.boxes if source.is_parameter else _samples_first(read.boxes)
         return {

@@ -10,7 +10,13 @@ issued, so that a tile can fetch the next layer's inputs while it computes::
              Then it starts, and the tile goes on.
     send     sends outputs of the last compute to tiles, store sends them to DRAM. They leave in a
              stream: the transfer may begin with that compute and ends no earlier. The tile goes on at once.
-    free     waits until the last compute has ended and the data has arrived, then gives its bytes back.
+    hold     keeps bytes for outputs to DRAM that several computes add to, or that leave later.
+    free     waits until the last compute has ended, the data has arrived and what is stored from its bytes
+             has left, then gives the bytes back.
+
+Outputs that are held leave from their bytes and not through the small buffer: a store says of which message
+(``Instruction.reads``), either of those that it holds itself or of partial sums that were loaded and added
+to in place. Such a store holds up no compute, only the free of its bytes.
 
 A transfer starts when every tile that takes part in it has issued its instruction. A load of elements that
 the program stores waits for these stores, too: its message names them (``Message.after``). They may come
@@ -40,12 +46,12 @@ Moves = tuple[tuple[int, tuple[int, ...]], ...]
 """How a box moves from one time to the next, as nested loops from the outermost in: (times, shift of the box
 along each of its axes). See :func:`box_at`."""
 
-Operation = Literal["load", "receive", "compute", "send", "store", "free"]
+Operation = Literal["load", "receive", "compute", "send", "store", "hold", "free"]
 
 
 @dataclass(frozen=True)
 class Message:
-    """One transfer of ``size_bytes`` of a tensor.
+    """One transfer of ``size_bytes`` of a tensor; with eighths where elements are no whole bytes.
 
     ``sources``: the tiles that send. Empty for data from DRAM, which comes in equal parts from all ports.
     Several tiles are sources of one message only where they send partial sums of the same outputs to DRAM;
@@ -63,7 +69,7 @@ class Message:
 
     tensor: str
     box: Box
-    size_bytes: int
+    size_bytes: int | float
     sources: tuple[int, ...]
     targets: tuple[int, ...]
     moves: Moves = ()
@@ -91,15 +97,18 @@ class Work:
 class Instruction:
     """One step of a tile.
 
-    ``message``: number of the message that is loaded, received, sent or stored, or whose data is freed.
-    ``address``: where the data of a load or receive begins in the tile's buffer, in bytes. ``work``: number
-    of the work of a compute, and ``reads`` the messages whose data it needs; these are loaded or received
-    before it and freed after it. Numbers that an operation has no use for are -1.
+    ``message``: number of the message that is loaded, received, sent or stored, whose outputs are held, or
+    whose data is freed. ``address``: where the data of a load, receive or hold begins in the tile's buffer,
+    in bytes and eighths of them. ``work``: number of the work of a compute, and ``reads`` the messages whose
+    data it needs; these are loaded or received before it and freed after it. Of a store ``reads`` is the
+    message in whose bytes the outputs lie: the one that is stored if a hold keeps them, or that of loaded
+    partial sums; nothing where they leave through the small buffer. Numbers that an operation has no use for
+    are -1.
     """
 
     operation: Operation
     message: int = -1
-    address: int = -1
+    address: int | float = -1
     work: int = -1
     reads: tuple[int, ...] = ()
 

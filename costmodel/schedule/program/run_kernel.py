@@ -20,10 +20,21 @@ Int = Any
 Truth = Any
 """A truth value of compiled code."""
 
-LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END = range(8)
-RIGHT, NOT_READABLE, HELD_TWICE, OUTSIDE, OVERLAP, NO_COMPUTE, LEFT_TWICE, OTHER_LAYER, NOT_MADE, NOT_HELD = (
-    range(10)
-)
+LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END, HOLD = range(9)
+(
+    RIGHT,
+    NOT_READABLE,
+    HELD_TWICE,
+    OUTSIDE,
+    OVERLAP,
+    NO_COMPUTE,
+    LEFT_TWICE,
+    OTHER_LAYER,
+    NOT_MADE,
+    NOT_HELD,
+    NOT_THERE,
+    TOO_SMALL,
+) = range(12)
 """What may go wrong with an instruction."""
 
 
@@ -101,9 +112,10 @@ class RunState(NamedTuple):
     last compute, the slots in the buffer, ``held`` many from ``held_begin`` on in ``held_slot``, and those
     that left after the last compute, ``left`` many from ``left_begin`` on in ``left_slot``. By slot: how
     often it was ``issued``, its ``place`` among those held (-1: not there), its ``address``, and whether it
-    ``gone`` out since the last compute. By message: how often all tiles have ``called`` it, how many tiles
-    are ``lacking`` for the next time, how often it ``ended``. ``done`` [works]. ``failure`` [4]: what, tile,
-    instruction, and the other message or time.
+    ``gone`` out since the last compute, and the slot that was stored from its bytes (``stored``, -1: none).
+    By message: how often all tiles have ``called`` it, how many tiles are ``lacking`` for the next time, how
+    often it ``ended``. ``done`` [works]. ``failure`` [4]: what, tile, instruction, and the other message or
+    time.
     """
 
     next: Array
@@ -120,6 +132,7 @@ class RunState(NamedTuple):
     place: Array
     address: Array
     gone: Array
+    stored: Array
     called: Array
     lacking: Array
     ended: Array
@@ -180,12 +193,21 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
             return _fail(run, NOT_HELD, tile, at, 0)
         if not _all_there(tables, run, slot):
             return False
+        if run.stored[slot] >= 0 and not _all_there(tables, run, run.stored[slot]):
+            return False
         # the last of the list takes the place that becomes free
         run.held[tile] -= 1
         last = run.held_slot[run.held_begin[tile] + run.held[tile]]
         run.held_slot[run.held_begin[tile] + run.place[slot]] = last
         run.place[last] = run.place[slot]
         run.place[slot] = -1
+    elif operation == HOLD:
+        if not _placed(tables, run, tile, at, slot):
+            return False
+    elif code.reads_begin[at + 1] > code.reads_begin[at]:
+        if not _made(tables, run, tile, at, slot) or not _stored(tables, run, tile, at, slot):
+            return False
+        _issue(tables, run, slot)
     else:
         if not _made(tables, run, tile, at, slot):
             return False
@@ -223,9 +245,24 @@ def _placed(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> 
         length = tables.size[tables.slots.message[other]]
         if address < run.address[other] + length and run.address[other] < address + size:
             return _fail(run, OVERLAP, tile, at, tables.slots.message[other])
-    run.address[slot], run.place[slot] = address, run.held[tile]
+    run.address[slot], run.place[slot], run.stored[slot] = address, run.held[tile], -1
     run.held_slot[first + run.held[tile]] = slot
     run.held[tile] += 1
+    return True
+
+
+@called
+def _stored(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> Truth:
+    """Notes that the outputs of a store leave from the bytes of another slot, or of its own."""
+    number = tables.code.reads_begin[at]
+    bytes_of = tables.code.reads[number]
+    if bytes_of < 0 or run.place[bytes_of] < 0:
+        return _fail(run, NOT_THERE, tile, at, number)
+    if run.stored[bytes_of] >= 0:
+        return _fail(run, LEFT_TWICE, tile, at, 0)
+    if tables.size[tables.slots.message[bytes_of]] < tables.size[tables.slots.message[slot]]:
+        return _fail(run, TOO_SMALL, tile, at, number)
+    run.stored[bytes_of] = slot
     return True
 
 

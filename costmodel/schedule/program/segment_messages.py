@@ -15,9 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
 
+import numpy as np
+
+from costmodel.hardware.widths import Widths, in_bytes
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.sources import sources_of
-from costmodel.schedule.program.part_data import PlacedParts, along, common, elements, tensor_of
+from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along, common, elements, tensor_of
 from costmodel.schedule.program.program import Box, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
 from costmodel.schedule.segment import NodeCost
@@ -30,11 +34,15 @@ OfTiles = dict[int, list[int]]
 
 @dataclass
 class Written:
-    """The messages and works of a program so far, and the whole batch."""
+    """The messages and works of a program so far, and the whole batch.
+
+    ``partial``: messages that store partial sums, to which more is added later.
+    """
 
     batch: int
     messages: list[Message] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
+    partial: set[int] = field(default_factory=set)
 
     def message(self, message: Message) -> int:
         """Adds a message; its number."""
@@ -56,15 +64,18 @@ class Written:
 class LeafMessages:
     """What a leaf does on each tile, and what it exchanges with DRAM.
 
-    ``works``: the compute of each tile that has a part. ``weights``: parameters, loaded once. ``loads``
-    [turns]: inputs from DRAM of the runs 0, 1, ... modulo the number of turns. ``stores``: outputs to DRAM.
+    ``works``: the compute of each slice of each tile that has a part; without streamed weights slice 0 is the
+    part. ``weights``: parameters; pinned ones [1] are loaded once, ``streamed`` ones for every step: those of
+    the steps 0, 1, ... of the leaf, modulo their length. ``loads`` [turns]: inputs from DRAM of the runs 0,
+    1, ... modulo the number of turns. ``stores``: outputs of each slice to DRAM.
     """
 
     layer: NetworkLayer
-    works: dict[int, int]
-    weights: OfTiles
+    works: dict[tuple[int, int], int]
+    weights: tuple[OfTiles, ...]
+    streamed: bool
     loads: tuple[OfTiles, ...]
-    stores: dict[int, int]
+    stores: dict[tuple[int, int], int]
 
 
 @dataclass(frozen=True)
@@ -72,14 +83,15 @@ class EdgeMessages:
     """What tiles of ``producer`` send to those of ``consumer`` in one sub-batch of the cut that both are in.
 
     Messages are by turn and tile. ``sent`` and ``read`` are also by the run of the leaf within its child of
-    the cut; ``arriving`` are all that a tile gets for one such run of the child.
+    the cut, ``sent`` by the slice, too, which comes last; ``arriving`` are all that a tile gets for one such
+    run of the child.
     """
 
     producer: str
     consumer: str
     where: Meeting
     turns: int
-    sent: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    sent: dict[tuple[int, int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     read: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
 
@@ -87,11 +99,14 @@ class EdgeMessages:
 class SegmentMessages:
     """The messages of one segment on tiles; ``leaves`` and ``edges`` as above.
 
-    They are added to ``written``. Messages from DRAM name no stores yet: see :func:`.writer.write_program`.
+    ``widths``: bits of elements. They are added to ``written``.
+    Messages from DRAM name no stores yet: see :func:`.writer.write_program`.
     """
 
-    def __init__(self, graph: LayerGraph, cost: NodeCost, flow: SegmentFlow, written: Written) -> None:
-        self._graph, self._written, self._flow = graph, written, flow
+    def __init__(
+        self, graph: LayerGraph, widths: Widths, cost: NodeCost, flow: SegmentFlow, written: Written
+    ) -> None:
+        self._graph, self._widths, self._written, self._flow = graph, widths, written, flow
         self._batch = cost.node.batch
         self._costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
         self._ways = ways_of(cost)
@@ -102,39 +117,50 @@ class SegmentMessages:
     def _parts_of(self, name: str) -> PlacedParts:
         leaf = self._costs[name].leaf
         assert leaf is not None
-        return PlacedParts(self._layer(name), leaf.place)
+        return PlacedParts(self._layer(name), leaf.place, max(leaf.slices, 1))
+
+    def _bits(self, name: str) -> ElementBits:
+        return ElementBits.of(self._layer(name), self._widths)
 
     def _layer(self, name: str) -> NetworkLayer:
         return self._graph.layers[self._graph.index[name]]
 
     def _leaf(self, name: str) -> LeafMessages:
         """A leaf's works and what it exchanges with DRAM; adds the edges from its producers."""
-        layer, number = self._layer(name), self._graph.index[name]
+        layer, number, bits = self._layer(name), self._graph.index[name], self._bits(name)
         batch = self._costs[name].node.batch
         turns = taking_turns(self._batch // batch)
         loads: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(turns))
-        weights: OfTiles = defaultdict(list)
+        cost = self._costs[name].leaf
+        assert cost is not None
+        # of a run in one slice the weights are still in use when those of the next run arrive
+        steps = turns if cost.slices == 1 else max(cost.slices, 1)
+        weights: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(steps))
         for source in sources_of(self._graph, number, batch):
             ranges = self._placed[name].reading(source)
             if source.producer is not None and source.producer in self._flow.sources.get(number, ()):
                 self._edge(self._graph.layers[source.producer].name, name, ranges)
             elif source.is_parameter:
-                self._load(weights, tensor_of(self._graph, layer, source), ranges, ())
+                for step in range(steps):
+                    of_step = self._placed[name].reading(source, step % cost.slices if cost.slices else None)
+                    tensor = tensor_of(self._graph, layer, source)
+                    self._load(weights[step], tensor, of_step, (), bits.weights)
             else:
                 moves = self._written.moves(turns * batch, 4)
                 for turn in range(turns):
                     of_turn = {along(box, 0, turn * batch): tiles for box, tiles in ranges.items()}
-                    self._load(loads[turn], tensor_of(self._graph, layer, source), of_turn, moves)
+                    tensor = tensor_of(self._graph, layer, source)
+                    self._load(loads[turn], tensor, of_turn, moves, bits.inputs)
         stores = {}
         if number in self._flow.written:
             moves = self._written.moves(batch, 4)
             for part in self._placed[name].parts:
                 box = part.outputs
-                to_dram = Message(name, box, elements(box), (part.tile,), (), moves)
-                stores[part.tile] = self._written.message(to_dram)
-        return LeafMessages(layer, self._works(name), weights, loads, stores)
+                to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
+                stores[part.tile, part.slice] = self._written.message(to_dram)
+        return LeafMessages(layer, self._works(name), weights, cost.slices > 0, loads, stores)
 
-    def _works(self, name: str) -> dict[int, int]:
+    def _works(self, name: str) -> dict[tuple[int, int], int]:
         layer, cost = self._layer(name), self._costs[name]
         assert cost.leaf is not None
         found = {}
@@ -142,13 +168,17 @@ class SegmentMessages:
             samples, channels, rows, columns = part.outputs
             box = (samples, channels, rows, columns, *((0, size) for _, size in reduced_dims(layer)))
             moves = self._written.moves(cost.node.batch, len(box))
-            work = Work(name, box, cost.leaf.tile_cycles, elements(box), moves=moves)
-            found[part.tile] = self._written.work(work)
+            cycles = cost.leaf.tile_cycles // max(cost.leaf.slices, 1)
+            work = Work(name, box, cycles, elements(box), moves=moves)
+            found[part.tile, part.slice] = self._written.work(work)
         return found
 
-    def _load(self, to: OfTiles, tensor: str, ranges: dict[Box, list[int]], moves: Moves) -> None:
+    def _load(self, to: OfTiles, tensor: str, ranges: dict[Box, list[int]], moves: Moves, bits: int) -> None:
+        """Messages from DRAM of elements of so many ``bits``."""
         for box, tiles in ranges.items():
-            number = self._written.message(Message(tensor, box, elements(box), (), tuple(tiles), moves))
+            number = self._written.message(
+                Message(tensor, box, in_bytes(elements(box) * bits), (), tuple(tiles), moves)
+            )
             for tile in tiles:
                 to[tile].append(number)
 
@@ -162,20 +192,37 @@ class SegmentMessages:
         made, needed = self._costs[producer].node.batch, self._costs[consumer].node.batch
         runs = list(product(range(batch // made), range(batch // needed)))
         moves = self._written.moves(turns * batch, 4)
-        for (box, tiles), part in product(ranges.items(), self._placed[producer].parts):
-            samples = box[0]
-            # of the other axes first, as most pairs have nothing in common
-            if common((part.outputs[0], *box[1:]), part.outputs) is None:
+        parts = self._placed[producer].parts
+        outputs = np.array([part.outputs for part in parts], np.int64).reshape(-1, 4, 2)
+        firsts, ends = outputs[..., 0], outputs[..., 1]
+        for box, tiles in ranges.items():
+            first, end = np.array(box, np.int64).T
+            # The axes but samples decide which parts have anything of the range: of hundreds mostly a few.
+            # All at once, for one by one these comparisons took most of the time of writing a program.
+            shared = (np.maximum(firsts, first) < np.minimum(ends, end))[:, 1:].all(axis=1)
+            for number in np.flatnonzero(shared).tolist():
+                self._edge_of_part(edge, parts[number], (box, tiles), runs, (made, needed, batch), moves)
+
+    def _edge_of_part(
+        self,
+        edge: EdgeMessages,
+        part: PlacedPart,
+        needed_range: tuple[Box, list[int]],
+        runs: Sequence[tuple[int, int]],
+        samples: tuple[int, int, int],
+        moves: Moves,
+    ) -> None:
+        """What one part of the producer sends of a range, in all runs.
+
+        ``samples``: of a run of the producer, of one of the consumer, and of the cut where they meet.
+        """
+        (box, tiles), (made, needed, batch) = needed_range, samples
+        for making, needing in runs:
+            both = common(along(box, 0, needing * needed), along(part.outputs, 0, making * made))
+            if both is None:
                 continue
-            for making, needing in runs:
-                of_part = along(part.outputs, 0, making * made)
-                both = common(along((samples, *box[1:]), 0, needing * needed), of_part)
-                if both is None:
-                    continue
-                for turn in range(turns):
-                    self._sent(
-                        edge, turn, (making, needing), along(both, 0, turn * batch), part.tile, tiles, moves
-                    )
+            for turn in range(edge.turns):
+                self._sent(edge, turn, (making, needing), along(both, 0, turn * batch), part, tiles, moves)
 
     def _sent(
         self,
@@ -183,14 +230,15 @@ class SegmentMessages:
         turn: int,
         runs: tuple[int, int],
         box: Box,
-        source: int,
+        part: PlacedPart,
         targets: Sequence[int],
         moves: Moves,
     ) -> None:
         """One message of an edge, for all tiles that take part; ``runs`` of producer and consumer."""
-        message = Message(edge.producer, box, elements(box), (source,), tuple(targets), moves)
+        size = in_bytes(elements(box) * self._bits(edge.producer).outputs)
+        message = Message(edge.producer, box, size, (part.tile,), tuple(targets), moves)
         number = self._written.message(message)
-        edge.sent[turn, runs[0], source].append(number)
+        edge.sent[turn, runs[0], part.tile, part.slice].append(number)
         for tile in targets:
             edge.read[turn, runs[1], tile].append(number)
             edge.arriving[turn, tile].append(number)

@@ -18,11 +18,16 @@ Way = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class TileStep:
-    """One run of a leaf on a tile; ``cuts`` are those of its ``way``."""
+    """One run of a leaf on a tile, or one slice of it; ``cuts`` are those of its ``way``.
+
+    ``slice``: which of the ``slices`` that a tile computes one after the other where weights are streamed.
+    """
 
     layer: str
     cuts: tuple[Cut, ...]
     way: Way
+    slice: int = 0
+    slices: int = 1
 
     def run(self, depth: int = 0) -> int:
         """Number of the run within one run of a child of the cut at ``depth - 1``; 0: of the segment."""
@@ -35,7 +40,8 @@ class TileStep:
 def steps_of(cost: NodeCost, tile: int, cuts: tuple[Cut, ...] = (), way: Way = ()) -> Iterator[TileStep]:
     """The steps of a tile in a node of a segment."""
     if isinstance(cost.node, Leaf):
-        yield TileStep(cost.node.layer, cuts, way)
+        slices = max(cost.leaf.slices, 1) if cost.leaf else 1
+        yield from (TileStep(cost.node.layer, cuts, way, number, slices) for number in range(slices))
         return
     children = [
         (rank, child)
@@ -84,7 +90,7 @@ def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
 
     A step is the first of some child of a cut, or of its next sub-batch. Its data comes while the tile runs
     the child before, from that child's first step on: so long the buffer has bytes for it
-    (:func:`costmodel.schedule.buffers.cut_in_time`).
+    (:func:`costmodel.schedule.buffers.cut_in_time`). A further slice of a leaf comes during the slice before.
     """
     begins: list[int] = []  # for every depth, the first step of the child that the tile is in
     for number, step in enumerate(steps):
@@ -93,6 +99,9 @@ def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
             begins = [0] * len(step.way)
             continue
         before = steps[number - 1].way
+        if step.slice:
+            yield number - 1
+            continue
         depth = next(
             at for at, (one, other) in enumerate(zip(before, step.way, strict=False)) if one != other
         )

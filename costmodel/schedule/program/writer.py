@@ -11,9 +11,11 @@ computes, which may be many steps, those of a producer while that computes::
     send, store ...      outputs of the step
     free ...             inputs of the step, and its weights if it is the layer's last step
 
-Segments are connected by DRAM only: a segment begins with empty buffers, as the chip model counts them. With
-``across_segments`` a tile fetches what its next segment begins with while the last step of the one before
-computes, as far as the buffer has free bytes: the chip model charges no time for these first fetches.
+Where weights are streamed a step is one slice of a run. It loads and frees the weights of a slice; the
+inputs of the run come before its first slice and are freed after its last one.
+
+Segments are connected by DRAM only. What a tile's next segment begins with, the tile loads while the last
+step of the one before computes, where the chip model counts that the buffer holds both (``tile_code.py``).
 """
 
 from __future__ import annotations
@@ -21,78 +23,62 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
+from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.program.addresses import Occupancy, addresses
+from costmodel.schedule.program.mapped_layer import MappedLayer
 from costmodel.schedule.program.part_data import common
-from costmodel.schedule.program.program import (
-    Instruction,
-    LayerNest,
-    Message,
-    Program,
-    Repeat,
-    counted,
-)
-from costmodel.schedule.program.repetition import Repeated, Rolled, rolled, walked
+from costmodel.schedule.program.program import Box, Instruction, LayerNest, Message, Program, Repeat
+from costmodel.schedule.program.repetition import rolled
 from costmodel.schedule.program.segment_messages import (
     EdgeMessages,
     SegmentMessages,
     Written,
     reduced_dims,
 )
+from costmodel.schedule.program.streamed_layer import StreamedLayer
+from costmodel.schedule.program.tile_code import Code, StepMessages, TileSegment, tile_code
 from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
 from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.transitions import fitting_early
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import leaves
+from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 
-VERSION = "2"
+VERSION = "5"
 """Goes up when the writer writes another program for a schedule than before."""
 
-Code = tuple[Instruction | Repeat, ...]
 
+def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
+    """The program of a schedule of ``graph``.
 
-class _Block(NamedTuple):
-    """What a tile does for one step: numbers of messages and of a work, -1 for a tile without a part."""
-
-    loads_before: tuple[int, ...]
-    receives: tuple[int, ...]
-    work: int
-    reads: tuple[int, ...]
-    loads: tuple[int, ...]
-    sends: tuple[int, ...]
-    stores: tuple[int, ...]
-    frees: tuple[int, ...]
-
-
-def write_program(graph: LayerGraph, evaluation: ChipEvaluation, *, across_segments: bool = False) -> Program:
-    """The program of a schedule of ``graph``; ``across_segments``: fetch ahead for the next segment.
-
-    NotPossibleError for a layer mapped on the whole chip, and where the data of a tile fits its buffer by
-    the sum of bytes but no addresses were found for it.
+    NotPossibleError where the data of a tile fits its buffer by the sum of bytes but no addresses were found
+    for it, and for those mappings of layers on the whole chip that ``mapped_layer.py`` cannot write.
     """
     chip, batch = evaluation.chip, evaluation.tree.batch
     written, wiring = Written(batch), Wiring.of(graph.producers)
-    code: list[list[Instruction | Repeat]] = [[] for _ in range(chip.tiles)]
-    first, end = chip.tile.output_stream_bytes, chip.tile.buffer.size_bytes
-    for segment in evaluation.segments:
-        if segment.whole_chip is not None:
-            name = next(leaves(segment.node)).layer
-            raise NotPossibleError(f"{name}: no program yet for a layer mapped on the whole chip")
+    segments: list[list[TileSegment | Code]] = [[] for _ in range(chip.tiles)]
     for number, segment in enumerate(evaluation.segments):
+        if segment.whole_chip is not None:
+            layer = _on_whole_chip(graph, segment, chip, written)
+            for tile in range(chip.tiles):
+                segments[tile].append(tuple(layer.tile(tile)))
+            continue
         flow = SegmentFlow(segment.node, wiring)
-        of_segment = _SegmentWriter(SegmentMessages(graph, segment, flow, written), segment, written)
+        of_segment = _SegmentWriter(
+            SegmentMessages(graph, chip.tile.widths, segment, flow, written), segment, written
+        )
+        early = fitting_early(evaluation.segments[number - 1], segment, chip, graph.producers)
         for tile in range(chip.tiles):
-            own = list(of_segment.tile(tile, first, end))
-            if across_segments:
-                # every other segment fills its buffers from their end, which leaves the other end free
-                own = _mirrored(own, written.messages, first + end) if number % 2 else own
-                own = _fetched_ahead(code[tile], own, written.messages)
-            code[tile] += own
-    if evaluation.rounds > 1:
-        code = [[Repeat(evaluation.rounds, tuple(body))] if body else [] for body in code]
+            segments[tile].append(of_segment.tile(tile, *early[:, tile].tolist()))
+    first, end = chip.tile.output_stream_bytes, chip.tile.buffer.size_bytes
+    code = []
+    for tile, parts in enumerate(segments):
+        try:
+            code.append(_in_turn(parts, evaluation.rounds, first, end))
+        except NotPossibleError as reason:
+            raise NotPossibleError(f"tile {tile}: {reason}") from None
     nests = (
         LayerNest(one.name, (("N", batch), ("K", one.k), ("P", one.h), ("Q", one.w), *reduced_dims(one)))
         for one in graph.layers
@@ -101,12 +87,38 @@ def write_program(graph: LayerGraph, evaluation: ChipEvaluation, *, across_segme
         network=graph.name,
         batch=batch,
         chip=chip,
-        messages=_waiting(written.messages),
+        messages=_waiting(written),
         works=tuple(written.works),
-        tiles=tuple(tuple(body) for body in code),
+        tiles=tuple(code),
         output_stream_bytes=chip.tile.output_stream_bytes,
         layers=tuple(nests),
     )
+
+
+def _on_whole_chip(
+    graph: LayerGraph, segment: NodeCost, chip: Chip, written: Written
+) -> MappedLayer | StreamedLayer:
+    """What writes a layer that is mapped on the whole chip, or streamed through it."""
+    assert isinstance(segment.node, Leaf)
+    assert segment.whole_chip is not None
+    if segment.whole_chip.mapping:
+        return MappedLayer(graph, segment.node, segment.whole_chip, chip, written)
+    return StreamedLayer(graph, segment.node, chip, written)
+
+
+def _in_turn(parts: Sequence[TileSegment | Code], rounds: int, first: int, end: int | float) -> Code:
+    """The code of a tile; nothing of a segment comes early beside a layer on the whole chip."""
+    if all(isinstance(part, TileSegment) for part in parts):
+        return tile_code([part for part in parts if isinstance(part, TileSegment)], rounds, first, end)
+    body: list[Instruction | Repeat] = []
+    waiting: list[TileSegment] = []
+    for part in (*parts, ()):
+        if isinstance(part, TileSegment):
+            waiting.append(part)
+            continue
+        body += [*(tile_code(waiting, 1, first, end) if waiting else ()), *part]
+        waiting = []
+    return (Repeat(rounds, tuple(body)),) if rounds > 1 and body else tuple(body)
 
 
 class _SegmentWriter:
@@ -125,21 +137,25 @@ class _SegmentWriter:
             child = where.after if where.cut.kind == "S" else where.before
             self._during[*where.ranks, child].append(edge)
 
-    def tile(self, tile: int, first: int, end: int) -> Iterator[Instruction | Repeat]:
-        """The code of a tile, whose buffer has the addresses from ``first`` to before ``end``."""
-        numbers: dict[_Block, int] = {}
+    def tile(self, tile: int, weights: bool, inputs: bool) -> TileSegment:
+        """What a tile does; ``weights``, ``inputs``: which data of its first step the tile may load early."""
+        numbers: dict[StepMessages, int] = {}
         sequence = [numbers.setdefault(block, len(numbers)) for block in self._blocks(tile)]
-        blocks, items = list(numbers), rolled(sequence)
-        occupancy = self._occupancy(blocks, items)
-        at = addresses(occupancy, first, end)
-        if at is None:
-            raise NotPossibleError(
-                f"tile {tile}: no addresses were found for messages of at most {occupancy.peak:,} bytes at a "
-                f"time in the {end - first:,} bytes of its buffer behind the outputs on their way out"
-            )
-        return _coded(items, [tuple(_instructions(block, at)) for block in blocks])
+        sizes = {
+            message: self._written.messages[message].size_bytes
+            for block in numbers
+            for message in (*block.loads_before, *block.receives, *block.loads)
+        }
+        early: list[tuple[int, ...]] = []
+        step = next(steps_of(self._cost, tile), None)
+        if step is not None and (weights or inputs):
+            leaf = self._leaves[step.layer]
+            staying = () if leaf.streamed else tuple(self._weights(step, tile))
+            early = [staying] if staying else []
+            early += [tuple(self._fetched(step, tile, True))] if inputs else []
+        return TileSegment.of(list(numbers), rolled(sequence), sizes, tuple(early))
 
-    def _blocks(self, tile: int) -> Iterator[_Block]:
+    def _blocks(self, tile: int) -> Iterator[StepMessages]:
         steps = list(steps_of(self._cost, tile))
         last = {step.layer: number for number, step in enumerate(steps)}
         used_layers: set[str] = set()
@@ -155,24 +171,34 @@ class _SegmentWriter:
             used_layers.add(step.layer)
         for number, step in enumerate(steps):
             leaf = self._leaves[step.layer]
-            weights = leaf.weights.get(tile, [])
-            inputs = self._fetched(step, tile, False) + self._received(step, tile)
-            yield _Block(
+            weights = self._weights(step, tile)
+            inputs = self._inputs(step, tile) + self._received(step, tile)
+            freed = inputs if step.slice == step.slices - 1 else []
+            yield StepMessages(
                 loads_before=() if number else tuple(before),
                 receives=tuple(self._arriving(step, steps[number - 1] if number else None, tile)),
-                work=leaf.works.get(tile, -1),
+                work=leaf.works.get((tile, step.slice), -1),
                 reads=tuple(weights + inputs),
                 loads=tuple(fetched[number]),
                 sends=tuple(self._sent(step, tile)),
-                stores=(leaf.stores[tile],) if tile in leaf.stores else (),
-                frees=tuple(inputs + (weights if last[step.layer] == number else [])),
+                stores=(leaf.stores[tile, step.slice],) if (tile, step.slice) in leaf.stores else (),
+                frees=tuple(freed + (weights if leaf.streamed or last[step.layer] == number else [])),
             )
 
     def _fetched(self, step: TileStep, tile: int, first: bool) -> list[int]:
-        """What has to come from DRAM for a step; ``first``: of its layer, with the weights."""
-        leaf = self._leaves[step.layer]
-        inputs = leaf.loads[step.run() % len(leaf.loads)].get(tile, [])
-        return (leaf.weights.get(tile, []) if first else []) + inputs
+        """What has to come from DRAM for a step; ``first``: of its layer, with pinned weights."""
+        weights = self._weights(step, tile) if first or self._leaves[step.layer].streamed else []
+        return weights + (self._inputs(step, tile) if step.slice == 0 else [])
+
+    def _weights(self, step: TileStep, tile: int) -> list[int]:
+        """The parameters that a step reads."""
+        weights = self._leaves[step.layer].weights
+        return weights[(step.run() * step.slices + step.slice) % len(weights)].get(tile, [])
+
+    def _inputs(self, step: TileStep, tile: int) -> list[int]:
+        """The inputs from DRAM that a step reads."""
+        loads = self._leaves[step.layer].loads
+        return loads[step.run() % len(loads)].get(tile, [])
 
     def _received(self, step: TileStep, tile: int) -> list[int]:
         """What a step reads that producers sent."""
@@ -182,7 +208,9 @@ class _SegmentWriter:
     def _sent(self, step: TileStep, tile: int) -> list[int]:
         """What of a step's outputs is sent to consumers."""
         edges = self._from[step.layer]
-        return [one for edge in edges for one in edge.sent.get(_turn_and_run(edge, step, tile), [])]
+        return [
+            one for edge in edges for one in edge.sent.get((*_turn_and_run(edge, step, tile), step.slice), [])
+        ]
 
     def _arriving(self, step: TileStep, before: TileStep | None, tile: int) -> Iterator[int]:
         """What starts to arrive with a step: for every child of a cut that the tile begins with it.
@@ -200,21 +228,6 @@ class _SegmentWriter:
                     if one < edge.where.cut.subbatches:
                         yield from edge.arriving.get((one % edge.turns, tile), ())
 
-    def _occupancy(self, blocks: Sequence[_Block], items: Rolled) -> Occupancy:
-        """What the buffer holds; the third time of a repetition is as the second."""
-        sizes = {
-            message: self._written.messages[message].size_bytes
-            for block in blocks
-            for message in (*block.loads_before, *block.receives, *block.loads)
-        }
-        occupancy = Occupancy(sizes)
-        for number in walked(items):
-            block = blocks[number]
-            for message in (*block.loads_before, *block.receives, *block.loads):
-                occupancy.arrive(message)
-            occupancy.leave(block.frees)
-        return occupancy
-
 
 def _turn_and_run(edge: EdgeMessages, step: TileStep, tile: int) -> tuple[int, int, int]:
     """Where an edge has the messages of one run of its producer, or its consumer, on a tile."""
@@ -222,99 +235,32 @@ def _turn_and_run(edge: EdgeMessages, step: TileStep, tile: int) -> tuple[int, i
     return step.way[depth][0] % edge.turns, step.run(depth + 1), tile
 
 
-def _instructions(block: _Block, at: dict[int, int]) -> Iterator[Instruction]:
-    for message in block.loads_before:
-        yield Instruction("load", message, at[message])
-    for message in block.receives:
-        yield Instruction("receive", message, at[message])
-    if block.work >= 0:
-        yield Instruction("compute", work=block.work, reads=block.reads)
-    for message in block.loads:
-        yield Instruction("load", message, at[message])
-    for message in block.sends:
-        yield Instruction("send", message)
-    for message in block.stores:
-        yield Instruction("store", message)
-    for message in block.frees:
-        yield Instruction("free", message)
-
-
-def _coded(items: Rolled, blocks: Sequence[Code]) -> Iterator[Instruction | Repeat]:
-    for item in items:
-        if isinstance(item, Repeated):
-            yield Repeat(item.times, tuple(_coded(item.body, blocks)))
-        else:
-            yield from blocks[item]
-
-
-def _mirrored(
-    code: Sequence[Instruction | Repeat], messages: Sequence[Message], ends: int
-) -> list[Instruction | Repeat]:
-    """The code with all data as far from the buffer's end as it was from its start; ``ends``: their sum."""
-    found: list[Instruction | Repeat] = []
-    for item in code:
-        if isinstance(item, Repeat):
-            found.append(Repeat(item.times, tuple(_mirrored(item.body, messages, ends))))
-        elif item.address >= 0:
-            found.append(replace(item, address=ends - item.address - messages[item.message].size_bytes))
-        else:
-            found.append(item)
-    return found
-
-
-def _fetched_ahead(
-    before: list[Instruction | Repeat], code: list[Instruction | Repeat], messages: Sequence[Message]
-) -> list[Instruction | Repeat]:
-    """Moves the loads at the start of ``code`` behind the last compute of the segment ``before`` it.
-
-    Only those move whose bytes are free then: at its end a segment frees all that it holds, so what is in the
-    buffer with its last compute is what comes to be freed after that. Returns the rest of ``code``.
-    """
-    while before and isinstance(last := before[-1], Repeat):
-        before.pop()
-        before += [Repeat(last.times - 1, last.body)] if last.times > 1 else []
-        before += last.body
-    at = len(before)
-    held: set[int] = set()
-    while at and isinstance(item := before[at - 1], Instruction) and item.operation != "compute":
-        held |= {item.message} if item.operation == "free" else set()
-        at -= 1
-    if not at or isinstance(before[at - 1], Repeat):  # no compute to fetch during
-        return code
-    taken = {}
-    for item, _ in counted(before):
-        if item.message in held and item.address >= 0:
-            taken[item.message] = item.address, item.address + messages[item.message].size_bytes
-    ahead: list[Instruction | Repeat] = []
-    rest: list[Instruction | Repeat] = []
-    for number, item in enumerate(code):
-        if isinstance(item, Repeat) or item.operation != "load":
-            rest += code[number:]
-            break
-        stop = item.address + messages[item.message].size_bytes
-        free = all(stop <= begin or end <= item.address for begin, end in taken.values())
-        (ahead if free else rest).append(item)
-    before[at:at] = ahead
-    return rest
-
-
-def _waiting(messages: Sequence[Message]) -> tuple[Message, ...]:
+def _waiting(written: Written) -> tuple[Message, ...]:
     """The messages; those from DRAM with the stores that have some of their elements.
 
-    The samples move, so only the other axes are compared.
+    The samples move in every round, so only the other axes are compared. What loads partial sums names their
+    stores already.
     """
     stores: dict[str, list[int]] = defaultdict(list)
+    messages = written.messages
     for number, message in enumerate(messages):
-        if not message.targets:
+        if not message.targets and number not in written.partial:
             stores[message.tensor].append(number)
+    reach = {number: _reach(messages[number]) for own in stores.values() for number in own}
     found = []
     for message in messages:
-        if not message.sources and message.tensor in stores:
+        if not message.sources and not message.after and message.tensor in stores:
             after = (
                 number
                 for number in stores[message.tensor]
-                if common(message.box[1:], messages[number].box[1:]) is not None
+                if common(reach[number][1:], _reach(message)[1:]) is not None
             )
             message = replace(message, after=tuple(after))
         found.append(message)
     return tuple(found)
+
+
+def _reach(message: Message) -> Box:
+    """The smallest box around all that a message's box moves over; boxes only move forward."""
+    by = [sum((times - 1) * step[axis] for times, step in message.moves) for axis in range(len(message.box))]
+    return tuple((first, end + far) for (first, end), far in zip(message.box, by, strict=True))

@@ -27,16 +27,21 @@ class ChartBox:
 
 
 def spatial_temporal_graph(
-    flow: DataFlow, cycles: Mapping[int, int], tiles: Mapping[int, tuple[int, int]]
+    flow: DataFlow,
+    cycles: Mapping[int, int],
+    tiles: Mapping[int, tuple[int, int]],
+    round_cycles: int | None = None,
 ) -> list[ChartBox]:
     """All rectangles of a tree, leaf by leaf within each sub-batch.
 
     ``cycles``: the time of one batch of every node. ``tiles``: first and end tile of every leaf. Both are
     keyed by the node's number in ``flow.positions``. In an S cut a child begins when the slowest child of
     each earlier stage (``flow.stages``) is through, and again after a period, the time of the slowest child.
-    Children of a T cut follow one another; what they wait for data is not drawn.
+    Children of a T cut follow one another; what they wait for data is not drawn. ``round_cycles``: from one
+    round of a root T cut to the next, where that is less than its children take together: the first one then
+    fetches its data while the last one ends.
     """
-    return _Drawing(flow, cycles, tiles).rectangles()
+    return _Drawing(flow, cycles, tiles, round_cycles).rectangles()
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class _Drawing:
     flow: DataFlow
     cycles: Mapping[int, int]
     tiles: Mapping[int, tuple[int, int]]
+    round_cycles: int | None
 
     def rectangles(self) -> list[ChartBox]:
         return self._node(0, 0, 0)
@@ -72,5 +78,7 @@ class _Drawing:
 
     def _period(self, number: int, cut: Cut) -> int:
         """From one sub-batch's start to the next one's."""
+        if number == 0 and cut.kind == "T" and self.round_cycles is not None:
+            return self.round_cycles
         taken = [self.cycles[child] for child in self.flow.children[number]]
         return max(taken) if cut.kind == "S" else sum(taken)

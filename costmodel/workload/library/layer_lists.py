@@ -104,7 +104,7 @@ def _cosa_layer(layer: Layer) -> Layer:
         return convolution(layer.name, N=sizes["M"], K=sizes["N"], C=sizes["K"], P=1, Q=1, R=1, S=1)
     if "G" not in sizes:
         return layer
-    rows, columns = (dict(axis) for axis in layer.tensor("Inputs").axes[-2:])
+    rows, columns = (dict(axis) for axis in layer.tensor("Inputs").terms[-2:])
     return convolution(
         layer.name,
         N=sizes["N"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.errors import InputError
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
@@ -20,6 +20,7 @@ from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits
 
 VERSION = "1"
+TITLE = "random mappings, each improved by the best of its neighbours until none is better"
 BLOCKS, ROWS = 16, 256
 """So many blocks of so many random mappings are drawn to choose starts from."""
 

@@ -25,6 +25,7 @@ from results.store.remote.background import Background
 from results.store.remote.file_systems import OBJECT_STORES, connect
 from results.store.remote.mirror import Mirror
 from results.store.remote.unsent import claimed_folder, shown, working_folder
+from results.store.run_progress import PROGRESS_FILE, RunProgress
 from results.store.schema.tables import TABLES
 
 MIRROR_SECONDS = 2.0
@@ -35,7 +36,7 @@ STOP_SECONDS = 10.0
 """How long a run that is stopped goes on sending: a scheduler that stops one kills it some 30 s later."""
 JOURNALS = tuple(f"{table}/.journal" for table in TABLES)
 """The journals of all tables: rows that are in no part yet."""
-WHOLE_FILES = (LOCK_FILE, "report.html", "optuna.journal")
+WHOLE_FILES = (LOCK_FILE, PROGRESS_FILE, "report.html", "optuna.journal")
 """Files besides parts and journals. A copy of the journal of trials may end in half a record, if a trial is
 being written; a resumed run mends that."""
 
@@ -127,6 +128,26 @@ class RemoteFolder:
     def _download(self, name: str, target: Path) -> None:
         with self._fs.open_input_stream(f"{self._path}/{name}") as source, open(target, "wb") as file:
             shutil.copyfileobj(source, file)
+
+    def progress(self) -> RunProgress | None:
+        """How the run that writes there is going, or went; None where none has said so.
+
+        Raises CannotWriteError for a URI that cannot be read, DamagedFileError for a file that is no such.
+        """
+
+        def fetched() -> bytes | None:
+            try:
+                with self._fs.open_input_stream(f"{self._path}/{PROGRESS_FILE}") as stream:
+                    content: bytes = stream.read()
+                    return content
+            except FileNotFoundError:
+                return None
+
+        try:
+            content = Background(fetched).value()
+        except OSError as error:
+            raise self._trouble(error) from error
+        return None if content is None else RunProgress.parsed(content, f"{self.shown}/{PROGRESS_FILE}")
 
     def check_writable(self) -> None:
         """Write and delete a small file, so that nothing is solved for a URI that takes nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
-from json import dumps, loads
+from json import JSONEncoder, loads
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NewType, Protocol, TypeVar, cast
@@ -99,6 +99,39 @@ class Table(Generic[RowT]):
         encoded["schema_version"] = self.version
         return StoredRow(encoded)
 
+    def encode_part(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The stored form of some columns, which many rows may have in common; ``joined`` makes rows of it.
+
+        Raises WrongRowError as :meth:`encode` does, but not for what is missing.
+        """
+        columns = self.by_name
+        if unknown := [name for name in values if name not in columns or name == "schema_version"]:
+            raise WrongRowError(self.name, f"unknown column {unknown[0]!r}", f"Known: {', '.join(columns)}")
+        return {name: self._encoded(columns[name], value) for name, value in values.items()}
+
+    def joined(self, *parts: Mapping[str, Any]) -> StoredRow:
+        """A row of parts that are encoded already; of a column in several of them the last one counts.
+
+        Raises WrongRowError for a missing required column.
+        """
+        row = dict(self._empty)
+        for part in parts:
+            row.update(part)
+        if missing := [name for name in self._required if row[name] is None]:
+            raise WrongRowError(
+                self.name, f"a row without {', '.join(missing)}", "Give every required column"
+            )
+        row["schema_version"] = self.version
+        return StoredRow(row)
+
+    @cached_property
+    def _empty(self) -> dict[str, Any]:
+        return dict.fromkeys(self.names())
+
+    @cached_property
+    def _required(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns if column.required)
+
     def decode(self, row: Mapping[str, Any]) -> RowT:
         """The Python form of a stored row, or of some of its columns: JSON text read, others as they are."""
         texts = self._json_columns
@@ -163,7 +196,11 @@ def _boolean(value: Any) -> bool:
 def _json(value: Any) -> str:
     if isinstance(value, str | bytes):
         raise TypeError("text, not a value")
-    return dumps(value, separators=(",", ":"), allow_nan=False)
+    return _as_json(value)
+
+
+_as_json = JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""One encoder for all values: making it takes as long as a short value."""
 
 
 def _timestamp(value: Any) -> datetime:

@@ -47,6 +47,33 @@ class MappingColumns(ProofColumns, total=False):
     useful_utilization: float | None
     energy_by_level_pj: dict[str, float] | None
     mapping: dict[str, Any] | None
+    compute_cycles: int | None
+    levels: list[LevelColumn] | None
+
+
+class TensorColumn(TypedDict):
+    """What one tensor asks of one level: words an instance, and the energy (pJ) of all instances."""
+
+    reads: int
+    fills: int
+    updates: int
+    instances: int
+    tile_words: int
+    energy_pj: float
+
+
+class LevelColumn(TypedDict):
+    """One storage level of the column ``levels``; ``port`` and ``full`` say what binds there."""
+
+    name: str
+    cycles: int
+    port: str | None
+    words: int
+    usable_words: float | None
+    full: bool
+    energy_pj: float
+    leakage_pj: float
+    tensors: dict[str, TensorColumn]
 
 
 class ChartLeaf(TypedDict):
@@ -75,8 +102,9 @@ class LeafRow(TypedDict):
     """How one layer of a schedule runs: ``runs`` times for ``samples`` samples on the tiles [first, end).
 
     ``parts``: into how many parts each of its dims is cut; ``order``: parts along the last of these dims are
-    on neighbouring tiles. Both are missing for a layer that is mapped on the whole chip. ``cycles`` are those
-    of one run, ``tile_cycles`` those in which the slowest tile computes. Bytes and energies are of all runs.
+    on neighbouring tiles. Both are missing for a layer that is mapped on the whole chip. ``slices``: how many
+    slices of its output channels a tile computes in turn, where weights are streamed. ``cycles`` are those of
+    one run, ``tile_cycles`` those in which the slowest tile computes. Bytes and energies are of all runs.
     ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
     schedules that use them; ``archsweep solve schedule --json`` adds them here.
     """
@@ -87,6 +115,7 @@ class LeafRow(TypedDict):
     tiles: list[int]
     parts: NotRequired[dict[str, int]]
     order: NotRequired[list[str]]
+    slices: NotRequired[int]
     cycles: int
     tile_cycles: int
     dram_read_bytes: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from results.store.schema.columns import Column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: ``layers`` has compute_cycles and levels."""
 
 VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
 

@@ -67,6 +67,22 @@ LAYERS = Table[LayerRow](
         Column("macs", "int", "MACs", "multiply-accumulates of the layer"),
         Column("mapping", "json", "", "the mapping found, in the reference's form"),
         Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
+        Column(
+            "compute_cycles",
+            "int",
+            "cycles",
+            "cycles that the MAC units ask for, whatever the levels' bandwidth; null in answers of version 1",
+        ),
+        Column(
+            "levels",
+            "json",
+            "cycles, words, pJ",
+            "the storage levels, innermost first, a list of {name, cycles: that its bandwidth asks for, "
+            "port: read, write or shared, the bandwidth that asks for more than compute_cycles, or null, "
+            "words: of the tiles that an instance holds, usable_words, full: no factor of a loop outside "
+            "fits into its tiles, energy_pj, leakage_pj, tensors: by name {reads, fills, updates: words an "
+            "instance, instances, tile_words, energy_pj: of all instances}}; null in answers of version 1",
+        ),
         *EFFORT,
     ),
     SCHEMA_VERSION,

@@ -124,7 +124,7 @@ class LayerCosts:
         return [self._tensor_traffic(tensor) for tensor in self.layer.tensors]
 
     def _tensor_traffic(self, tensor: Tensor) -> list[LayerTraffic | None]:
-        """As :func:`costmodel.mapping.traffic.tensor_traffic` counts, level by level; None where it is
+        """As :func:`costmodel.mapping.counts.traffic.tensor_traffic` counts, level by level; None where it is
         bypassed.
         """
         found: list[LayerTraffic | None] = []

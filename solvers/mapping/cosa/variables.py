@@ -19,7 +19,8 @@ from typing import Literal
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.mapping import Loop, loops
-from costmodel.workload.network import Axis, Tensor
+from costmodel.workload.network import Tensor
+from costmodel.workload.projection import Axis
 from solvers.divisors import prime_powers
 from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
 from solvers.mapping.space.space import MappingSpace
@@ -121,12 +122,12 @@ class Variables:
         A sliding axis counts its longer dim only: the output rows of an image, the taps of a long filter.
         """
         # Longer in words of the axis, so the coefficient (the stride) counts, too.
-        dims = {max(axis, key=lambda term: self.layer.sizes[term[0]] * term[1])[0] for axis in tensor.axes}
+        dims = {max(axis, key=lambda term: self.layer.sizes[term[0]] * term[1])[0] for axis in tensor.terms}
         return self.loops(dims, self.within(level))
 
     def words(self, tensor: Tensor, level: int) -> Terms:
         """log2 of the words of the tile of ``tensor`` at ``level``, exact for strides and halos."""
-        return summed(self._extent(axis, level) for axis in tensor.axes)
+        return summed(self._extent(axis, level) for axis in tensor.terms)
 
     def _extent(self, axis: Axis, level: int) -> Terms:
         live = [(dim, coefficient) for dim, coefficient in axis if self.layer.sizes[dim] > 1]

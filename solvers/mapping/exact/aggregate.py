@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from costmodel.mapping.batch_tables import Tables
-from costmodel.mapping.rounding import ROUNDING
+from costmodel.mapping.batch.batch_tables import Tables
+from costmodel.mapping.bounds.rounding import ROUNDING
 from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
 from solvers.mapping.exact.tables import Lattice, Space, assignment_workspace

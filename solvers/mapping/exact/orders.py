@@ -59,10 +59,10 @@ def motions_of(layer: Layer) -> tuple[Motion, ...]:
     """How the layer's loops move each of its tensors, in the order of ``layer.tensors``."""
     motions = []
     for tensor in layer.tensors:
-        axis_of = {dim: number for number, axis in enumerate(tensor.axes) for dim, _ in axis}
+        axis_of = {dim: number for number, axis in enumerate(tensor.terms) for dim, _ in axis}
         overlapping = frozenset(
             number
-            for number, axis in enumerate(tensor.axes)
+            for number, axis in enumerate(tensor.terms)
             if sum(layer.sizes[dim] > 1 for dim, _ in axis) > 1
         )
         motions.append(Motion(tuple(axis_of.get(dim, -1) for dim, _ in layer.dims), overlapping))

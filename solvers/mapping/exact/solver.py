@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.limits import Reached, limit_reached, recording
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import gemm

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch_tables import Tables, TemporalLoops, loops_workspace, tables_of
-from costmodel.mapping.traffic import distinct_sums
+from costmodel.mapping.batch.batch_tables import Tables, TemporalLoops, loops_workspace, tables_of
+from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.workload.network import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
 from solvers.mapping.exact.parts import PartSpace
@@ -298,10 +298,10 @@ def _orders(
 
 def _touched(layer: Layer) -> Array:
     """``Space.touched``: 1 for axes that a tensor does not have."""
-    most = max(1, *(len(tensor.axes) for tensor in layer.tensors))
+    most = max(1, *(len(tensor.terms) for tensor in layer.tensors))
     table = np.ones((len(layer.tensors), most), np.int64)
     for number, tensor in enumerate(layer.tensors):
-        for index, axis in enumerate(tensor.axes):
+        for index, axis in enumerate(tensor.terms):
             table[number, index] = distinct_sums([(layer.sizes[dim], step) for dim, step in axis])
     return table
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.filling import Filling, ranks

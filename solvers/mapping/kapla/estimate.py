@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
 from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
@@ -152,6 +152,6 @@ def tile_words(layer: Layer, tiles: Array) -> Array:
     index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
     words = np.ones((*tiles.shape[:-1], len(layer.tensors)), np.int64)
     for number, tensor in enumerate(layer.tensors):
-        for axis in tensor.axes:
+        for axis in tensor.terms:
             words[..., number] *= 1 + sum(step * (tiles[..., index[dim]] - 1) for dim, step in axis)
     return words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, OutOfTimeError, Stopwatch
 from solvers.mapping.kapla.bottom_up import BottomUp, load

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from solvers.mapping.learned_annealing.features_kernel import WalkSpace, feature_arrays
 from solvers.mapping.learned_annealing.measurements import joined
 from solvers.mapping.learned_annealing.params import Params

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry, inlined
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import BatchRows, Tables
+    from costmodel.mapping.batch.batch_tables import BatchRows, Tables
     from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ from costmodel.compiled import called, entry, inlined
 from solvers.mapping.learned_annealing.features_kernel import describe
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import BatchRows
+    from costmodel.mapping.batch.batch_tables import BatchRows
     from solvers.mapping.learned_annealing.features_kernel import Features, WalkSpace
     from solvers.mapping.space.tables import SpaceTables
 

@@ -36,7 +36,7 @@ class LoopOrders:
         """Dims that share an axis with another one, so that tiles can overlap."""
         shared = set()
         for tensor in self.tensors:
-            for axis in tensor.axes:
+            for axis in tensor.terms:
                 dims = {dim for dim, _ in axis if self.layer.sizes[dim] > 1}
                 shared |= dims if len(dims) > 1 else set()
         return frozenset(index for index, (dim, _) in enumerate(self.layer.dims) if dim in shared)

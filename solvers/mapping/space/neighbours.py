@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from solvers.divisors import prime_powers
 from solvers.mapping.space.space import MappingSpace
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.mapping.bounds import Scope, lower_bounds
+from costmodel.mapping.bounds.bounds import Scope, lower_bounds
 from solvers.divisors import divisors, is_prime, prime_powers
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space.space_bounds import innermost_levels
@@ -92,7 +92,7 @@ class OpenBoxes:
 
     def bound_of(self, box: SizeBox) -> float:
         """The cost model's bound on the mappings of all sizes in the box: that of its smallest sizes, in a
-        scope that reaches to its largest (:class:`costmodel.mapping.bounds.Scope`)."""
+        scope that reaches to its largest (:class:`costmodel.mapping.bounds.bounds.Scope`)."""
         smallest, largest = at_sizes(self._problem, box.low), at_sizes(self._problem, box.high)
         scope = Scope(self._innermost, None if box.is_one_size else largest.layer)
         bounds = lower_bounds(smallest.architecture, smallest.layer, scope)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
 from costmodel.limits import limit_reached
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.workload.network import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.space.loop_orders import LoopOrders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from costmodel.mapping.bounds import Bounds, Scope, lower_bounds
+from costmodel.mapping.bounds.bounds import Bounds, Scope, lower_bounds
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space.rules import allowed_keeps
 

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from costmodel.limits import limit_reached
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.space import MappingSpace

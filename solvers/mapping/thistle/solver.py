@@ -17,7 +17,7 @@ from math import ceil, inf, prod
 import numpy as np
 
 from costmodel.limits import limit_reached
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.outcomes import answer, infeasible, unknown

@@ -6,7 +6,7 @@ Numbers such as ``end`` count layers: index i of a list of chains has the chains
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import NamedTuple
@@ -53,6 +53,7 @@ def likely_schemes(
 
     Up to each layer, in topological order, only the ``most`` chains of least objective are kept and extended.
     Unless the objective is a sum, such as energy, that may miss the best chain; :func:`best_chain` does not.
+    Nor does the ranking know what a scheme saves by the one before it, for most costs are estimates here.
     The result is empty when the time is up before the last layer: chains up to a layer in the middle say
     nothing about the whole network.
     """
@@ -73,25 +74,53 @@ def likely_schemes(
 
 
 def best_chain(
-    costs: Mapping[Segment, Mapping[int, BatchCost]], layers: int, objective: Objective
+    costs: Mapping[Segment, Mapping[int, BatchCost]],
+    layers: int,
+    objective: Objective,
+    saved: Callable[[Scheme, Scheme], BatchCost] = lambda before, after: NOTHING,
 ) -> Chain | None:
     """The chain of least objective among all chains of these schemes, exactly; None if none reaches the end.
 
-    A chain up to a layer is a point (D, E), the sum of its schemes' points. The objective E^n D^m of a sum is
-    no sum of objectives, so keeping only the best chain up to each layer would not be exact. Keeping the
-    corners of the points' convex hull, on the side of small D and E, is exact:
+    ``saved``: what a scheme saves by the one before it.
+
+    A chain that ends with a scheme is a point (D, E), the sum of its schemes' points less what they save. The
+    objective E^n D^m of a sum is no sum of objectives, so keeping only the best chain up to each scheme would
+    not be exact. Keeping the corners of the points' convex hull, on the side of small D and E, is exact:
 
     - The points where E^n D^m is at least some value form a convex set. If all corners of a hull are in it,
       so is every other point. So the objective is least at a corner.
     - A corner at the last layer has the least a E + b D for some weights a, b > 0. That is a sum over its
-      schemes, so its beginning up to any layer has the least a E + b D of all chains up to there, and a
-      corner there has as little.
+      schemes and their predecessors, so its beginning up to any scheme has the least a E + b D of all chains
+      up to this scheme, and a corner there has as little.
     """
     ending = _by_end(costs)
-    corners: list[list[Chain]] = [[Chain(NOTHING)]]
+    corners: list[dict[Scheme, list[Chain]]] = [{}]
     for end in range(1, layers + 1):
-        corners.append(_corners(link.chain for link in _links(ending.get(end, ()), costs, corners)))
-    return min(corners[layers], key=lambda chain: _value(objective, chain), default=None)
+        found = {}
+        for segment in ending.get(end, ()):
+            for subbatches, cost in costs[segment].items():
+                scheme = Scheme(segment, subbatches)
+                chains = _corners(_followed(corners[segment.first], scheme, cost, saved))
+                if chains:
+                    found[scheme] = chains
+        corners.append(found)
+    every = (chain for chains in corners[layers].values() for chain in chains)
+    return min(every, key=lambda chain: _value(objective, chain), default=None)
+
+
+def _followed(
+    before: Mapping[Scheme, Sequence[Chain]],
+    scheme: Scheme,
+    cost: BatchCost,
+    saved: Callable[[Scheme, Scheme], BatchCost],
+) -> Iterator[Chain]:
+    """Every chain of ``before``, by its last scheme, with one more ``scheme``."""
+    if scheme.segment.first == 0:
+        yield Chain(cost, scheme, Chain(NOTHING))
+    for last, chains in before.items():
+        less = saved(last, scheme)
+        more = BatchCost(cost.energy_pj - less.energy_pj, cost.cycles - less.cycles)
+        yield from (Chain(chain.cost + more, scheme, chain) for chain in chains)
 
 
 class Link(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.segment import running_pj
+from costmodel.schedule.segment import NodeCost, running_pj
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
@@ -56,6 +56,7 @@ class Costing:
         self._slicing: Slicing = regions.slicing
         self._known: set[Scheme] = set()
         self._complete = True
+        self._counts: dict[Scheme, NodeCost] = {}
         self.found: dict[Segment, dict[int, BatchCost]] = {}
         self.reason = "too few were costed"
 
@@ -82,8 +83,15 @@ class Costing:
         except NotPossibleError as reason:
             self.reason = str(reason)
             return
+        self._counts[scheme] = cost
         batch = BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
         self.found.setdefault(scheme.segment, {})[scheme.subbatches] = batch
+
+    def saved(self, before: Scheme, after: Scheme) -> BatchCost:
+        """What a scheme saves by fetching its first data while the one before it ends; both were found."""
+        evaluator = self._evaluator
+        found = evaluator.between(self._counts[before], self._counts[after])
+        return BatchCost(found.saved_pj(evaluator.chip), found.saved_cycles)
 
     @property
     def note(self) -> str:

@@ -1,7 +1,7 @@
 """Estimates of schemes before their layers are mapped: whether their data may fit, and their least cost.
 
-Both are one-sided. A scheme that the chip can run with pinned weights is never refused, and it costs no less
-than estimated as long as the least that its layers take (:class:`.floors.LayerFloor`) is right. So schemes
+Both are one-sided. A scheme that the chip can run on its tiles is never refused, and it costs no less than
+estimated as long as the least that its layers take (:class:`.floors.LayerFloor`) is right. So schemes
 that look bad are bad, and those that look good are worth a full count. Mappings of a single layer on the
 whole chip are not estimated; schemes that allow them are always costed (``candidates.py``).
 """
@@ -9,7 +9,7 @@ whole chip are not estimated; schemes that allow them are always costed (``candi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class BatchCost:
 
 
 class SegmentAccesses(NamedTuple):
-    """The bytes that a scheme moves at least, for the batch of one pass.
+    """The bits that a scheme moves at least, for the batch of one pass.
 
     ``read``, ``written``: of each layer, from and to DRAM. ``filled``: of each layer, into the buffers of its
     tiles. ``sent``: of all layers, over the NoC between tiles.
@@ -80,24 +80,48 @@ class Estimates:
         return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
 
     def may_fit(self, scheme: Scheme) -> bool:
-        """Whether the chip may be able to run the scheme with pinned weights; False is certain, True is not.
+        """Whether the chip may be able to run the scheme on its tiles; False is certain, True is not.
 
-        Three conditions, each of which every valid scheme meets: the weights that stay fit all buffers
-        together; each layer has a partition of which one part fits one buffer; and the least data that a
-        region holds at a time fits its buffers together. What is held at a time follows from the chip model
-        (``costmodel.schedule.buffers``). The third takes no account of uneven parts and halos, which only
+        Two conditions, each of which every valid scheme meets, with streamed weights, too: each layer has a
+        partition of which one part fits one buffer; and the least data but weights that a region holds at a
+        time fits its buffers together. What is held at a time follows from the chip model
+        (``costmodel.schedule.buffers``). The second takes no account of uneven parts and halos, which only
         need more.
         """
-        segment, size = scheme.segment, self.chip.tile.buffer.size_bytes
-        # the condition that is quickest to check comes first: long networks have very many schemes
-        if not self._weights_fit(scheme):
-            return False
-        together = segment.kind == "turns"
         return all(
-            all(self._leaf(number, region.tiles, scheme.subbatches) for number in region.layers)
-            and self._held(region, scheme.subbatches, together) <= region.tiles * size
-            for region in self.regions.of(segment)
+            self._region_fits(scheme, region, streamed=True) for region in self.regions.of(scheme.segment)
         )
+
+    def _region_fits(self, scheme: Scheme, region: Region, streamed: bool) -> bool:
+        """The same for one region; with pinned weights unless all of them are ``streamed``."""
+        size, together = self.chip.tile.buffer.size_bits, scheme.segment.kind == "turns"
+        return (
+            all(self._leaf(number, region.tiles, scheme.subbatches, streamed) for number in region.layers)
+            and self._held(region, scheme.subbatches, together, streamed) <= region.tiles * size
+        )
+
+    def _weights_again(self, scheme: Scheme) -> dict[int, int]:
+        """Bits of weights that come again at least, by layers of which one or another streams them.
+
+        Where a region does not fit with pinned weights, the weights of one of its layers come for every
+        sub-batch; where only all regions together do not, those of one layer.
+        """
+        regions = self.regions.of(scheme.segment)
+        found = [
+            self._fewest_again(region.layers, scheme.subbatches)
+            for region in regions
+            if not self._region_fits(scheme, region, streamed=False)
+        ]
+        if not found and not self._weights_fit(scheme):
+            layers = [number for region in regions for number in region.layers]
+            found = [self._fewest_again(layers, scheme.subbatches)]
+        return dict(found)
+
+    def _fewest_again(self, layers: Sequence[int], subbatches: int) -> tuple[int, int]:
+        """Of these layers the one with the fewest bits of weights, and these for all sub-batches but one."""
+        weighted = [number for number in layers if self.floors[number].weights] or list(layers)
+        least = min(weighted, key=lambda number: self.floors[number].weights)
+        return least, (subbatches - 1) * self.floors[least].weights
 
     def _weights_fit(self, scheme: Scheme) -> bool:
         """Whether the weights of all layers, which stay on the chip, fit all buffers together.
@@ -108,22 +132,23 @@ class Estimates:
         if segment.kind == "turns" and scheme.subbatches == 1:
             return True
         weights = self._weights_before[segment.end] - self._weights_before[segment.first]
-        return weights <= self.chip.tiles * self.chip.tile.buffer.size_bytes
+        return weights <= self.chip.tiles * self.chip.tile.buffer.size_bits
 
     @cached_property
     def _weights_before(self) -> list[int]:
-        """Bytes of weights of the first 0, 1, 2 ... layers: a prefix sum, one longer than the layers."""
+        """Bits of weights of the first 0, 1, 2 ... layers: a prefix sum, one longer than the layers."""
         sums = [0]
         for floor in self.floors:
             sums.append(sums[-1] + floor.weights)
         return sums
 
-    def _leaf(self, number: int, tiles: int, subbatches: int) -> LeafFloor | None:
+    def _leaf(self, number: int, tiles: int, subbatches: int, streamed: bool) -> LeafFloor | None:
         """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
-        return self._leaves.of(PlacedLeaf(number, self.slicing.batch // subbatches, tiles, subbatches))
+        batch = self.slicing.batch // subbatches
+        return self._leaves.of(PlacedLeaf(number, batch, tiles, subbatches, streamed))
 
-    def _held(self, region: Region, subbatches: int, together: bool) -> int:
-        """Bytes that the tiles of a region hold at least at the time when they hold the most.
+    def _held(self, region: Region, subbatches: int, together: bool, streamed: bool) -> int:
+        """Bits that the tiles of a region hold at least at the time when they hold the most.
 
         - One layer: its weights, and the inputs of a sub-batch; with more than one sub-batch also the inputs
           of the next, which arrive meanwhile.
@@ -132,13 +157,16 @@ class Estimates:
         - Layers in turn that are one region of a pipeline: weights and inputs of the current layer. Those of
           the next may arrive meanwhile, too, but leaving that out is safe.
 
-        With more than one sub-batch, layers come back, so the weights of all of them stay throughout.
+        With more than one sub-batch, layers come back, so the weights of all of them stay throughout. Weights
+        that are ``streamed`` count nothing: their slices may be small.
         """
         batch = self.slicing.batch // subbatches
         layers = [self.floors[number] for number in region.layers]
+        if streamed:
+            layers = [replace(layer, weights=0) for layer in layers]
         if len(layers) == 1:
-            return layers[0].held_bytes(batch * (2 if subbatches > 1 else 1), region.tiles)
-        held = [layer.held_bytes(batch, region.tiles) for layer in layers]
+            return layers[0].held_bits(batch * (2 if subbatches > 1 else 1), region.tiles)
+        held = [layer.held_bits(batch, region.tiles) for layer in layers]
         pinned = [layer.weights if subbatches > 1 else 0 for layer in layers]
         # what a layer holds only in its turn; the pinned weights of all layers come on top
         free = [one - own for one, own in zip(held, pinned, strict=True)]
@@ -147,17 +175,19 @@ class Estimates:
     def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, SchemeEstimate]]:
         """Pairs of a number of ``subbatches`` and the least that the segment costs with it.
 
-        It assumes the best of everything at once: DRAM and NoC move each byte once, buffers take in what the
+        It assumes the best of everything at once: DRAM and NoC move each bit once, buffers take in what the
         best partition of each layer needs, and the most even partition keeps all PEs busy. These may be
         different partitions, so the scheme costs no less if the floors of its layers are right.
         """
         flow = self.slicing.flow(segment, self._wiring)
-        read, written, sent = self._moved(segment, flow)
-        transfers_pj = self._transfers_pj(sum(read.values()), sum(written.values()), sent)
-        # cycles in which DRAM does nothing but serve this layer, for the whole batch
-        busy = {number: (read[number] + written[number]) / self.chip.dram.bytes_per_cycle for number in read}
+        once, written, sent = self._moved(segment, flow)
         for parts in subbatches:
             leaves = dict(self._of_leaves(Scheme(segment, parts)))
+            again = self._weights_again(Scheme(segment, parts))
+            read = {number: size + again.get(number, 0) for number, size in once.items()}
+            transfers_pj = self._transfers_pj(sum(read.values()), sum(written.values()), sent)
+            # cycles in which DRAM does nothing but serve this layer, for the whole batch
+            busy = {n: (read[n] + written[n]) / self.chip.dram.bits_per_cycle for n in read}
             # The cycles of each region over all sub-batches.
             regions = [
                 self._region_cycles(region, parts, leaves, busy) for region in self.regions.of(segment)
@@ -171,7 +201,7 @@ class Estimates:
                 cycles = max(((parts - 1) * max(regions) + passing) / parts, sum(busy.values()))
             energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
             energy_pj += self.chip.idle_pj_per_cycle * cycles
-            filled = tuple(leaf.filled_bytes for leaf in leaves.values())
+            filled = tuple(leaf.filled_bits for leaf in leaves.values())
             accesses = SegmentAccesses(tuple(read.values()), tuple(written.values()), filled, sent)
             yield parts, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
 
@@ -192,18 +222,21 @@ class Estimates:
         """
         for region in self.regions.of(scheme.segment):
             for number in region.layers:
-                leaf = self._leaf(number, region.tiles, scheme.subbatches)
-                yield number, leaf or self._unfit(number, region.tiles, scheme.subbatches)
+                ways = [self._leaf(number, region.tiles, scheme.subbatches, way) for way in (False, True)]
+                leaves = [leaf for leaf in ways if leaf] or [
+                    self._unfit(number, region.tiles, scheme.subbatches)
+                ]
+                yield number, LeafFloor(*map(min, zip(*leaves, strict=True)))
 
     def _unfit(self, number: int, tiles: int, subbatches: int) -> LeafFloor:
         """The least of a layer of which no partition fits: that of a partition without repeated data."""
         floor, batch = self.floors[number], self.slicing.batch
         energy_pj = batch * floor.energy_pj + floor.weights_pj
-        filled, cycles = batch * floor.input_bytes + floor.weights, batch * floor.tile_cycles / tiles
+        filled, cycles = batch * floor.input_bits + floor.weights, batch * floor.tile_cycles / tiles
         return LeafFloor(energy_pj, filled, cycles / subbatches)
 
     def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], dict[int, int], int]:
-        """Bytes of each layer read from DRAM, of each written to it, and of all sent between tiles.
+        """Bits of each layer read from DRAM, of each written to it, and of all sent between tiles.
 
         An input comes from DRAM, from the tiles of another region, or from those of its own region. Only the
         second must cross a link: a tile of the same region may hold what it needs already.
@@ -218,14 +251,14 @@ class Estimates:
                 here = sum(count for producer, count in layer.inputs if producer in region)
                 read[number] = layer.weights + batch * far
                 written[number] = batch * layer.outputs if number in flow.written else 0
-                sent += batch * max(0, layer.input_bytes - far - here)  # a hop at least
+                sent += batch * max(0, layer.input_bits - far - here)  # a hop at least
         return read, written, sent
 
     def _transfers_pj(self, read: int, written: int, sent: int) -> float:
-        """The energy (pJ) of these bytes in DRAM and on links; ``sent`` bytes cross one link at least."""
-        dram, hop_pj = self.chip.dram, self.chip.noc.hop_pj_per_byte
+        """The energy (pJ) of these bits in DRAM and on links; ``sent`` bits cross one link at least."""
+        dram, hop_pj = self.chip.dram, self.chip.noc.hop_pj_per_bit
         away_pj = self._hops_to_dram * hop_pj
-        energy_pj = read * (dram.read_pj_per_byte + away_pj) + written * (dram.write_pj_per_byte + away_pj)
+        energy_pj = read * (dram.read_pj_per_bit + away_pj) + written * (dram.write_pj_per_bit + away_pj)
         return energy_pj + sent * hop_pj
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The least bytes, energy and cycles of a layer in any schedule, whatever its partition and mapping."""
+"""The least bits, energy and cycles of a layer in any schedule, whatever its partition and mapping."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from solvers.divisors import divisors
 
@@ -14,10 +15,10 @@ from solvers.divisors import divisors
 class LayerFloor:
     """The least that one sample of a layer takes.
 
-    ``inputs``: the bytes of inputs that windows touch, each with the layer that produces them (None: the
+    ``inputs``: the bits of inputs that windows touch, each with the layer that produces them (None: the
     network's input).
-    ``weights``: bytes of pinned weights, once for all samples; 0 for a layer without.
-    ``outputs``: bytes of outputs.
+    ``weights``: bits of pinned weights, once for all samples; 0 for a layer without.
+    ``outputs``: bits of outputs.
     ``energy_pj``: of computing, of writing the inputs into buffers and of reading the outputs out of them.
     ``inside_pj``: the part of it that is spent from the tiles' buffers inwards.
     ``weights_pj``: of writing the weights into buffers, once for all samples; not in ``energy_pj``.
@@ -36,34 +37,35 @@ class LayerFloor:
     repeats: bool
 
     @property
-    def input_bytes(self) -> int:
-        """Bytes of inputs from all producers."""
+    def input_bits(self) -> int:
+        """Bits of inputs from all producers."""
         return sum(count for _, count in self.inputs)
 
     @staticmethod
     def of(graph: LayerGraph, number: int, chip: Chip) -> LayerFloor:
-        """The least of layer ``number``: all PEs busy, every byte into a buffer once or out of it once.
+        """The least of layer ``number``: all PEs busy, every bit into a buffer once or out of it once.
 
         No partition and no mapping takes less.
         """
         layer, tile = graph.layers[number], chip.tile
-        inputs = _inputs(graph, layer)
+        bits = ElementBits.of(layer, tile.widths)
+        inputs = _inputs(graph, layer, bits)
         # activations as weights are not pinned: they arrive as inputs do, and count among those
         pinned = layer.has_weights and not layer.weight_producers
         # an update computes its outputs once a batch, so a sample has none
-        outputs = 0 if layer.part == "update" else layer.k * layer.h * layer.w
-        weights = _weights(layer) if pinned else 0
+        outputs = 0 if layer.part == "update" else layer.k * layer.h * layer.w * bits.outputs
+        weights = _weights(layer) * bits.weights if pinned else 0
         operation_pj = tile.mac_pj if layer.has_weights else tile.vector_operation_pj
         rate = tile.macs if layer.has_weights else tile.vector_units
-        moved_pj = 0.0 if layer.has_weights else outputs * tile.buffer.read_pj_per_byte
-        moved_pj += sum(count for _, count in inputs) * tile.buffer.write_pj_per_byte
+        moved_pj = 0.0 if layer.has_weights else outputs * tile.buffer.read_pj_per_bit
+        moved_pj += sum(count for _, count in inputs) * tile.buffer.write_pj_per_bit
         return LayerFloor(
             inputs=inputs,
             weights=weights,
             outputs=outputs,
             energy_pj=layer.operations * operation_pj + moved_pj,
             inside_pj=layer.operations * operation_pj,
-            weights_pj=weights * tile.buffer.write_pj_per_byte,
+            weights_pj=weights * tile.buffer.write_pj_per_bit,
             tile_cycles=layer.operations / rate,
             repeats=pinned and layer.groups == 1,
         )
@@ -82,31 +84,31 @@ class LayerFloor:
             tile_cycles=max(self.tile_cycles, tile_cycles),
         )
 
-    def held_bytes(self, samples: int, tiles: int) -> int:
-        """Bytes that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
+    def held_bits(self, samples: int, tiles: int) -> int:
+        """Bits that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
 
         Cut K into d parts and everything else into tiles / d. Then each input is held by d tiles, one for
         each part of K, and each weight by tiles / d. The least is over all divisors d of ``tiles``.
         """
-        inputs = samples * self.input_bytes
+        inputs = samples * self.input_bits
         if not self.repeats:
             return inputs + self.weights
         return min(parts * inputs + tiles // parts * self.weights for parts in divisors(tiles))
 
 
-def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, int], ...]:
-    """Bytes of inputs that the windows of all outputs touch, by producer; each byte counts once."""
-    of_input = touched_inputs(layer, 1)
+def _inputs(graph: LayerGraph, layer: NetworkLayer, bits: ElementBits) -> tuple[tuple[int | None, int], ...]:
+    """Bits of inputs that the windows of all outputs touch, by producer; each bit counts once."""
+    of_input = bits.inputs * touched_inputs(layer, 1)
     inputs, weights = graph.reads(layer)
     found: list[tuple[int | None, int]] = []
     if layer.external_c:
         found.append((None, layer.external_c * of_input))
     found += [(one.producer, one.channels * of_input) for one in inputs]
     # activations as weights: each channel of their producer has the weights of one output channel
-    of_channel = layer.compulsory_bytes(1).weights // layer.k
+    of_channel = bits.weights * (layer.compulsory_elements(1).weights // layer.k)
     return (*found, *((one.producer, one.channels * of_channel) for one in weights))
 
 
 def _weights(layer: NetworkLayer) -> int:
-    """Bytes of weights: K filters over the input channels of one group, one byte each."""
+    """How many weights there are: K filters over the input channels of one group."""
     return layer.k * layer.group_c * layer.r * layer.s

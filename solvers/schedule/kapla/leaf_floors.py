@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import same_shapes
 from solvers.schedule.kapla.floors import LayerFloor
@@ -22,22 +23,26 @@ Array = NDArray[Any]
 class LeafFloor(NamedTuple):
     """The least that a leaf takes. Each number is the least over all partitions, whichever that is.
 
-    ``energy_pj``: of all runs together, without NoC and DRAM. ``filled_bytes``: into the buffers of all
+    ``energy_pj``: of all runs together, without NoC and DRAM. ``filled_bits``: into the buffers of all
     tiles, of all runs together. ``cycles``: of one run.
     """
 
     energy_pj: float
-    filled_bytes: float
+    filled_bits: float
     cycles: float
 
 
 class PlacedLeaf(NamedTuple):
-    """``batch`` samples of a layer (number) on ``tiles`` tiles, run ``runs`` times with weights that stay."""
+    """``batch`` samples of a layer (number) on ``tiles`` tiles, run ``runs`` times.
+
+    ``streamed``: with weights that come slice by slice for every run; else with weights that stay.
+    """
 
     layer: int
     batch: int
     tiles: int
     runs: int
+    streamed: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,38 +73,42 @@ class LeafFloors:
         """The least of each number over all partitions [n, 4]: parts of K, samples, rows and columns.
 
         Parts are as equal as they can be. A dim that is smaller than its number of parts leaves tiles idle.
-        Bytes into buffers leave out halos, which would only add to them.
+        Bits into buffers leave out halos, which would only add to them.
         """
         layer, floor, buffer = self.graph.layers[leaf.layer], self.layers[leaf.layer], self.chip.tile.buffer
         sizes, parts = np.array(layer.sizes(leaf.batch)), factorization_array(leaf.tiles)
         largest = -(-sizes // parts)
         # the least that the largest part may hold, so that no partition is refused wrongly
-        held = least_inputs(layer, largest) + held_weights(layer, largest)
-        fits = held <= buffer.size_bytes - self.chip.tile.output_stream_bytes
+        bits = ElementBits.of(layer, self.chip.tile.widths)
+        together = largest
+        if leaf.streamed:  # the smallest slice has one output channel
+            together = np.concatenate([np.minimum(largest[:, :1], 1), largest[:, 1:]], axis=1)
+        held = bits.inputs * least_inputs(layer, largest) + bits.weights * held_weights(layer, together)
+        fits = held <= self.chip.tile.free_bits
         if not fits.any():
             return None
         used, largest = np.minimum(parts, sizes)[fits], largest[fits]
         inputs, weights = self._filled(leaf, used)
-        # ``once``: the energy if every byte came into one buffer only. ``again``: the bytes that come into
+        # ``once``: the energy if every bit came into one buffer only. ``again``: the bits that come into
         # further buffers, because the partition repeats them.
         once = leaf.runs * leaf.batch * floor.energy_pj + floor.weights_pj
-        again = inputs + weights - leaf.runs * leaf.batch * floor.input_bytes - floor.weights
+        again = inputs + weights - leaf.runs * leaf.batch * floor.input_bits - floor.weights
         return LeafFloor(
-            once + float(again.min()) * buffer.write_pj_per_byte,
+            once + float(again.min()) * buffer.write_pj_per_bit,
             float((inputs + weights).min()),
             # the largest part's outputs, as a fraction of a sample's, times what a sample takes on one tile
             float(largest.prod(axis=1).min()) * floor.tile_cycles / (layer.k * layer.h * layer.w),
         )
 
     def _filled(self, leaf: PlacedLeaf, used: Array) -> tuple[Array, Array]:
-        """Bytes of inputs [n] and of pinned weights [n] that all tiles together take in over all runs.
+        """Bits of inputs [n] and of parameters [n] that all tiles together take in over all runs.
 
         ``used`` [n, 4]: into how many parts each partition really cuts K, samples, rows and columns. Parts of
-        K repeat the inputs, all other parts the weights (:meth:`LayerFloor.held_bytes`).
+        K repeat the inputs, all other parts the weights (:meth:`LayerFloor.held_bits`).
         """
         floor = self.layers[leaf.layer]
-        inputs = np.full(len(used), leaf.runs * leaf.batch * floor.input_bytes)
-        weights = np.full(len(used), floor.weights)
+        inputs = np.full(len(used), leaf.runs * leaf.batch * floor.input_bits)
+        weights = np.full(len(used), floor.weights * (leaf.runs if leaf.streamed else 1))
         if floor.repeats:
             inputs, weights = inputs * used[:, 0], weights * used[:, 1:].prod(axis=1)
         return inputs, weights

@@ -29,7 +29,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "13"
+VERSION = "15"
 DEFAULT = Params()
 
 
@@ -49,8 +49,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     chain does; ``evaluations`` of the outcome counts those of the search. The seed matters only with a
     ``probability`` below 1.
 
-    Raises InputError for a model other than the chip model, as a segment must cost the same whatever is
-    around it; and for layers that need the whole chip where mappings on it are not offered.
+    Raises InputError for a model other than the chip model, as a segment by itself must cost the same
+    whatever is around it; and for layers that need the whole chip where mappings on it are not offered.
     """
     model = _checked(problem)
     deadline = Deadline(budget.wall_seconds)
@@ -103,7 +103,11 @@ class Searched:
 
     @property
     def objective(self) -> float:
-        """The objective of the whole batch, all passes together; infinite without a chain."""
+        """The objective of the whole batch, all passes together; infinite without a chain.
+
+        What the first scheme saves by following the last one of the pass before is not in it: the answer,
+        which is counted as a tree, costs no more.
+        """
         if self.chain is None:
             return inf
         cost, passes = self.chain.cost, self.slicing.passes
@@ -127,7 +131,7 @@ def _one_by_one(
         waiting = [one for one in waiting if one not in costing.found]
         if not waiting or limit.reached:
             break
-    chain = best_chain(costing.found, len(layers), slicing.problem.objective)
+    chain = best_chain(costing.found, len(layers), slicing.problem.objective, costing.saved)
     note = f"one layer after the other {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
@@ -152,7 +156,7 @@ def _searched(
         _pruned.cache_clear()
     costing = Costing(regions, evaluator, costs)
     Candidates(slicing, pruned, costing).cost_likely(limit)
-    chain = best_chain(costing.found, len(layers), problem.objective)
+    chain = best_chain(costing.found, len(layers), problem.objective, costing.saved)
     note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 

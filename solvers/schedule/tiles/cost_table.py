@@ -13,11 +13,13 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
-from costmodel.mapping.refills import least_pj_per_mac
+from costmodel.mapping.bounds.refills import least_pj_per_mac
 from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts
@@ -34,12 +36,15 @@ from solvers.schedule.tiles.layer_parts import (
     TilePart,
     distinct_boxes,
     requested_parts,
+    sliced,
+    streamed_partitions,
     useful_partitions,
     vector_operations,
 )
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of, tile_solver
 from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
 
+Array = NDArray[Any]
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
 """The cost of each part; None where no mapping on the tile was found, or none exists."""
 
@@ -84,6 +89,13 @@ class TabledTileCosts:
         if key not in self._rows:
             self._rows[key] = self._tabulated(self.graph.layers[layer], batch, tiles)
         return self._rows[key]
+
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """The partitions that pruning leaves for streamed weights, each in its number of slices."""
+        key = (self._ids[layer], batch, tiles)
+        if key not in self._streamed:
+            self._streamed[key] = self._tabulated(self.graph.layers[layer], batch, tiles, True)
+        return self._streamed[key]
 
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample of a layer on one tile.
@@ -144,23 +156,26 @@ class TabledTileCosts:
                 if not in_time():
                     return False
                 self.rows(layer, batch, count)
+                self.streamed_rows(layer, batch, count)
         return True
 
     def floor_of_work(self, layer: int, batch: int) -> TileFloor:
         """The bound that needs no rows: every operation once, with all MAC or vector units busy.
 
         The energy of a product has that of its operands in it, and of what brings them into levels that are
-        too small to hold them (:mod:`costmodel.mapping.refills`). The levels that must keep a tensor are
-        those of :class:`.mapper.TileMapper`'s mappings; the buffer is one of them. So on the whole chip every
-        input and weight is written to some buffer, too. ``batch``: the largest that is asked for.
+        too small to hold them (:mod:`costmodel.mapping.bounds.refills`). The levels that must keep a tensor
+        are those of :class:`.mapper.TileMapper`'s mappings; the buffer is one of them. So on the whole chip
+        every input and weight is written to some buffer, too. ``batch``: the largest that is asked for.
         """
         it, tile = self.graph.layers[layer], self.tile
-        filled_pj = self._filled_bytes(it, batch) * tile.buffer.write_pj_per_byte
+        bits = ElementBits.of(it, tile.widths)
+        filled_pj = self._filled_bits(it, batch, bits) * tile.buffer.write_pj_per_bit
         if not it.has_weights or tile.architecture is None:
             operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
             whole_chip_pj = energy_pj = it.operations * operation_pj
             if not it.has_weights:
-                whole_chip_pj += filled_pj + it.compulsory_bytes(1).outputs * tile.buffer.read_pj_per_byte
+                outputs = it.compulsory_elements(1).outputs * bits.outputs
+                whole_chip_pj += filled_pj + outputs * tile.buffer.read_pj_per_bit
         else:
             nest = replace(it.nest(batch), name="")  # the name decides nothing, and equal nests cost once
             innermost = innermost_levels(MappingProblem(tile.architecture, nest))
@@ -173,11 +188,11 @@ class TabledTileCosts:
         tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
         return TileFloor(energy_pj, tile_cycles, whole_chip_pj if self.offers_whole_chip else inf)
 
-    def _filled_bytes(self, layer: NetworkLayer, batch: int) -> float:
-        """Bytes of one sample that enter some buffer, with its part of weights that serve the whole batch."""
-        weights = layer.compulsory_bytes(1).weights
+    def _filled_bits(self, layer: NetworkLayer, batch: int, bits: ElementBits) -> float:
+        """Bits of one sample that enter some buffer, with its part of weights that serve the whole batch."""
+        weights = layer.compulsory_elements(1).weights * bits.weights
         own = layer.weight_producers or layer.part == "update"
-        return touched_inputs(layer, layer.c) + weights / (1 if own else batch)
+        return touched_inputs(layer, layer.c) * bits.inputs + weights / (1 if own else batch)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
         """Whether the costs of all layers are known, for ``batches`` on up to ``tiles`` tiles.
@@ -237,7 +252,10 @@ class TabledTileCosts:
         Nests are compared for two samples: with one, the dim of samples would look like any dim of size 1.
         """
         first: dict[Any, int] = {}
-        shapes = (nest_shape(layer, 2) if layer.has_weights else None for layer in self.graph.layers)
+        shapes = (
+            nest_shape(layer, 2, self.tile.widths) if layer.has_weights else None
+            for layer in self.graph.layers
+        )
         return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
 
     @cached_property
@@ -247,6 +265,10 @@ class TabledTileCosts:
 
     @cached_property
     def _rows(self) -> dict[tuple[int, int, int], TileRows]:
+        return {}
+
+    @cached_property
+    def _streamed(self) -> dict[tuple[int, int, int], TileRows]:
         return {}
 
     @cached_property
@@ -266,9 +288,9 @@ class TabledTileCosts:
         """The limits that were reached while rows were made: on partitions, and the solver's own."""
         return {}
 
-    def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+    def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int, streamed: bool = False) -> TileRows:
         with recording() as reached:
-            rows = self._counted(layer, batch, tiles)
+            rows = (self._counted_slices if streamed else self._counted)(layer, batch, tiles)
         self.limits.update(reached)
         return rows
 
@@ -281,17 +303,33 @@ class TabledTileCosts:
             energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
             cycles = -(-operations // self.tile.vector_units)
             return TileRows(parts, energy_pj, cycles, np.zeros(len(parts)))
-        boxes_of = [(part, distinct_boxes(layer.sizes(batch), part)) for part in map(tuple, parts.tolist())]
-        of_box = self._costs_of(layer, (box for _, boxes in boxes_of for box, _ in boxes))
-        rows, leakage = [], []
-        for part, boxes in boxes_of:
+        return self._counted_parts(layer, batch, parts, np.ones(len(parts), np.int64))
+
+    def _counted_slices(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+        return self._counted_parts(
+            layer, batch, *streamed_partitions(layer, batch, tiles, self.tile, self.pruning)
+        )
+
+    def _counted_parts(self, layer: NetworkLayer, batch: int, parts: Array, slices: Array) -> TileRows:
+        """The costs of partitions of a layer with weights, in so many ``slices`` [n] each.
+
+        A tile's slices are parts themselves. All take as long as the slowest one.
+        """
+        cut = zip(parts.tolist(), sliced(parts, slices).tolist(), slices.tolist(), strict=True)
+        boxes_of = [
+            (tuple(part), distinct_boxes(layer.sizes(batch), tuple(each)), count) for part, each, count in cut
+        ]
+        of_box = self._costs_of(layer, (box for _, boxes, _ in boxes_of for box, _ in boxes))
+        rows, leakage, counts = [], [], []
+        for part, boxes, in_turn in boxes_of:
             costs = [(of_box[box], count) for box, count in boxes]
             known = [(cost, count) for cost, count in costs if cost]
             if len(known) == len(costs):
                 energy = sum(count * cost.energy_pj for cost, count in known)
-                rows.append((part, energy, max(cost.cycles for cost, _ in known)))
-                leakage.append(sum(count * cost.leakage_pj_per_cycle for cost, count in known))
-        return TileRows.of(rows, leakage)
+                rows.append((part, energy, in_turn * max(cost.cycles for cost, _ in known)))
+                leakage.append(sum(count * cost.leakage_pj_per_cycle for cost, count in known) / in_turn)
+                counts.append(in_turn)
+        return TileRows.of(rows, leakage, counts)
 
     def mappings(self, layer: int, batch: int, parts: Parts) -> dict[Four, str]:
         """The mapping of each distinct part when ``batch`` samples are cut into ``parts``, as text.

@@ -6,6 +6,7 @@ same whatever layer they belong to, so each distinct part is solved once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
@@ -15,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Tile
+from costmodel.hardware.widths import Widths
 from costmodel.limits import limit_reached
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts, factorizations
@@ -156,34 +159,112 @@ def useful_partitions(
     largest = -(-sizes // parts)
     useful = sizes / (largest * parts)
     used = useful[:, 0] * useful[:, 1] * useful[:, 2] * useful[:, 3]
-    capacity, weights = tile.buffer.size_bytes - tile.output_stream_bytes, held_weights(layer, largest)
-    fits = held_inputs(layer, largest) + weights <= capacity
+    bits = ElementBits.of(layer, tile.widths)
+    weights = bits.weights * held_weights(layer, largest)
+    fits = bits.inputs * held_inputs(layer, largest) + weights <= tile.free_bits
     # near the image's edges windows reach beyond it, and such parts hold fewer inputs than those counted. If
     # nothing fits as counted, keep the partitions that can fit thanks to that
     if not fits.any():
-        fits = least_inputs(layer, largest) + weights <= capacity
+        fits = bits.inputs * least_inputs(layer, largest) + weights <= tile.free_bits
     if not fits.any():
         return parts[:0]
     parts, used = parts[fits], used[fits]
-    well = int(np.count_nonzero(used >= pruning.least_utilization)) or 1
-    chosen: Array = parts[np.argsort(-used, kind="stable")[:well]]
+    chosen: Array = parts[_well_used(used, pruning)]
     if pruning.most is None or len(chosen) <= pruning.most:
         return chosen
-    effect = "of some layers not all ways to cut them were looked at, nor does the bound speak of the others"
-    limit_reached("ways to cut a layer among tiles", pruning.most, effect, narrows=True)
+    _say_that_few_are_looked_at(pruning.most)
     return chosen[ranked(layer, -(-sizes // chosen), tile)[: pruning.most]]
 
 
-def held_bytes(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of inputs and weights of parts [n, 4] of outputs: channels, samples, rows, columns."""
-    return held_inputs(layer, part) + held_weights(layer, part)
+def streamed_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
+) -> tuple[Array, Array]:
+    """The partitions [n, 4] of a layer whose weights are streamed, and the slices [n] of each.
+
+    A tile computes its part slice by slice, each some of its output channels, and holds the weights of one
+    slice while those of the next arrive. Slices are as large as they can be: a partition gets the fewest, a
+    power of two, with which the leaf fits the buffer. It also gets the fewest with which a stage of a
+    pipeline fits, for which the inputs of the next run arrive meanwhile, and its first slice. Each of the two
+    lists is pruned like :func:`useful_partitions`, to half as many.
+
+    None for a layer without parameters as weights.
+    """
+    found: dict[tuple[int, ...], None] = {}
+    if layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip:
+        for runs in (1, 2):
+            found |= dict.fromkeys(_in_fewest_slices(layer, batch, tiles, tile, pruning, runs))
+    rows = np.array(list(found), np.int64).reshape(-1, 5)
+    return rows[:, :4], rows[:, 4]
+
+
+def _in_fewest_slices(
+    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int
+) -> Iterator[tuple[int, ...]]:
+    """Partitions and their slices, with room for the inputs of so many ``runs``."""
+    parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
+    parts = parts[parts[:, 0] <= layer.k]
+    slices = np.ones(len(parts), np.int64)
+    bits = ElementBits.of(layer, tile.widths)
+    inputs = bits.inputs * held_inputs(layer, -(-sizes // parts))
+    while True:
+        # a run in one slice has no next one of its own
+        at_once = np.minimum(slices, 2) + runs - 1
+        of_slice = bits.weights * held_weights(layer, _slices_of(sizes, parts, slices))
+        held = runs * inputs + at_once * of_slice
+        more = (held > tile.free_bits) & (2 * slices * parts[:, 0] <= layer.k)
+        if not more.any():
+            break
+        slices[more] *= 2
+    fits = held <= tile.free_bits
+    if not fits.any():
+        return
+    parts, slices = parts[fits], slices[fits]
+    largest = _slices_of(sizes, parts, slices)
+    used = layer.k / (largest[:, 0] * slices * parts[:, 0])
+    chosen = _well_used(used * (sizes[1:] / (largest[:, 1:] * parts[:, 1:])).prod(axis=1), pruning)
+    if pruning.most is not None and len(chosen) > (most := -(-pruning.most // 2)):
+        _say_that_few_are_looked_at(pruning.most)
+        chosen = chosen[ranked(layer, largest[chosen], tile, slices[chosen])[:most]]
+    yield from map(tuple, np.column_stack([parts[chosen], slices[chosen]]).tolist())
+
+
+def _slices_of(sizes: Array, parts: Array, slices: Array) -> Array:
+    """The largest slices [n, 4] of parts: channels, samples, rows and columns of outputs."""
+    largest: Array = -(-sizes // sliced(parts, slices))
+    return largest
+
+
+def sliced(parts: Array, slices: Array) -> Array:
+    """The partitions [n, 4] into the slices of all parts: a slice is a part of K."""
+    found = parts.copy()
+    found[:, 0] *= slices
+    return found
+
+
+def _well_used(used: Array, pruning: Pruning) -> Array:
+    """The rows that use tiles well enough, the best first; the best one where none does."""
+    well = int(np.count_nonzero(used >= pruning.least_utilization)) or 1
+    order: Array = np.argsort(-used, kind="stable")[:well]
+    return order
+
+
+def _say_that_few_are_looked_at(most: int) -> None:
+    effect = "of some layers not all ways to cut them were looked at, nor does the bound speak of the others"
+    limit_reached("ways to cut a layer among tiles", most, effect, narrows=True)
+
+
+def held_bits(layer: NetworkLayer, part: Array, widths: Widths) -> Array:
+    """Bits [n] of inputs and weights of parts [n, 4] of outputs: channels, samples, rows, columns."""
+    bits = ElementBits.of(layer, widths)
+    held: Array = bits.inputs * held_inputs(layer, part) + bits.weights * held_weights(layer, part)
+    return held
 
 
 class Request(NamedTuple):
     """Costs that a schedule needs: those of a layer, by its number, for ``batch`` samples on ``tiles`` tiles.
 
-    The answer has the costs of all partitions that pruning leaves. With ``tiles`` 0 it has the cost of the
-    layer mapped on the whole chip instead.
+    The answer has the costs of all partitions that pruning leaves, with pinned weights and with streamed
+    ones. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip instead.
     """
 
     layer: int
@@ -209,7 +290,8 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     # processing times are those of a whole layer on one tile
     if request.tiles == 1:
         partitions = factorization_array(1)
-    boxes = all_boxes(layer.sizes(request.batch), partitions)
+    streamed = sliced(*streamed_partitions(layer, request.batch, request.tiles, tile, pruning))
+    boxes = all_boxes(layer.sizes(request.batch), np.concatenate([partitions, streamed]))
     found = (TilePart.of_outputs(layer, part) for part in map(tuple, boxes.tolist()))
     return list(dict.fromkeys(found))
 
@@ -253,7 +335,10 @@ class TileCostDemand:
                 all_boxes(layer.sizes(batch), partitions)
                 for batch in batches_of(self.batch)
                 for tiles in range(1, self.tiles + 1)
-                for partitions in [useful_partitions(layer, batch, tiles, self.tile, self.pruning)]
+                for partitions in [
+                    useful_partitions(layer, batch, tiles, self.tile, self.pruning),
+                    sliced(*streamed_partitions(layer, batch, tiles, self.tile, self.pruning)),
+                ]
             ]
         )
 

@@ -17,17 +17,18 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.whole_chip import whole_architecture
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.nest_text import nest_text, nest_texts
 from costmodel.mapping.uneven import AnyMapping
-from costmodel.schedule.image import Image
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.tile_count import counted_on_tile
 from costmodel.schedule.tile_count_batch import BatchTileCounter
 from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Tensor
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Outcome, Status
 from solvers.schedule.tiles.layer_parts import TilePart
 
@@ -69,13 +70,21 @@ class TileMapper:
     """The solver that costs of tile parts come from, by its name (see :func:`tile_solver`).
 
     It looks for the least ``objective`` and may spend ``budget`` on every part. ``params`` are the solver's
-    ``Params``; None stands for its defaults.
+    ``Params``; None stands for its defaults. ``rules`` say which mappings the tile can run: its dataflow.
+    They hold on the whole chip as well, whose levels have the tile's among them. A tile solver has a dataflow
+    of its own: InputError for rules with one.
     """
 
     solver: str = "cosa"
     objective: Objective = "edp"
     params: Any = None
     budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
+    rules: SpaceRules = field(default_factory=SpaceRules)
+
+    def __post_init__(self) -> None:
+        if self.rules != SpaceRules() and tile_solver(self.solver).family == "tile":
+            expected = f"a mapping solver, for {self.solver} has a dataflow of its own"
+            raise InputError("mapping", expected, self.rules.describe(), key="constraints")
 
     def cost(self, architecture: Architecture, part: TilePart) -> TilePartCost | None:
         """The cost model's numbers of the mapping found; None where there is none."""
@@ -116,8 +125,12 @@ class TileMapper:
             count.energy_pj, count.cycles, proven, count.leakage_pj_per_cycle, nest_text(mapping)
         )
 
-    def whole_chip_cost(self, chip: Chip, nest: Layer, image: Image | None) -> WholeChipCost | None:
+    def whole_chip_cost(
+        self, chip: Chip, nest: Layer, padded: Tensor | None, bits: ElementBits | None = None
+    ) -> WholeChipCost | None:
         """What a layer costs by the mapping found for the whole chip; None where there is none.
+
+        ``image`` and ``bits`` as in :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost`.
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """
@@ -127,7 +140,7 @@ class TileMapper:
             expected = "a mapping solver and tiles with an architecture, for layers on the whole chip"
             raise InputError(f"chip {chip.name}", expected, self.solver, key="whole_chip")
         mapped = self._mapped(entry, whole, nest)
-        return None if mapped is None else whole_chip_cost(chip, *mapped[:2], image)
+        return None if mapped is None else whole_chip_cost(chip, *mapped[:2], padded, bits)
 
     def _mapped(
         self, entry: Entry, architecture: Architecture, layer: Layer
@@ -136,7 +149,7 @@ class TileMapper:
 
         None where no mapping was found.
         """
-        problem = MappingProblem(architecture, layer, self.objective)
+        problem = MappingProblem(architecture, layer, self.objective, self.rules.for_layer(layer))
         outcome: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
         if outcome.solution is None:
             return None

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import ALL_ROLES, LARGEST, Architecture, StorageLevel
-from costmodel.mapping.batch import MappingBatch
-from costmodel.mapping.batch_tables import RowCounts, Tables, tables_of, workspace
+from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.batch.batch_tables import RowCounts, Tables, tables_of, workspace
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 from solvers.budget import Budget, Stopwatch

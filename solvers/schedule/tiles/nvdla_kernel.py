@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
-from costmodel.mapping.batch_kernel import prepare_row, row_cost
+from costmodel.mapping.batch.batch_kernel import prepare_row, row_cost
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables
+    from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables
 
 Array = NDArray[Any]
 Int = Any

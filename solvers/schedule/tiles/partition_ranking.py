@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Tile
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 
 Array = NDArray[Any]
@@ -21,7 +22,7 @@ This is a guess. It only ranks partitions; their costs come from mappings.
 
 
 def held_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of inputs that make parts [n, 4] of outputs: channels, samples, rows and columns.
+    """Elements [n] of inputs that make parts [n, 4] of outputs: channels, samples, rows and columns.
 
     This is an upper bound: it is counted as if no window reached over the image's edges.
     """
@@ -29,7 +30,7 @@ def held_inputs(layer: NetworkLayer, part: Array) -> Array:
 
 
 def least_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """A lower bound on the bytes [n] of inputs: as if every part's windows reached over both edges.
+    """A lower bound on the elements [n] of inputs: as if every part's windows reached over both edges.
 
     Elements beyond an edge are padding, which no buffer holds. ``below`` and ``right`` are how far the last
     window reaches beyond the image.
@@ -42,7 +43,7 @@ def least_inputs(layer: NetworkLayer, part: Array) -> Array:
 
 
 def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) -> Array:
-    """Bytes [n] of inputs for parts [n, 4], where ``missing`` rows and columns of each are padding."""
+    """Elements [n] of inputs for parts [n, 4], where ``missing`` rows and columns of each are padding."""
     k, b, h, w = part.T
     rows = np.clip((h - 1) * layer.stride_h + layer.r - missing_h, 1, layer.input_h)
     columns = np.clip((w - 1) * layer.stride_w + layer.s - missing_w, 1, layer.input_w)
@@ -57,7 +58,7 @@ def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) ->
 
 
 def held_weights(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of weights for parts [n, 4] of outputs.
+    """Elements [n] of weights for parts [n, 4] of outputs.
 
     Where a layer's weights are activations, every sample has its own.
     """
@@ -68,8 +69,10 @@ def held_weights(layer: NetworkLayer, part: Array) -> Array:
     return held
 
 
-def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
+def ranked(layer: NetworkLayer, largest: Array, tile: Tile, slices: Array | None = None) -> Array:
     """The row numbers [n] of ``largest`` [n, 4], the largest parts of partitions, the most promising first.
+
+    With ``slices`` [n] these are the largest slices of the parts, of which a tile has so many.
 
     Which partition is best depends on the tree around the leaf: how often the leaf runs while its weights
     stay, and how far data travels. So there are four rankings, and they take turns in naming their next best:
@@ -77,6 +80,11 @@ def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
     and D are energy and delay, estimated for the slowest tile.
     """
     cycles, energy_pj, weights_pj = _estimates(layer, largest, tile)
+    if slices is not None:
+        # all slices read the same inputs, which come into the buffer once
+        again = (slices - 1) * ElementBits.of(layer, tile.widths).inputs * held_inputs(layer, largest)
+        again_pj = again * tile.buffer.write_pj_per_bit
+        cycles, energy_pj, weights_pj = slices * cycles, slices * energy_pj - again_pj, slices * weights_pj
     keys = (
         (energy_pj, energy_pj * cycles),
         (energy_pj, (energy_pj + weights_pj) * cycles),
@@ -96,14 +104,15 @@ def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, 
     """
     outputs = largest.prod(axis=1)
     work = outputs * layer.r * layer.s
-    moved_pj = held_inputs(layer, largest) * tile.buffer.write_pj_per_byte
-    moved_pj = moved_pj + outputs * tile.buffer.read_pj_per_byte
+    bits = ElementBits.of(layer, tile.widths)
+    moved_pj = held_inputs(layer, largest) * bits.inputs * tile.buffer.write_pj_per_bit
+    moved_pj = moved_pj + outputs * bits.outputs * tile.buffer.read_pj_per_bit
     if not layer.has_weights:
         work = work * layer.operands
         cycles = -(-work // tile.vector_units)
         return cycles, work * tile.vector_operation_pj + moved_pj, np.zeros(len(largest))
     work = work * layer.group_c
-    weights_pj = held_weights(layer, largest) * tile.buffer.write_pj_per_byte
+    weights_pj = held_weights(layer, largest) * bits.weights * tile.buffer.write_pj_per_bit
     energy_pj = work * PJ_AROUND_A_MAC * tile.mac_pj + moved_pj
     return work // busy_macs(work, tile), energy_pj, weights_pj
 

@@ -17,9 +17,10 @@ from costmodel.formats.networks import load_layer, load_network
 from costmodel.formats.operator_networks import network_names
 from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
+from costmodel.plug_ins import ARCHITECTURES, NETWORKS, TECHNOLOGIES, origin_of
 from costmodel.workload.network import distinct_layers
 from results.store.schema.tables import schema_markdown
-from solvers.catalogue import CATALOGUE
+from solvers.catalogue import entries
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import SpaceRules
 from sweep.cli.evaluate.files import FILE_KINDS, print_all
@@ -127,11 +128,12 @@ def print_schema() -> None:
 
 
 def _solvers() -> Iterable[dict[str, Any]]:
-    for entry in CATALOGUE:
+    for entry in entries():
         yield {
             "name": entry.name,
             "family": entry.family,
             "proves_optimality": entry.proves_optimality,
+            "from": entry.origin,
             "description": entry.description,
         }
 
@@ -140,20 +142,29 @@ def _networks() -> Iterable[dict[str, Any]]:
     for name in network_names():
         network = load_network(name)
         distinct = len(distinct_layers(network.layers))
-        yield {"name": name, "layers": len(network.layers), "distinct": distinct, "macs": network.macs}
+        yield {"name": name, "layers": len(network.layers), "distinct": distinct, "macs": network.macs} | {
+            "from": origin_of(NETWORKS, name)
+        }
 
 
 def _architectures() -> Iterable[dict[str, Any]]:
     for name in architecture_names():
         architecture = load_architecture(name)
         levels = " > ".join(level.name for level in reversed(architecture.levels))
-        yield {"name": name, "mac_units": architecture.mac_units, "levels": levels}
+        origin = origin_of(ARCHITECTURES, name)
+        yield {"name": name, "mac_units": architecture.mac_units, "from": origin, "levels": levels}
 
 
 def _technologies() -> Iterable[dict[str, Any]]:
     for name in technology_names():
         table = load_technology(name)
-        yield {"name": name, "word_bits": table.word_bits, "description": table.description}
+        origin = origin_of(TECHNOLOGIES, name)
+        yield {
+            "name": name,
+            "word_bits": table.word_bits,
+            "from": origin,
+            "description": table.description,
+        }
 
 
 def _chips() -> Iterable[dict[str, Any]]:

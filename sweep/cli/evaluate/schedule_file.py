@@ -10,6 +10,7 @@ from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.formats.safe_json import keys_of_json_file, load_json
+from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -22,6 +23,7 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, tile_solver
+from sweep.study.mapping_space import SpaceKeys
 
 KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
 
@@ -78,6 +80,7 @@ def read_schedule(path: Path) -> ScheduleCase:
     dims = content.get("dims", {})
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
+    space = check_keys(SpaceKeys, content.get("tile_space", {}), f"{where}: tile_space")
     if not isinstance(whole_chip := content.get("whole_chip", False), bool):
         raise InputError(where, "true or false", whole_chip, key="whole_chip")
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
@@ -86,7 +89,7 @@ def read_schedule(path: Path) -> ScheduleCase:
         chip,
         graph if whole_chip else fitted(graph, chip),
         Objective.named(content["objective_name"]),
-        TileMapper(content["tile_solver"], content["tile_objective"]),
+        TileMapper(content["tile_solver"], content["tile_objective"], rules=space.rules),
         Pruning(most=content.get("most_partitions")),
         parse_tree(content["tree"], f"{where}: tree"),
         whole_chip,

@@ -190,6 +190,14 @@ def solve_schedule(
         str | None,
         typer.Option(help="energy, cycles or edp: what it minimises; default: the nearest to --objective."),
     ] = None,
+    tile_constraints: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            metavar="FILE",
+            help="Which mappings a tile can run, its dataflow: YAML with keep, padding, uneven, constraints.",
+        ),
+    ] = None,
     most_partitions: Annotated[
         int | None,
         typer.Option(
@@ -231,12 +239,14 @@ def solve_schedule(
     from sweep.cli.solve.solver_options import stated_params
     from sweep.run.session import RuntimeChoice
     from sweep.solve.schedule import ScheduleRequest
+    from sweep.study.mapping_space import load_space, space_document
 
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"whole_chip": whole_chip, "params": stated_params(solver, "schedule", params)}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
+    mapping |= {} if tile_constraints is None else space_document(load_space(tile_constraints))
     runtime = RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers)
     dims = dims_of(dim)
     request = ScheduleRequest(chip, network, schedule, mapping, runtime, output, chart, dims, program)

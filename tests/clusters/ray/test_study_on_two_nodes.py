@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from results.store.folder import RunFolder
+from sweep.blocks.block_work import BlockWork
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
-from sweep.tasks.kinds import answer_task
 from tests.clusters.work_items import Gathered
 
 ROOT = Path(__file__).parents[3]
@@ -59,8 +59,12 @@ def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.
     study = load_study(str(tmp_path / "study.yaml"))
     here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", RuntimeChoice(in_process=True)))
     (tmp_path / "workers").mkdir()
-    gathered = Gathered(answer_task, str(tmp_path / "workers"), 2)
-    monkeypatch.setattr("sweep.run.session.answer_task", gathered)
+    made = BlockWork.of
+
+    def gathered(*of: Any) -> Gathered:
+        return Gathered(made(*of), str(tmp_path / "workers"), 2)
+
+    monkeypatch.setattr(BlockWork, "of", gathered)
     there, workers = answers(
         run_study(study, tmp_path / "b" / "there", RuntimeChoice(address=cluster.address))
     )

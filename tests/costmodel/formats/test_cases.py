@@ -152,9 +152,9 @@ def test_odd_layers_are_written_with_their_roles() -> None:
         "odd",
         (("X", 4), ("Y", 3)),
         (
-            Tensor("Kernel", ((("Y", 2),),), "weights"),
-            Tensor("Signal", ((("X", 3), ("Y", 5)),), "inputs"),
-            Tensor("Out", ((("X", 1),),), "outputs"),
+            Tensor.of_terms("Kernel", ((("Y", 2),),), "weights"),
+            Tensor.of_terms("Signal", ((("X", 3), ("Y", 5)),), "inputs"),
+            Tensor.of_terms("Out", ((("X", 1),),), "outputs"),
         ),
     )
     assert layer_from_problem(json.loads(json.dumps(problem_from_layer(odd)))) == odd

@@ -13,6 +13,8 @@ from costmodel.formats.technologies import FOLDER as TECHNOLOGIES
 from costmodel.formats.tiles import TILES, load_tile, tile_names
 from costmodel.formats.yaml.safe_yaml import load_yaml
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import counted_architecture
+from costmodel.hardware.widths import Widths
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 
 
@@ -91,7 +93,13 @@ def test_overrides() -> None:
         ({"dram.bandwidth": "1.5 B/cycle"}, "dram.bandwidth: expected whole bytes"),
         ({"tile.buffer.sise": "1 MiB"}, "Did you mean tile.buffer.size?"),
         ({"tile.architecture": "nvdl"}, "Did you mean nvdla?"),
-        ({"tile.architecture": "tpu-like"}, "8-bit words"),
+        ({"word_bits": 16}, "word_bits: expected words of at least 16 bits in Buffer, which keeps weights"),
+        ({"partial_sum_bits": 32}, "words of at least 32 bits in Buffer, which keeps partial sums"),
+        ({"weight_bits": 12}, "words of at least 12 bits in Buffer, which keeps weights"),
+        ({"partial_sum_bits": 4}, "partial_sum_bits: expected at least the 8 bits of activations"),
+        ({"weight_bits": 0}, "weight_bits"),
+        ({"word_bits": 4000}, "word_bits: expected a whole number of bits from 1 to 1,024"),
+        ({"word_bits": "8 bits"}, "word_bits"),
         ({"tile.architecture.Foo.size": 3}, "expected a level"),
         ({"tile.vector_units": "many"}, "tile.vector_units"),
         ({"name": ""}, "name"),
@@ -204,7 +212,11 @@ def test_an_energy_that_nobody_has_is_refused(tmp_path: Path) -> None:
     text = text.replace("architecture: nvdla", "architecture: tile.yaml")
     with pytest.raises(InputError, match=r"mine.yaml: noc.hop_energy: .*thistle-45nm"):
         load_chip(chip_file(tmp_path, text))
-    kapla = (FOLDER / "kapla-16x16-paper.yaml").read_text().replace("  hop_energy: 9.76 pJ\n", "")
+    kapla = (
+        (FOLDER / "kapla-16x16-paper.yaml")
+        .read_text()
+        .replace("  hop_energy: 4.88 pJ            # 9.76 of a word\n", "")
+    )
     with pytest.raises(InputError, match=r"noc.hop_energy: expected an energy"):
         load_chip(chip_file(tmp_path, kapla))
 
@@ -255,3 +267,57 @@ def test_a_chips_tile_file_stands_beside_the_chips(
 def test_every_file_says_where_its_numbers_are_from() -> None:
     for path in (*FOLDER.glob("*.yaml"), *FOLDER.glob("tiles/*.yaml")):
         assert load_yaml(path)["source"]
+
+
+SIXTEEN = """
+name: sixteen
+word_bits: 16
+levels:
+  - {name: Buffer, kind: sram, energy: 1 pJ, read_bandwidth: 64 B/cycle, block_size: 4, fanout: [4, 4]}
+  - {name: Sums, kind: sram, size: 16 words, word_bits: 32, energy: 1 pJ, keeps: [outputs]}
+  - {name: Weights, kind: register, size: 8 B, word_bits: 4, energy: 1 pJ, keeps: [weights]}
+compute: {energy: 1 pJ}
+"""
+
+
+def sixteen(folder: Path, **widths: int) -> Path:
+    """SET's edge platform with a tile of 16-bit words, 32-bit sums and 4-bit weights in PEs."""
+    (folder / "tile.yaml").write_text(SIXTEEN)
+    text = (FOLDER / "set-edge.yaml").read_text().replace("architecture: nvdla", "architecture: tile.yaml")
+    text = text.replace("technology: set-12nm", "").replace("vector_units: 64", "vector_units: 64\n")
+    stated = "".join(f"{key}: {bits}\n" for key, bits in widths.items())
+    return chip_file(folder, stated + text)
+
+
+def test_elements_have_the_words_of_the_buffer_or_the_files_bits(tmp_path: Path) -> None:
+    tile = load_chip(sixteen(tmp_path, weight_bits=4)).tile
+    assert tile.widths == Widths(weights=4, activations=16, partial_sums=16)
+    assert load_chip(sixteen(tmp_path, weight_bits=2, word_bits=12)).tile.widths == Widths(2, 12, 12)
+    assert load_chip("set-edge").tile.widths == Widths(8, 8, 8)
+    with pytest.raises(InputError, match=r"mine.yaml: tile.architecture: .*at least 16 bits in Weights"):
+        load_chip(sixteen(tmp_path))
+    # the buffer's energies are of a byte: an access of the tile's PEs moves four words of 16 bits
+    assert tile.architecture is not None
+    assert tile.architecture.levels[-1].read_energy_pj == 8 * tile.buffer.read_pj_per_byte
+    assert tile.architecture.levels[-1].read_bandwidth == 32
+
+
+def test_sizes_and_rates_in_words_are_those_of_elements(tmp_path: Path) -> None:
+    changes = {
+        "tile.buffer.size": "100 words",
+        "noc.link_bandwidth": "3 words/cycle",
+        "tile.output_stream": 8,
+    }
+    chip = load_chip(sixteen(tmp_path, weight_bits=4), {**changes, "dram.bandwidth": "32 bits/cycle"})
+    assert (chip.tile.buffer.size_bytes, chip.tile.output_stream_bytes) == (200, 16)
+    assert (chip.noc.link_bytes_per_cycle, chip.dram.bytes_per_cycle) == (6, 4)
+    whole = counted_architecture(chip)
+    assert whole is not None
+    assert (whole.levels[-2].size_words, whole.levels[-1].shared_bandwidth) == (100, 2)
+
+
+def test_chips_of_bytes_are_written_as_before_and_others_with_their_widths(tmp_path: Path) -> None:
+    assert "widths" not in load_chip("set-edge").to_json()["tile"]
+    chip = load_chip(sixteen(tmp_path, weight_bits=4))
+    assert chip.to_json()["tile"]["widths"] == {"weights": 4, "activations": 16, "partial_sums": 16}
+    assert Chip.from_json(chip.to_json()) == chip

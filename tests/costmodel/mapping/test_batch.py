@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from costmodel.formats.cases.folder import read_cases
 from costmodel.formats.cases.results import expected_results, oracle_kind
 from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
@@ -299,7 +299,7 @@ def test_axes_that_sum_three_dims(
 ) -> None:
     axis = tuple(zip("MNK", coefficients, strict=True))
     layer = Layer(
-        "odd", (("M", 12), ("N", 8), ("K", 6)), (Tensor("A", (axis,), "inputs"), *LAYER.tensors[1:])
+        "odd", (("M", 12), ("N", 8), ("K", 6)), (Tensor.of_terms("A", (axis,), "inputs"), *LAYER.tensors[1:])
     )
     architecture = two_levels(size_words=4000, fanout_x=12, fanout_y=12)
     mappings = list(random_mappings(architecture, layer, 200, 2))
@@ -309,8 +309,8 @@ def test_axes_that_sum_three_dims(
 
 def test_outputs_with_strides(random_mappings: RandomMappings) -> None:
     """Shares of the output that do not divide exactly (item 9), outputs that slide."""
-    strided = Tensor("Z", ((("M", 3),), (("N", 2),)), "outputs")
-    sliding = Tensor("Z", ((("M", 2), ("N", 1)),), "outputs")
+    strided = Tensor.of_terms("Z", ((("M", 3),), (("N", 2),)), "outputs")
+    sliding = Tensor.of_terms("Z", ((("M", 2), ("N", 1)),), "outputs")
     architecture = two_levels(size_words=4000)
     for output in (strided, sliding):
         layer = Layer("odd", (("M", 12), ("N", 8), ("K", 6)), (*LAYER.tensors[:2], output))

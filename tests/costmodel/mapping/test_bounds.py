@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.folder import read_cases
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping import sharing
-from costmodel.mapping.bounds import Bounds, lower_bounds, touched_words
+from costmodel.mapping.bounds import sharing
+from costmodel.mapping.bounds.bounds import Bounds, lower_bounds, touched_words
+from costmodel.mapping.bounds.sharing import allocations, largest_product
+from costmodel.mapping.counts.traffic import multicast_groups, nest_of
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.sharing import allocations, largest_product
-from costmodel.mapping.traffic import multicast_groups, nest_of
 from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, gemm
 
 LAYERS = [
@@ -36,9 +36,9 @@ ODD = Layer(
     "odd",
     (("X", 8), ("Y", 4), ("Z", 3)),
     (
-        Tensor("Kernel", ((("Y", 2),),), "weights"),
-        Tensor("Signal", ((("X", 3), ("Y", 5), ("Z", 1)),), "inputs"),
-        Tensor("Out", ((("X", 2), ("Z", 1)),), "outputs"),
+        Tensor.of_terms("Kernel", ((("Y", 2),),), "weights"),
+        Tensor.of_terms("Signal", ((("X", 3), ("Y", 5), ("Z", 1)),), "inputs"),
+        Tensor.of_terms("Out", ((("X", 2), ("Z", 1)),), "outputs"),
     ),
 )
 LIBRARY = ["A_eyeriss_like", "B_simba_like", "C_two_level", "D_tpu_like", "E_four_level", "eyeriss", "simba"]
@@ -167,7 +167,7 @@ def test_touched_words_equal_enumeration(layer: Layer) -> None:
         words = set()
         for point in product(*(range(layer.sizes[name]) for name in used)):
             at = dict(zip(used, point, strict=True))
-            words.add(tuple(sum(c * at[dim] for dim, c in axis) for axis in tensor.axes))
+            words.add(tuple(sum(c * at[dim] for dim, c in axis) for axis in tensor.terms))
         assert touched_words(tensor, layer) == len(words)
 
 

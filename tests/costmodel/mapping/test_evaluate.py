@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.formats.cases.folder import read_cases
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping.energy import access_energy_pj
+from costmodel.mapping.counts.energy import access_energy_pj
+from costmodel.mapping.counts.latency import level_cycles
+from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import evaluate
-from costmodel.mapping.latency import level_cycles
 from costmodel.mapping.mapping import LevelMapping, Mapping
-from costmodel.mapping.traffic import Counts
 from costmodel.workload.network import gemm
 
 ALL = frozenset({"A", "B", "Z"})

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.mapping.mapping import LevelMapping, Mapping
-from costmodel.mapping.traffic import (
+from costmodel.mapping.counts.traffic import (
     StridedLoop,
     content_accesses,
     delivered_words,
@@ -21,7 +20,9 @@ from costmodel.mapping.traffic import (
     nest_of,
     tensor_traffic,
 )
-from costmodel.workload.network import Axis, Tensor, convolution
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.workload.network import Tensor, convolution
+from costmodel.workload.projection import Axis
 
 Vector = tuple[int, ...]
 
@@ -76,10 +77,10 @@ WINDOW: tuple[Axis, ...] = (
     (("S", 1), ("Q", 1)),
 )
 TENSORS = [
-    Tensor("Weights", ((("C", 1),), (("K", 1),), (("R", 1),), (("S", 1),)), "weights"),
-    Tensor("Inputs", WINDOW, "inputs"),
-    Tensor("Strided", ((("P", 2),), (("Q", 3),)), "inputs"),
-    Tensor("Volume", ((("P", 1), ("R", 1), ("K", 2)), (("N", 1),)), "inputs"),
+    Tensor.of_terms("Weights", ((("C", 1),), (("K", 1),), (("R", 1),), (("S", 1),)), "weights"),
+    Tensor.of_terms("Inputs", WINDOW, "inputs"),
+    Tensor.of_terms("Strided", ((("P", 2),), (("Q", 3),)), "inputs"),
+    Tensor.of_terms("Volume", ((("P", 1), ("R", 1), ("K", 2)), (("N", 1),)), "inputs"),
 ]
 
 
@@ -139,7 +140,7 @@ def child_positions(tensor: Tensor, spatial: list[StridedLoop]) -> set[Vector]:
     tiles = set()
     for point in product(*(range(loop.bound) for loop in spatial)):
         moves = [
-            tuple(i * loop.inner * step for step in tensor.steps.get(loop.dim, (0,) * len(tensor.axes)))
+            tuple(i * loop.inner * step for step in tensor.steps.get(loop.dim, (0,) * len(tensor.terms)))
             for i, loop in zip(point, spatial, strict=True)
         ]
         tiles.add(tuple(map(sum, zip(*moves, strict=True))))

@@ -14,10 +14,10 @@ from costmodel.formats.cases.folder import mapping_to_json
 from costmodel.formats.cases.mapping import any_mapping_from_json
 from costmodel.formats.timeloop.export import mapping_text
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.counts.latency import level_cycles
+from costmodel.mapping.counts.traffic import nest_of, tensor_traffic
 from costmodel.mapping.evaluate import evaluate
-from costmodel.mapping.latency import level_cycles
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
-from costmodel.mapping.traffic import nest_of, tensor_traffic
 from costmodel.mapping.uneven import UnevenMapping, as_parts, simplest, split, violations
 from costmodel.workload.network import Layer, convolution, gemm
 

@@ -132,7 +132,7 @@ def test_normalized_times_and_operations_are_those_of_the_networks(name: str) ->
     for layer, item in zip(graph.layers, content["layers"], strict=True):
         assert layer.operations == item["ops_per_sample"]
         assert layer.normalized_cycles(8, 8, 1024, 64) == item["npt_cycles"]
-        assert layer.input_bytes(1) == np.prod(item["ifmap_real"])
+        assert layer.input_elements(1) == np.prod(item["ifmap_real"])
 
 
 def test_factorizations_are_all_and_different() -> None:

@@ -68,13 +68,13 @@ def link_bytes(program: Program) -> dict[Link, Fraction]:
                     continue
                 for links, part in trees(program.chip, message):
                     for link in links:
-                        found[link] += message.size_bytes * part
+                        found[link] += Fraction(message.size_bytes) * part
     return found
 
 
-def peak(program: Program, tile: int) -> int:
+def peak(program: Program, tile: int) -> float:
     """The most bytes in a tile's buffer, without those for outputs."""
-    held = most = 0
+    held = most = 0.0
     for one in instructions(program.tiles[tile]):
         if one.operation in ("load", "receive"):
             held += program.messages[one.message].size_bytes

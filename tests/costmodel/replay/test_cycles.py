@@ -35,7 +35,7 @@ def test_load_compute_store() -> None:
     )
     assert found.cycles == 17
     assert (found.dram_read_bytes, found.dram_write_bytes, found.operations) == (40, 16, 99)
-    assert found.peak_bytes.tolist() == [40]
+    assert found.peak_bytes == [40]
     assert (found.busy_cycles.tolist(), found.waited_for_data.tolist()) == ([7], [10])
     assert [(layer.first_start, layer.last_end) for layer in found.layers] == [(10, 17)]
     assert found.log is not None
@@ -130,7 +130,7 @@ def test_dram_sends_equal_parts_from_both_ends() -> None:
     found = replay(program(ROW, [message(41, (), (0,))], [], [load(0)]))
     assert found.ports == 2
     assert found.hop_bytes == 41
-    assert found.link_port_bytes[:, 0, 2].tolist() == [0, 41, 41]
+    assert found.link_port_bits[:, 0, 2].tolist() == [0, 8 * 41, 8 * 41]
     assert found.cycles == 6  # 20.5 bytes at 4 a cycle
 
 

@@ -44,9 +44,9 @@ def test_bytes_peaks_and_operations_are_those_of_a_second_count(seed: int) -> No
     found, chip = replay(program), program.chip
     links = {
         ((x, y), (x + STEPS[way][0], y + STEPS[way][1])): Fraction(
-            int(found.link_port_bytes[x, y, way]), len(chip.ports)
+            int(found.link_port_bits[x, y, way]), 8 * len(chip.ports)
         )
-        for x, y, way in np.argwhere(found.link_port_bytes).tolist()
+        for x, y, way in np.argwhere(found.link_port_bits).tolist()
     }
     assert links == link_bytes(program)
     all_of = [one for body in program.tiles for one in instructions(body)]

@@ -12,6 +12,7 @@ from typing import Any
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.hardware.whole_chip import whole_architecture
+from costmodel.hardware.widths import Widths
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import factorizations
@@ -34,6 +35,15 @@ def mapped_chip(columns: int = 2, rows: int = 2, buffer: int = 64, **changes: in
     architecture = Architecture("tile", (registers, outermost), Compute("mac", 8, 0.5))
     plain = chip(columns, rows, buffer, **changes)
     return replace(plain, tile=replace(plain.tile, architecture=architecture))
+
+
+def of_widths(on: Chip, weights: int, activations: int, partial_sums: int) -> Chip:
+    """The chip with elements of other widths; the words inside its tiles hold a partial sum each."""
+    tile = replace(on.tile, widths=Widths(weights, activations, partial_sums))
+    if tile.architecture is not None:
+        levels = tuple(replace(level, word_bits=partial_sums) for level in tile.architecture.levels)
+        tile = replace(tile, architecture=replace(tile.architecture, levels=levels))
+    return replace(on, name=f"{on.name} of {weights}, {activations}, {partial_sums} bits", tile=tile)
 
 
 def random_mapping(random: Random, architecture: Architecture, nest: Layer) -> Mapping | None:
@@ -81,10 +91,11 @@ class FormulaCosts:
     """Every partition: an operation costs 1 pJ and a quarter of a cycle of its tile.
 
     ``idle``: also those with more parts than indices along some dim, which leave tiles without a part.
+    ``slices``: in how many each partition may be computed where weights are streamed; none: never.
     """
 
-    def __init__(self, graph: LayerGraph, idle: bool = False) -> None:
-        self.graph, self.idle = graph, idle
+    def __init__(self, graph: LayerGraph, idle: bool = False, slices: Sequence[int] = ()) -> None:
+        self.graph, self.idle, self.slices = graph, idle, slices
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         it = self.graph.layers[layer]
@@ -96,6 +107,18 @@ class FormulaCosts:
                 operations = it.operations * k * b * h * w / (it.k * it.h * it.w)
                 found.append((parts, tiles * operations, max(1, int(operations / 4))))
         return TileRows.of(found)
+
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """Slices repeat nothing; each takes a whole number of cycles."""
+        it, rows = self.graph.layers[layer], self.rows(layer, batch, tiles)
+        found, counts = [], []
+        if it.has_weights and not it.weight_producers:
+            for count in self.slices:
+                for parts, energy, cycles in zip(rows.parts, rows.energy_pj, rows.cycles, strict=True):
+                    if parts[0] * count <= it.k:
+                        found.append((tuple(parts.tolist()), float(energy), count * -(-int(cycles) // count)))
+                        counts.append(count)
+        return TileRows.of(found, slices=counts)
 
     def normalized_cycles(self, layer: int) -> float:
         return self.graph.layers[layer].operations / 4

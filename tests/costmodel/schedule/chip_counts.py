@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
@@ -136,7 +136,7 @@ def tree(chip: Chip, start: tuple[int, int], tiles: set[int]) -> set[Link]:
 
 
 class Counts:
-    """Links (bytes), DRAM bytes and held bytes of the leaves of one segment, over one batch of it."""
+    """Links (bits), DRAM bits and held bits of the leaves of one segment, over one batch of it."""
 
     def __init__(self, graph: LayerGraph, chip: Chip, segment: NodeCost) -> None:
         self.graph, self.chip, self.batch = graph, chip, segment.node.batch
@@ -150,16 +150,21 @@ class Counts:
         self.links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
         self.pinned: Counter[int] = Counter()
+        self.first_slices: Counter[int] = Counter()
         self.written: Counter[int] = Counter()
 
     def count(self, number: int, on_chip: set[int], to_dram: bool) -> None:
         """One leaf: ``on_chip`` are the producers that send over the NoC."""
         self.links[number], self.read[number], self.written[number] = defaultdict(Fraction), 0, 0
         layer, cost = self.graph.layers[number], self.leaves[number]
-        out, batch = outputs(layer, cost), cost.node.batch
+        out, batch, widths = outputs(layer, cost), cost.node.batch, self.chip.tile.widths
         runs = range(self.batch // batch)
         if layer.has_weights and not layer.weight_producers:
-            self._from_dram(number, {tile: weights(layer, one) for tile, one in out.items()}, 1)
+            for one, needed in enumerate(self.slices(number)):
+                times = len(runs) if self.streams(number) else 1
+                self._from_dram(number, needed, times * widths.weights)
+                if one == 0:
+                    self.first_slices[number] = self.read[number] // times
         self.pinned[number] = self.read[number]
         for of_weights, channels in streams(self.graph, number):
             needed = {tile: (weights if of_weights else inputs)(layer, one) for tile, one in out.items()}
@@ -175,17 +180,39 @@ class Counts:
                     }
                     self._from_tiles(number, producer, theirs, runs)
                 else:
-                    self._from_dram(number, mine, len(runs))
+                    self._from_dram(number, mine, len(runs) * widths.activations)
         if to_dram:
             for tile, (k, b, h, w) in out.items():
-                size = len(k) * len(b) * len(h) * len(w) * len(runs)
+                size = len(k) * len(b) * len(h) * len(w) * len(runs) * widths.activations
                 self.written[number] += size
                 for port in self.chip.ports:
                     for link in path(self.chip.positions[tile], port):
                         self.links[number][link] += Fraction(size, len(self.chip.ports))
 
+    def streams(self, number: int) -> bool:
+        """Whether the weights of a leaf come anew for each run."""
+        leaf = self.leaves[number].leaf
+        assert leaf is not None
+        return leaf.slices > 0
+
+    def slices(self, number: int) -> list[dict[int, frozenset[Element]]]:
+        """The weights that each tile needs for its first slice, its second, and so on."""
+        layer, cost = self.graph.layers[number], self.leaves[number]
+        assert cost.leaf is not None
+        count, found = max(cost.leaf.slices, 1), []
+        for one in range(count):
+            needed = {}
+            for tile, (k, b, h, w) in outputs(layer, cost).items():
+                parts = cost.leaf.place.parts[0]
+                every = [split(layer.k, parts * count, part) for part in range(parts * count)]
+                own = [part for part in every if part and k and k[0] <= part[0] and part[-1] <= k[-1]]
+                assert not k or [channel for part in own for channel in part] == list(k)
+                needed[tile] = weights(layer, (own[one] if one < len(own) else range(0), b, h, w))
+            found.append(needed)
+        return found
+
     def _from_dram(self, number: int, needed: dict[int, frozenset[Element]], times: int) -> None:
-        """Tiles that need the same get it at once."""
+        """Tiles that need the same get it at once; ``times``: bits of an element over all runs."""
         for elements, tiles in _alike(needed).items():
             self.read[number] += times * len(elements)
             for port in self.chip.ports:
@@ -211,7 +238,7 @@ class Counts:
                 senders.update(owner[c, (run * batch + s) % cost.node.batch, y, x] for c, s, y, x in elements)
             for sender, size in senders.items():
                 for link in tree(self.chip, self.chip.positions[sender], tiles):
-                    self.links[number][link] += size
+                    self.links[number][link] += size * self.chip.tile.widths.activations
 
 
 def _alike(needed: dict[int, frozenset[Element]]) -> dict[frozenset[Element], set[int]]:
@@ -244,17 +271,22 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     assert cost.leaf is not None
     buffer, out = chip.tile.buffer, outputs(layer, cost)
     runs = counts.batch // cost.node.batch
-    rows = costs.rows(number, cost.node.batch, cost.tiles)
-    row = rows.parts.tolist().index(list(cost.leaf.place.parts))
+    slices = cost.leaf.slices
+    rows = (costs.streamed_rows if slices else costs.rows)(number, cost.node.batch, cost.tiles)
+    both = zip(rows.parts.tolist(), rows.slices.tolist(), strict=True)
+    row = list(both).index((list(cost.leaf.place.parts), max(slices, 1)))
     arriving = sum(len(_stream_inputs(counts.graph, number, one)) for one in out.values()) * runs
     pinned = 0 if layer.weight_producers else sum(len(weights(layer, one)) for one in out.values())
+    pinned *= runs if slices else 1
+    widths = chip.tile.widths
+    arriving, pinned = arriving * widths.activations, pinned * widths.weights
     leaving = sum(len(k) * len(b) * len(h) * len(w) for k, b, h, w in out.values()) * runs
-    leaving *= not layer.has_weights  # a mapping counts its own outputs
+    leaving *= widths.activations * (not layer.has_weights)  # a mapping counts its own outputs
     total = runs * float(rows.energy_pj[row])
-    total += (arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte
-    total += float(sum(counts.links[number].values())) * chip.noc.hop_pj_per_byte
-    total += counts.read[number] * chip.dram.read_pj_per_byte
-    return total + counts.written[number] * chip.dram.write_pj_per_byte
+    total += ((arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte) / 8
+    total += float(sum(counts.links[number].values())) / 8 * chip.noc.hop_pj_per_byte
+    total += counts.read[number] / 8 * chip.dram.read_pj_per_byte
+    return total + counts.written[number] / 8 * chip.dram.write_pj_per_byte
 
 
 def _stream_inputs(
@@ -270,8 +302,8 @@ def _stream_inputs(
 
 
 class Time(NamedTuple):
-    """One batch of a node: bytes that DRAM has to bring first, and what links need for first data; the cycles
-    once that is there; and all bytes that DRAM moves.
+    """One batch of a node: bits that DRAM has to bring first, and what links need for first data; the cycles
+    once that is there; and all bits that DRAM moves.
     """
 
     ahead: int
@@ -301,10 +333,10 @@ def cycles(
         for link, size in counts.links[number].items():
             links[link] += size
     chip, runs = counts.chip, counts.batch // cost.node.batch
-    on_links = ceil(max(links.values(), default=Fraction(0)) / (runs * chip.noc.link_bytes_per_cycle))
+    on_links = ceil(max(links.values(), default=Fraction(0)) / (8 * runs * chip.noc.link_bytes_per_cycle))
 
     def at_dram(size: int, times: int = 1) -> int:
-        return ceil(Fraction(size, times * chip.dram.bytes_per_cycle))
+        return ceil(Fraction(size, 8 * times * chip.dram.bytes_per_cycle))
 
     if cost.leaf is not None:
         (number,) = numbers
@@ -313,6 +345,12 @@ def cycles(
         running = max(cost.leaf.tile_cycles, at_dram(out), on_links if runs > 1 else 0)
         moved = counts.read[number] + counts.written[number]
         total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
+        if slices := cost.leaf.slices:
+            ahead, every = counts.first_slices[number], pinned // runs
+            running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
+            running = max(running, on_links if runs > 1 or slices > 1 else 0)
+            each = Time(ahead + inputs, on_links, running, every + inputs + out)
+            return {id(cost): Times(total, each, each)}
         first = Time(pinned + inputs, on_links, running, pinned + inputs + out)
         return {id(cost): Times(total, first, Time(inputs, on_links, running, inputs + out))}
     assert isinstance(cost.node, Cut)
@@ -362,9 +400,10 @@ def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetche
 
     ``rectangles`` are the segment's in the S-T graph; inputs from DRAM are fetched during the rectangle
     before on the same tile, others arrive while their producers compute. Weights of ``fetched`` layers are
-    fetched as inputs are and stay until the layer is through, others are there all the time.
+    fetched as inputs are and stay until the layer is through. Streamed ones come for each run, the first
+    slice with the inputs, the others during the slice before. All others are there all the time.
     """
-    held: dict[int, Counter[int]] = defaultdict(Counter)
+    held: dict[int, Counter[Any]] = defaultdict(Counter)
     for now in rectangles:
         number = counts.graph.index[now.layer]
         for tile, out in outputs(counts.graph.layers[number], counts.leaves[number]).items():
@@ -372,17 +411,39 @@ def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetche
             for start, size in _arrivals(counts, rectangles, flow, now, out):
                 _hold(held[tile], ahead if start is None else start, now.end, size)
             if _stream_inputs(counts.graph, number, out):
-                _hold(held[tile], now.start, now.end, counts.chip.tile.output_stream_bytes)
+                _hold(held[tile], now.start, now.end, 8 * counts.chip.tile.output_stream_bytes)
     ends = max(one.end for one in rectangles)
     for number, cost in counts.leaves.items():
         layer = counts.graph.layers[number]
         mine = [one for one in rectangles if one.layer == layer.name]
+        if counts.streams(number):
+            _hold_slices(held, counts, number, rectangles, mine)
+            continue
         for tile, out in outputs(layer, cost).items():
             start, end = min(one.start for one in rectangles), ends
             if layer.name in fetched:
                 start, end = _before(rectangles, mine[0], tile), max(one.end for one in mine)
-            _hold(held[tile], start, end, 0 if layer.weight_producers else len(weights(layer, out)))
+            pinned = 0 if layer.weight_producers else len(weights(layer, out))
+            _hold(held[tile], start, end, pinned * counts.chip.tile.widths.weights)
     return max(_peak(one) for one in held.values())
+
+
+def _hold_slices(
+    held: dict[int, Counter[Any]],
+    counts: Counts,
+    number: int,
+    rectangles: list[ChartBox],
+    mine: list[ChartBox],
+) -> None:
+    """The weights of a leaf that streams them, slice by slice; ``mine``: its rectangles."""
+    slices = counts.slices(number)
+    for now in mine:
+        step = Fraction(now.end - now.start, len(slices))
+        for one, needed in enumerate(slices):
+            for tile, elements in needed.items():
+                start = now.start + (one - 1) * step if one else _before(rectangles, now, tile)
+                size = len(elements) * counts.chip.tile.widths.weights
+                _hold(held[tile], start, now.start + (one + 1) * step, size)
 
 
 def _before(rectangles: list[ChartBox], now: ChartBox, tile: int) -> int:
@@ -396,7 +457,7 @@ def _before(rectangles: list[ChartBox], now: ChartBox, tile: int) -> int:
 def _arrivals(
     counts: Counts, rectangles: list[ChartBox], flow: DataFlow, now: ChartBox, out: tuple[range, ...]
 ) -> Iterator[tuple[int | None, int]]:
-    """When inputs begin to arrive (None: fetched from DRAM), and how many bytes."""
+    """When inputs begin to arrive (None: fetched from DRAM), and how many bits."""
     number = counts.graph.index[now.layer]
     layer = counts.graph.layers[number]
     on_chip = {
@@ -407,7 +468,8 @@ def _arrivals(
     for of_weights, channels in streams(counts.graph, number):
         elements = (weights if of_weights else inputs)(layer, out)  # type: ignore[arg-type]
         senders = Counter(channels[element[0]][0] for element in elements)
-        for sender, size in senders.items():
+        for sender, count in senders.items():
+            size = count * counts.chip.tile.widths.activations
             if sender not in on_chip:
                 yield None, size
                 continue
@@ -424,12 +486,12 @@ def _arrivals(
             )
 
 
-def _hold(held: Counter[int], start: int, end: int, size: int) -> None:
+def _hold(held: Counter[Any], start: int | Fraction, end: int | Fraction, size: int) -> None:
     held[start] += size
     held[end] -= size
 
 
-def _peak(held: Counter[int]) -> int:
+def _peak(held: Counter[Any]) -> int:
     level, peak = 0, 0
     for _, change in sorted(held.items()):
         level += change

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.widths import BYTES
 from costmodel.schedule.bounds import least_by_rounds, lower_bounds
 from costmodel.schedule.compulsory import compulsory
 from costmodel.schedule.evaluate import ChipEvaluator
@@ -29,17 +30,22 @@ from tests.costmodel.schedule.chip_cases import (
     every_kind,
     layer,
     mapped_chip,
+    of_widths,
     random_segments,
     random_tree,
     strided,
 )
 
+SMALLEST = 72
+"""Bytes of buffers that two layers of a small network do not fit."""
 TREES = 80
 
 
 @pytest.mark.parametrize("graph", [every_kind(), chain(5)], ids=lambda graph: graph.name)
 @pytest.mark.parametrize(
-    "on", [chip(2, 2), chip(3, 2, link=1), chip(2, 1, dram=1)], ids=lambda on: f"{on.tiles}"
+    "on",
+    [chip(2, 2), chip(3, 2, link=1), chip(2, 1, dram=1), of_widths(chip(2, 2, 2000, dram=1), 4, 12, 24)],
+    ids=lambda on: f"{on.tiles} {on.name}",
 )
 def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
     random, costs, fitting = Random(0), FormulaCosts(graph), 0
@@ -61,8 +67,13 @@ def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
 @pytest.mark.parametrize("graph", [strided(), training_graph(strided())], ids=lambda graph: graph.name)
 @pytest.mark.parametrize(
     "on",
-    [mapped_chip(2, 2, 256), mapped_chip(3, 1, 2000, link=1), mapped_chip(1, 2, 300, dram=1)],
-    ids=lambda on: on.tiles,
+    [
+        mapped_chip(2, 2, 256),
+        mapped_chip(3, 1, 2000, link=1),
+        mapped_chip(1, 2, 300, dram=1),
+        of_widths(mapped_chip(2, 2, 600, dram=1), 4, 8, 16),
+    ],
+    ids=lambda on: f"{on.tiles} {on.name}",
 )
 def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on: Chip) -> None:
     random, mapped, fitting = Random(1), 0, 0
@@ -85,9 +96,9 @@ def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on
 
 
 @pytest.mark.parametrize("exponents", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)], ids=["energy", "cycles", "edp"])
-@pytest.mark.parametrize("size", [100, 300, 2000])
+@pytest.mark.parametrize("size", [SMALLEST, 300, 2000])
 def test_the_best_trees_of_small_networks_are_not_below(size: int, exponents: tuple[float, float]) -> None:
-    """Every tree is costed. Of the smallest buffers two layers do not fit with their weights."""
+    """Every tree is costed. Two layers do not fit the smallest buffers, however few weights are there."""
     whole, on, batch = strided(), mapped_chip(2, 1, size), 2
     graph = LayerGraph("first layers", whole.layers[:4])
     costs = MappedCosts(graph, on, Random(4))
@@ -99,7 +110,7 @@ def test_the_best_trees_of_small_networks_are_not_below(size: int, exponents: tu
     assert bound is not None
     assert 0 < bound <= best.objective * (1 + 1e-12)
     single = layers_by_themselves(graph, on, batch)
-    assert single == ({0, 1} if size == 100 else set())
+    assert single == ({0, 1} if size == SMALLEST else set())
 
 
 def test_layers_by_themselves_take_their_times_one_after_the_other() -> None:
@@ -109,7 +120,7 @@ def test_layers_by_themselves_take_their_times_one_after_the_other() -> None:
     graph = LayerGraph("two", (slow, heavy))
     costs = FormulaCosts(graph)
     least = {}
-    for size in (10**6, 64 * 64 * 64):
+    for size in (10**6, 2 * 64 * 64):
         on = mapped_chip(1, 1, size)
         (least[size],) = least_by_rounds(graph, on, 1, costs)
     together, apart = least.values()
@@ -130,12 +141,12 @@ def test_one_layer_on_one_tile_is_what_it_must_be() -> None:
 
 def test_compulsory_traffic_of_every_kind() -> None:
     """Counted by hand: strides leave rows out, activations are no weights, operands share a producer."""
-    moved = compulsory(every_kind(), 2)
+    moved = compulsory(every_kind(), 2, BYTES)
     weights = 6 * 27 + 4 * 6 + 6 * 2 * 3 + 6 * 6 + 4 * 11 + 5 * 5 * 2 + 7 * 6 * 4
-    assert moved.dram_read == weights + 2 * 3 * 20
-    assert moved.dram_write == 2 * 7
+    assert moved.dram_read == 8 * (weights + 2 * 3 * 20)
+    assert moved.dram_write == 8 * 2 * 7
     outputs = 120 + 80 + 120 + 120 + 100 + 20 + 16 + 10 + 10 + 8 + 8 + 7
-    assert moved.emptied == 2 * outputs
+    assert moved.emptied == 8 * 2 * outputs
     # both reads rows and columns 0 and 2 of 3 x 3; pooled 4 x 4 of 4 x 5
     inputs = 60 + 120 + 120 + 120 + 200 + 80 + 11 * 4 + 20 + 10 + 20 + 8 + 24
-    assert moved.filled == weights + 2 * (inputs + 2 * 5)
+    assert moved.filled == 8 * (weights + 2 * (inputs + 2 * 5))

@@ -16,7 +16,7 @@ from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer, of_widths
 from tests.costmodel.schedule.tree.formulas import broken_formulas, node_attributes
 
 ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)
@@ -108,7 +108,7 @@ def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
     graph = chain(1)
     slow, fast = (evaluate("layer0 4", graph, chip(4, 1, dram=9999, link=link)) for link in (1, 2))
     for found, link in ((slow, 1), (fast, 2)):
-        busiest = int(found.segments[0].links.max()) / 2
+        busiest = int(found.segments[0].links.max()) / 8 / 2
         assert found.cycles == max(found.segments[0].leaf.tile_cycles, -(-busiest // link))  # type: ignore[union-attr]
     assert slow.cycles > slow.segments[0].leaf.tile_cycles  # type: ignore[union-attr]
 
@@ -126,7 +126,7 @@ def test_weights_used_once_need_not_be_there_together() -> None:
     graph = chain(4, k=4, c=4, h=1, w=1)
     once = 4 + 16 + 8 + 4 + 16  # inputs and weights of a layer and of the next, stream
     text = "T 1/1|>T 1/1|>>layer0 1|>>layer1 1|>>layer2 1|>>layer3 1"
-    assert evaluate(text, graph, chip(1, 1, once)).segments[0].held.most == once
+    assert evaluate(text, graph, chip(1, 1, once)).segments[0].held.most == 8 * once
     # two sub-batches keep all four layers' weights
     twice = text.replace("T 1/1|>T 1/1", "T 2/1|>T 2/2")
     with pytest.raises(NotPossibleError, match=f"hold {4 + 8 + 4 + 4 * 16} bytes"):
@@ -197,3 +197,17 @@ def test_an_evaluator_remembers_only_what_is_the_same() -> None:
 def test_a_tree_of_another_network_is_refused() -> None:
     with pytest.raises(InputError, match="no layer layer2"):
         evaluate("T 1/1|>layer0 1|>layer1 1|>layer2 1", chain(2), ROOMY)
+
+
+def test_replay_counts_what_the_model_does_whatever_the_widths() -> None:
+    """4-bit weights, activations of 12 bits: bits, hops and buffer peaks of a pipeline's program."""
+    graph = chain(3)
+    on = of_widths(chip(3, 1), 4, 12, 24)
+    found = evaluate("S 4/4\n\tlayer0 1\n\tlayer1 1\n\tlayer2 1\n", graph, on)
+    done = replay(write_program(graph, found))
+    assert (done.dram_read_bits, done.dram_write_bits) == (found.dram_read_bits, found.dram_write_bits)
+    assert done.dram_read_bits == 3 * 16 * 4 + 4 * 64 * 12
+    assert done.hop_bytes == found.noc_hop_bytes
+    (segment,) = found.segments
+    assert int(done.peak_bits.max()) <= segment.held.most
+    assert done.cycles <= found.cycles * 1.15

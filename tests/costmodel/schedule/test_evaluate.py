@@ -22,15 +22,27 @@ from tests.costmodel.schedule.chip_cases import (
     chip,
     cut_off,
     every_kind,
+    of_widths,
     random_tree,
     read_in_part,
 )
 from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
+OTHER_WIDTHS = [
+    of_widths(chip(2, 2), 16, 16, 16),
+    of_widths(chip(3, 2, stripe=2, link=2), 4, 8, 32),
+    of_widths(chip(2, 2, 2100), 5, 12, 24),
+]
+SMALL = chip(2, 2, 350)
+"""Its buffers hold few trees whose weights are all pinned."""
 SEEDS = range(24)
 ENERGY, CYCLES = 1.5, 2.0
 """Exponents of the objective."""
+
+
+def named(on: Chip) -> str:
+    return f"{on.columns}x{on.rows} {on.name}"
 
 
 def evaluated(
@@ -39,7 +51,7 @@ def evaluated(
     """A random tree; None where it does not fit. ``idle``: leaves may have tiles without a part."""
     random = Random(seed)
     batch = random.choice([1, 2, 4, 6, 7, 12])
-    costs = FormulaCosts(graph, idle)
+    costs = FormulaCosts(graph, idle, slices=(3, 2, 1))
     evaluator = ChipEvaluator(graph, on, batch, costs, (ENERGY, CYCLES))
     try:
         return evaluator.evaluate(random_tree(random, graph, batch)), costs
@@ -58,8 +70,8 @@ def stages_of(evaluation: ChipEvaluation, flow: DataFlow) -> dict[int, list[int]
     }
 
 
-def link_bytes(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int, int]], int]:
-    """The model's links as pairs of neighbours, in bytes times ports."""
+def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int, int]], int]:
+    """The model's links as pairs of neighbours, in bits times ports."""
     found = {}
     for column in range(on.columns):
         for row in range(on.rows):
@@ -72,13 +84,17 @@ def link_bytes(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[in
 
 @pytest.mark.parametrize(
     ("graph", "on"),
-    [*((every_kind(), on) for on in CHIPS), (read_in_part(), CHIPS[0]), (cut_off(), CHIPS[0])],
-    ids=lambda one: one.name if isinstance(one, LayerGraph) else f"{one.columns}x{one.rows}",
+    [
+        *((every_kind(), on) for on in (*CHIPS, *OTHER_WIDTHS, SMALL)),
+        (read_in_part(), CHIPS[0]),
+        (cut_off(), CHIPS[0]),
+    ],
+    ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> None:
-    checked = 0
-    for seed in SEEDS:
+    checked = streaming = 0
+    for seed in SEEDS if on is not SMALL else range(200):
         found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
@@ -89,18 +105,20 @@ def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> 
             counts = recount(graph, evaluation, segment, flow)
             total += evaluation.rounds * sum(energy_pj(counts, costs, number) for number in counts.leaves)
             _check_segment(counts, segment, stages)
+            streaming += sum(map(counts.streams, counts.leaves))
         assert evaluation.energy_pj == pytest.approx(total, rel=1e-12)
         checked += 1
     assert checked >= len(SEEDS) // 5
+    assert streaming > 5 or on is not SMALL
 
 
 def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]]) -> None:
     for number, cost in counts.leaves.items():
-        assert cost.dram_read_bytes == counts.read[number]
-        assert cost.dram_write_bytes == counts.written[number]
+        assert cost.dram_read_bits == counts.read[number]
+        assert cost.dram_write_bits == counts.written[number]
         ports = len(counts.chip.ports)
         expected = {link: ports * size for link, size in counts.links[number].items() if size}
-        assert link_bytes(counts.chip, cost) == expected
+        assert link_bits(counts.chip, cost) == expected
     waiting, expected_times = [segment], cycles(counts, segment, stages)
     while waiting:
         cost = waiting.pop()
@@ -108,12 +126,12 @@ def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int
         assert cost.cycles == expected_times[id(cost)].cycles
 
 
-@pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
+@pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1], SMALL], ids=named)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
     """What the model charges is enough, and not more for leaves side by side or one after the other."""
-    graph, exact = every_kind(), 0
-    for seed in SEEDS:
+    graph, exact, streaming = every_kind(), 0, 0
+    for seed in SEEDS if on is not SMALL else range(200):
         found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
@@ -126,11 +144,14 @@ def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
             mine = [one for one in drawn if one.layer in names and one.end_sample <= segment.node.batch]
             most = most_held(counts, mine, flow, set(fetched_weights(segment.node)))
             assert segment.held.most >= most
-            if all(cost.leaf for cost in segment.children):
+            if any(map(counts.streams, counts.leaves)):
+                streaming += 1  # slices of one tile may differ by a channel, and not all are there at a time
+            elif all(cost.leaf for cost in segment.children):
                 exact += 1
                 if not (isinstance(segment.node, Cut) and segment.node.kind == "S"):
                     assert segment.held.most == most
-    assert exact > 3
+    assert exact > 3 or on is SMALL
+    assert streaming > 3 or on is not SMALL
 
 
 def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Iterator[str]:
@@ -143,7 +164,7 @@ def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Ite
         yield from fetched_weights(child, below, fetched or (below and node.kind == "T"))
 
 
-@pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
+@pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1]], ids=named)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip, idle: bool) -> None:
     """Every way to place each leaf, with its producers where they are, counted element by element."""
@@ -207,7 +228,7 @@ def _all_counts(evaluator: ChipEvaluator, tree: Node) -> list[object] | str:
     return [
         (
             (cost.node, cost.first_tile, cost.tiles, cost.cycles, cost.parts_pj, cost.busy, cost.runs),
-            (cost.dram_read_bytes, cost.dram_write_bytes, cost.links.tolist(), cost.held.busy.tolist()),
+            (cost.dram_read_bits, cost.dram_write_bits, cost.links.tolist(), cost.held.busy.tolist()),
             (
                 cost.held.weights.tolist(),
                 cost.held.ahead.tolist(),

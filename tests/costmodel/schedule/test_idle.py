@@ -80,6 +80,9 @@ def test_random_trees_are_not_below_the_bounds(on: Chip) -> None:
 class TwoPartitions(FormulaCosts):
     """Of one layer: 10 pJ less in 1,000 cycles, or 10 pJ more in 10 cycles."""
 
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return TileRows.of([])
+
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([((1, 1, 4, 1), 90.0, 1000), ((1, 1, 1, 4), 110.0, 10)])
 

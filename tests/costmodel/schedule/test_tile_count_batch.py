@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.formats.tiles import load_tile
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import nest_text, nest_texts
 from costmodel.schedule.tile_count import counted_on_tile

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
 from costmodel.schedule.leaf.leaf_kernel import _placed, _prepare
@@ -21,8 +22,8 @@ from costmodel.schedule.leaf.leaf_values import KernelLeaf, PartitionTable, Work
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.ranges_kernel import ANY
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
+from costmodel.schedule.leaf.transfer_kernel import HOPS, LINKS, transfer
 from costmodel.schedule.leaf.workspace import workspace_of
-from costmodel.schedule.mesh.transfer_kernel import HOPS, LINKS, transfer
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip
 
@@ -76,12 +77,13 @@ def _drawn(
 def _counted(
     random: Random, on: Any, graph: LayerGraph, batch: int, producers: dict[int, Placement]
 ) -> list[int]:
-    """What :func:`count` finds of the last layer in a random placement; links carry as many bytes in all."""
+    """What :func:`count` finds of the last layer in a random placement; links carry as many bits in all."""
     number, layer = len(graph.layers) - 1, graph.layers[-1]
     parts, _ = _drawn(random, layer, batch)
     run = LeafRun(batch, random.randint(0, len(on.positions) - TILES), TILES, 2, True)
+    bits = ElementBits(*(random.choice((1, 4, 8, 16)) for _ in range(4)))
     near = {one: place for one, place in producers.items() if random.random() < 0.8}
-    rows = [stream_row(graph, stream, run, near) for stream in streams_of(graph, number)]
+    rows = [stream_row(graph, stream, run, near, bits) for stream in streams_of(graph, number)]
     leaf = KernelLeaf(
         kernel_space(layer), layer.sizes(batch), run.first_tile, run.runs, np.array(rows, np.int64)
     )

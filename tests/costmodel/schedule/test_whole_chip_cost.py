@@ -17,22 +17,23 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.schedule.boxes.space import Projection, Stride
 from costmodel.schedule.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.image import Image
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
-from costmodel.workload.network import Layer, convolution, gemm
+from costmodel.workload.network import Layer, Tensor, convolution, gemm
+from costmodel.workload.projection import Projection, Stride
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     MappedCosts,
     chain,
     layer,
     mapped_chip,
+    of_widths,
     random_mapping,
     strided,
 )
@@ -74,8 +75,14 @@ def mappings(random: Random, on: Chip, nest: Layer) -> list[Mapping]:
 @pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
 @pytest.mark.parametrize(
     "on",
-    [mapped_chip(2, 2), mapped_chip(3, 2, link=1), mapped_chip(4, 1, dram=9)],
-    ids=lambda on: f"{on.tiles}",
+    [
+        mapped_chip(2, 2),
+        mapped_chip(3, 2, link=1),
+        mapped_chip(4, 1, dram=9),
+        of_widths(mapped_chip(2, 2, 128), 16, 16, 16),
+        of_widths(mapped_chip(3, 2, 256, link=1), 4, 8, 32),
+    ],
+    ids=lambda on: f"{on.tiles} {on.name}",
 )
 def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
     whole = counted_architecture(on)
@@ -84,25 +91,29 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
         placed = [WholeChipCounts(on, nest, mapping, sides) for sides in all_placements(on, mapping)]
         found, words = whole_chip_cost(on, nest, mapping), placed[0]
         fewest = min(sum(one.links.values()) for one in placed)
-        assert (found.dram_read_bytes, found.dram_write_bytes) == (words.read, words.written)
-        assert found.hop_bytes == pytest.approx(float(fewest), rel=1e-12)
+        assert (found.dram_read_bits, found.dram_write_bits) == (words.read, words.written)
+        assert found.hop_bits == pytest.approx(float(fewest), rel=1e-12)
         best = [one for one in placed if sum(one.links.values()) == fewest]
         counted = evaluate(whole, nest, mapping)
         # DRAM's own cycles are counted anew: evaluate rounds them in floating point, up to one cycle above
         inner_cycles = max(counted.compute_cycles, *(level.cycles for level in counted.levels[:-1]))
         assert found.cycles in {_cycles(on, one, inner_cycles) for one in best}
         tiles, transfers, noc, dram = found.parts_pj
-        assert transfers == pytest.approx(2.0 * words.filled)
-        assert noc == pytest.approx(5.0 * float(fewest))
-        assert dram == pytest.approx(60.0 * words.read + 70.0 * words.written)
-        inner = counted.energy_pj - dram - 2.0 * words.filled
+        # each buffer takes a tensor in whole words, of which the last may be filled in part
+        rounded = len(nest.tensors) * on.tiles * whole.levels[-2].write_energy_pj
+        assert 0 <= transfers - 2.0 * words.filled / 8 < (rounded if on.tile.widths.weights < 8 else 1e-9)
+        assert noc == pytest.approx(5.0 * float(fewest) / 8)
+        assert dram == pytest.approx((60.0 * words.read + 70.0 * words.written) / 8)
+        buffer = whole.levels[-2]
+        fills = sum(one.instances * one.fills for one in counted.levels[-2].tensors.values())
+        inner = counted.energy_pj - counted.levels[-1].energy_pj - fills * buffer.write_energy_pj
         assert tiles == pytest.approx(inner)
 
 
 def _cycles(on: Chip, counts: WholeChipCounts, of_tiles: int) -> int:
     busiest = max(counts.links.values(), default=0)
-    dram = ceil((counts.read + counts.written) / on.dram.bytes_per_cycle)
-    return max(of_tiles, dram, ceil(busiest / on.noc.link_bytes_per_cycle))
+    dram = ceil((counts.read + counts.written) / (8 * on.dram.bytes_per_cycle))
+    return max(of_tiles, dram, ceil(busiest / (8 * on.noc.link_bytes_per_cycle)))
 
 
 class OneRow(FormulaCosts):
@@ -114,6 +125,9 @@ class OneRow(FormulaCosts):
         part = convolution("part", N=1, K=2, C=4, P=4, Q=4, R=1, S=1)
         tile = evaluate(on.tile.architecture, part, inner)
         self.row = TileRows.of([((2, 2, 1, 1), 4 * tile.energy_pj, tile.cycles)])
+
+    def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return TileRows.of([])
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return self.row
@@ -130,11 +144,8 @@ def test_a_layer_that_is_fetched_once_costs_on_the_whole_chip_what_it_costs_pinn
     found = whole_chip_cost(on, nest, Mapping((*inner, split)))
     assert found.parts_pj == pytest.approx(tuple(pinned.parts_pj.values()))
     assert found.cycles == pinned.cycles
-    assert (found.dram_read_bytes, found.dram_write_bytes) == (
-        pinned.dram_read_bytes,
-        pinned.dram_write_bytes,
-    )
-    assert found.hop_bytes == pinned.noc_hop_bytes
+    assert (found.dram_read_bits, found.dram_write_bits) == (pinned.dram_read_bits, pinned.dram_write_bits)
+    assert found.hop_bits == pinned.noc_hop_bits
     assert 4 * found.cycles - found.tile_cycles == pinned.bubble_tile_cycles
 
 
@@ -142,13 +153,13 @@ def test_a_layer_that_is_fetched_once_costs_on_the_whole_chip_what_it_costs_pinn
 def test_no_layer_of_a_training_step_beats_its_work_or_its_data(number: int) -> None:
     graph, on = training_graph(strided()), mapped_chip(2, 2, 256)
     costs = MappedCosts(graph, on, Random(number))
-    for index, least in enumerate(layers_traffic(graph, 4)):
+    for index, least in enumerate(layers_traffic(graph, 4, on.tile.widths)):
         found = costs.on_whole_chip(index, 4)
         assert found is not None
         # four tiles of two PEs, or of two vector units
         assert found.cycles * 8 >= 4 * graph.layers[index].operations
-        assert found.dram_read_bytes >= least.dram_read
-        assert found.dram_write_bytes >= least.dram_write
+        assert found.dram_read_bits >= least.dram_read
+        assert found.dram_write_bits >= least.dram_write
 
 
 def test_halos_are_sent_to_each_tile() -> None:
@@ -156,9 +167,9 @@ def test_halos_are_sent_to_each_tile() -> None:
     nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
     mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
     found = whole_chip_cost(on, nest, mapping)
-    assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 3, 2)
+    assert (found.dram_read_bits, found.dram_write_bits) == (8 * (3 + 2 * 3), 8 * 2)
     # a link between the two tiles, a port at each: weights pass it both ways, half of the rest does
-    assert found.hop_bytes == 3 + (6 + 2) / 2
+    assert found.hop_bits == 8 * (3 + (6 + 2) / 2)
 
 
 def test_padding_is_not_fetched_for_any_tile() -> None:
@@ -166,36 +177,35 @@ def test_padding_is_not_fetched_for_any_tile() -> None:
     nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
     mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
     rows = Projection((Stride("P"), Stride("R")), length=2, offset=-1)
-    image = Image((rows, Projection((Stride("Q"), Stride("S")), length=1)))
-    data, found = (whole_chip_cost(on, nest, mapping, one) for one in (None, image))
-    assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 2, 2)
-    assert found.hop_bytes == data.hop_bytes - 2 / 2
+    padded = Tensor("Inputs", (rows, Projection((Stride("Q"), Stride("S")), length=1)), "inputs")
+    data, found = (whole_chip_cost(on, nest, mapping, one) for one in (None, padded))
+    assert (found.dram_read_bits, found.dram_write_bits) == (8 * (3 + 2 * 2), 8 * 2)
+    assert found.hop_bits == data.hop_bits - 8 * 2 / 2
     assert data.parts_pj[1] - found.parts_pj[1] == 2 * 2.0
     assert data.parts_pj[0] == found.parts_pj[0]
 
 
 def test_only_windows_beyond_the_edges_are_padded() -> None:
     inside = layer("inside", r=3, s=3, input_h=6, input_w=6)
-    assert Image.of(inside) is None
+    assert padded_inputs(inside) is None
     assert padding_and_length(layer("around", r=3, s=3, pad_h=1, pad_w=1)) == [(1, 4), (1, 4)]
     assert padding_and_length(layer("below", r=3, input_h=5)) == [(0, 5), (0, 4)]
 
 
-def test_the_image_lies_along_the_axes_of_the_nest() -> None:
-    """Rows and columns of the nest's inputs, the last two axes; none of weights or outputs."""
+def test_the_windows_lie_along_the_axes_of_the_nest() -> None:
+    """Those over rows and columns of the layer's inputs are the last two axes of the nest's."""
     for one in (layer("a", r=3, s=3, pad_h=1), layer("b", "groupconv", r=3, pad_h=1, stride_h=2, groups=2)):
-        image, nest = Image.of(one), one.nest(2)
-        assert image is not None
-        found = {t.name: [image.along(axis) for axis in t.axes] for t in nest.tensors}
-        assert found["Inputs"] == [None] * (len(found["Inputs"]) - 2) + list(image.axes)
-        assert {along for name in ("Weights", "Outputs") for along in found[name]} == {None}
+        padded, nest = padded_inputs(one), one.nest(2)
+        assert padded is not None
+        windows = [{step[:2] for step in axis.steps} for axis in padded.axes if axis.length is not None]
+        assert [set(axis) for axis in nest.tensor("Inputs").terms[-2:]] == windows
 
 
 def padding_and_length(one: NetworkLayer) -> list[tuple[int, int]]:
-    """By axis of the image, the padding in front of it and its length."""
-    image = Image.of(one)
-    assert image is not None
-    return [(-axis.offset, axis.length) for axis in image.axes]
+    """Along rows and columns, the padding in front of the image and its length."""
+    padded = padded_inputs(one)
+    assert padded is not None
+    return [(-axis.offset, axis.length) for axis in padded.axes if axis.length is not None]
 
 
 @pytest.mark.parametrize("costs", ["paper", "released"])
@@ -233,7 +243,7 @@ def test_every_chip_of_the_library_is_a_stack_of_levels(name: str) -> None:
     assert counted is not None
     assert tile is not None
     assert whole.levels[:-2] == counted.levels[:-2] == tile.levels[:-1]
-    assert whole.levels[-2].size_words == on.tile.buffer.size_bytes
+    assert whole.levels[-2].size_words == on.tile.buffer.size_bits // tile.levels[-1].word_bits
     assert (whole.levels[-1].fanout_x, whole.levels[-1].fanout_y) == (on.columns, on.rows)
 
 
@@ -275,12 +285,12 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
     on = mapped_chip(2, 2, dram=100, link=100)
     found = streamed_layer_cost(on, pooled, 2)
     assert found is not None
-    assert (found.dram_read_bytes, found.dram_write_bytes) == (6 * 16, 6 * 4)
+    assert (found.dram_read_bits, found.dram_write_bits) == (8 * 6 * 16, 8 * 6 * 4)
     assert found.cycles == 2 * 16 // 2
     assert found.tile_cycles == 4 * found.cycles
     # every tile is one, one, two and no links from the four ports
-    assert found.hop_bytes == 6 * 20 * (0 + 1 + 1 + 2) / 4
-    noc, dram = found.hop_bytes * 5.0, 60.0 * 6 * 16 + 70.0 * 6 * 4
+    assert found.hop_bits == 8 * 6 * 20 * (0 + 1 + 1 + 2) / 4
+    noc, dram = found.hop_bits / 8 * 5.0, 60.0 * 6 * 16 + 70.0 * 6 * 4
     assert found.parts_pj == (0.25 * 6 * 16, 2.0 * 6 * 16 + 1.0 * 6 * 4, noc, dram)
     assert streamed_layer_cost(mapped_chip(buffer=16), pooled, 2) is None
 
@@ -291,8 +301,8 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
         {"parts_pj": (1.0, 1.0, 1.0)},
         {"parts_pj": (1.0, -1.0, 0.0, 0.0)},
         {"cycles": 0},
-        {"dram_read_bytes": -1},
-        {"hop_bytes": -1.0},
+        {"dram_read_bits": -1},
+        {"hop_bits": -1.0},
     ],
 )
 def test_no_such_cost(change: dict[str, object]) -> None:

@@ -68,9 +68,9 @@ def test_a_schedule_adds_up_layers_on_the_whole_chip_and_pinned() -> None:
     assert all(child.leaf is not None for child in pinned.children)
     assert found.cycles == 2 * (1 + pinned.cycles)
     assert found.energy_pj == pytest.approx(2 * (6.0 + sum(pinned.parts_pj)))
-    assert found.dram_read_bytes == 2 * (7 + pinned.dram_read_bytes)
-    assert found.dram_write_bytes == 2 * (5 + pinned.dram_write_bytes)
-    assert found.noc_hop_bytes == 2 * (11.5 + int(pinned.links.sum()) / 4)
+    assert found.dram_read_bits == 2 * (7 + pinned.dram_read_bits)
+    assert found.dram_write_bits == 2 * (5 + pinned.dram_write_bits)
+    assert found.noc_hop_bits == 2 * (11.5 + int(pinned.links.sum()) / 4)
     assert found.bubble_tile_cycles == 4 * found.cycles - 2 * (offered.tile_cycles + pinned.busy)
     drawn = found.spatial_temporal(chain(3).producers)
     assert {(one.first_tile, one.end_tile) for one in drawn if one.layer == "layer0"} == {(0, 4)}

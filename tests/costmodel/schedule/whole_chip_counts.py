@@ -7,10 +7,10 @@ meet on their way to DRAM.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 from costmodel.hardware.chip import Chip
 from costmodel.mapping.mapping import Loop, Mapping
@@ -23,11 +23,14 @@ Sides = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class WholeChipCounts:
-    """Words and link loads (bytes) of a mapping whose DRAM loops number columns and rows as ``sides`` say."""
+    """Bits and link loads (bits) of a mapping whose DRAM loops number columns and rows as ``sides`` say."""
 
     def __init__(self, chip: Chip, nest: Layer, mapping: Mapping, sides: Sides) -> None:
         self.chip, self.nest, self.mapping, self.sides = chip, nest, mapping, sides
         self.read, self.written, self.filled, self.emptied = 0, 0, 0, 0
+        widths = chip.tile.widths
+        self.bits = {"weights": widths.weights, "inputs": widths.activations, "outputs": widths.activations}
+        self.sum_bits = widths.partial_sums
         self.links: dict[Link, Fraction] = defaultdict(Fraction)
         for tensor in nest.tensors:
             (self._outputs if tensor.is_output else self._operand)(tensor)
@@ -36,32 +39,45 @@ class WholeChipCounts:
         held: dict[int, Words] = {}
         for needed in self._steps(tensor):
             missing = {tile: words - held.get(tile, frozenset()) for tile, words in needed.items()}
-            self._spread(missing)
+            self._spread(missing, self.bits[tensor.role])
             held = needed
 
     def _outputs(self, tensor: Tensor) -> None:
-        """A tile sends its sums when it needs other ones, and gets those back that it, or another, sent."""
+        """A tile sends its sums when it needs other ones, and gets those back that it, or another, sent.
+
+        What DRAM gets last of an output is complete, and what it gets before are partial sums. So is all that
+        several tiles send of the same output.
+        """
         held: dict[int, Words] = {}
         sent: set[tuple[int, ...]] = set()
-        for needed in [*self._steps(tensor), {}]:
+        steps = [*self._steps(tensor), {}]
+        times: Counter[tuple[int, ...]] = Counter()
+        for before, needed in pairwise(steps):
+            sending = {words for tile, words in before.items() if needed.get(tile) != words}
+            times.update(word for words in sending for word in words)
+        for needed in steps:
             leaving = {tile: words for tile, words in held.items() if needed.get(tile) != words}
             for words, tiles in _alike(leaving).items():
-                self.written += len(words)
+                times.subtract(words)
+                partial = sum(times[word] > 0 for word in words)
+                complete = self.sum_bits if len(tiles) > 1 else self.bits["outputs"]
+                on_links = partial * self.sum_bits + (len(words) - partial) * complete
+                self.written += partial * self.sum_bits + (len(words) - partial) * self.bits["outputs"]
                 self.emptied += len(words) * len(tiles)
                 for port in self.chip.ports:
                     ways = set().union(*(path(self.chip.positions[tile], port) for tile in tiles))
-                    self._load(ways, len(words))
+                    self._load(ways, on_links)
                 sent |= words
             arriving = {tile: words & sent for tile, words in needed.items() if held.get(tile) != words}
-            self._spread(arriving)
+            self._spread(arriving, self.sum_bits)
             held = needed
 
-    def _spread(self, missing: dict[int, Words]) -> None:
+    def _spread(self, missing: dict[int, Words], bits: int) -> None:
         for words, tiles in _alike(missing).items():
-            self.read += len(words)
-            self.filled += len(words) * len(tiles)
+            self.read += len(words) * bits
+            self.filled += len(words) * len(tiles) * bits
             for port in self.chip.ports:
-                self._load(tree(self.chip, port, tiles), len(words))
+                self._load(tree(self.chip, port, tiles), len(words) * bits)
 
     def _load(self, links: set[Link], size: int) -> None:
         for link in links:
@@ -87,7 +103,7 @@ class WholeChipCounts:
         """The words of a tensor from the point ``first`` on, all that a buffer's tile covers."""
         inside = self.mapping.tiles[-2]
         axes = []
-        for axis in tensor.axes:
+        for axis in tensor.terms:
             start = sum(step * first[dim] for dim, step in axis)
             length = 1 + sum(step * (inside.get(dim, 1) - 1) for dim, step in axis)
             axes.append(range(start, start + length))

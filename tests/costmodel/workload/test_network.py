@@ -24,6 +24,7 @@ from costmodel.workload.network import (
     distinct_layers,
     gemm,
 )
+from costmodel.workload.projection import Projection, Stride
 
 CONV: dict[str, Any] = {"N": 2, "K": 4, "C": 6, "P": 5, "Q": 3, "R": 3, "S": 2}
 
@@ -116,8 +117,26 @@ def test_bad_convolutions_name_the_key(key: str, changes: dict[str, Any]) -> Non
     assert "conv1" in str(caught.value)
 
 
-X = Tensor("X", ((("M", 1),),), "inputs")
-OUT = Tensor("Out", ((("M", 1),),), "outputs")
+X = Tensor.of_terms("X", ((("M", 1),),), "inputs")
+OUT = Tensor.of_terms("Out", ((("M", 1),),), "outputs")
+
+
+PADDED = Layer(
+    "padded",
+    (("K", 4), ("C", 3), ("P", 3), ("R", 3)),
+    (
+        Tensor(
+            "X",
+            (
+                Projection((Stride("K", 3, 2), Stride("C"))),
+                Projection((Stride("P", 2), Stride("R")), length=5, offset=-1),
+            ),
+            "inputs",
+        ),
+        Tensor.of_terms("Out", ((("K", 1),), (("P", 1),)), "outputs"),
+    ),
+)
+"""Two groups of two outputs from three inputs each, and windows with a row of padding on either side."""
 
 
 @pytest.mark.parametrize(
@@ -149,7 +168,7 @@ def test_bad_layers(dims: Any, tensors: Any, expected: str) -> None:
 )
 def test_bad_tensors(axes: Any, role: Any) -> None:
     with pytest.raises(InputError):
-        Tensor("T", axes, role)
+        Tensor.of_terms("T", axes, role)
 
 
 def test_json_keeps_the_shape() -> None:
@@ -157,9 +176,20 @@ def test_json_keeps_the_shape() -> None:
         convolution("c", **CONV, stride=(2, 3)),
         convolution("g", **CONV, groups=2),
         gemm("g", M=1, N=2, K=3),
+        PADDED,
     ]
     for layer in layers:
         assert Layer.from_json(json.loads(json.dumps(layer.to_json()))) == layer
+
+
+def test_counters_of_mappings_know_no_divisors() -> None:
+    """Groups within one dim are for boxes; a nest to be mapped has a dim over its groups."""
+    assert [PADDED.length(axis) for axis in PADDED.tensor("X").axes] == [6, 5]
+    assert PADDED.output.terms == ((("K", 1),), (("P", 1),))
+    with pytest.raises(InputError, match="a dim over groups"):
+        PADDED.tensor("X").terms
+    with pytest.raises(InputError, match="a dim over groups"):
+        PADDED.tensor("X").steps
 
 
 def test_equal_shapes_are_one_layer() -> None:

@@ -25,7 +25,10 @@ from results.errors import (
 from results.store import folder as store
 from results.store import parts
 from results.store.folder import Buffering, RunFolder, RunWriter
+from results.store.journal import Journal
+from results.store.row_batch import RowBatch
 from results.store.schema.shared_columns import SCHEMA_VERSION
+from results.store.schema.tables import LAYERS
 
 ROOT = Path(__file__).parents[3]
 Row = dict[str, Any]
@@ -186,6 +189,23 @@ def test_a_full_disk_loses_no_row(run_path: Path, make_layer: Make, monkeypatch:
         assert not [p for p in (run_path / "layers").iterdir() if p.name.startswith(".unfinished")]
     run.append("layers", make_layer(2))
     run.close()
+    assert len(RunFolder(run_path).read("layers")) == 3
+
+
+def test_an_interrupt_in_the_middle_of_a_batch_loses_no_row(
+    run_path: Path, make_layer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing writes what the journal was given, however soon after it Ctrl-C comes."""
+    batch = RowBatch.of("layers", [LAYERS.encode(make_layer(number)) for number in range(3)])
+
+    def interrupted(journal: Journal, lines: bytes) -> None:
+        append_lines(journal, lines)
+        raise KeyboardInterrupt
+
+    append_lines = Journal.append_lines
+    monkeypatch.setattr(Journal, "append_lines", interrupted)
+    with pytest.raises(KeyboardInterrupt), RunWriter(run_path) as run:
+        run.append_batch(batch)
     assert len(RunFolder(run_path).read("layers")) == 3
 
 

@@ -14,11 +14,11 @@ from random import Random
 
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.bounds.bounds import lower_bounds
+from costmodel.mapping.bounds.sharing import allocations
 from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.sharing import allocations
 from costmodel.mapping.uneven import UnevenMapping, split
 from costmodel.mapping.uneven import violations as mapping_violations
 from costmodel.published.set_isca2023.evaluator import TreeEvaluator
@@ -219,7 +219,8 @@ def schedule(tree: Node, evaluation: ChipEvaluation) -> Answer:
 
 
 def node(cost: NodeCost) -> object:
-    return [cost.cycles, list(cost.parts_pj), cost.tiles, cost.first_tile, cost.busy, cost.links.tolist()]
+    links = (cost.links // 8).tolist()  # in bytes, of elements that are bytes
+    return [cost.cycles, list(cost.parts_pj), cost.tiles, cost.first_tile, cost.busy, links]
 
 
 def of_released_schedules() -> dict[str, Answer]:

@@ -36,7 +36,9 @@ class Case:
 
 def nest(name: str, sizes: dict[str, int], *tensors: tuple[str, Role, tuple[str, ...]]) -> Layer:
     """A layer whose tensors (name, role, dims) have one dim an axis."""
-    made = (Tensor(tensor, tuple(((dim, 1),) for dim in dims), role) for tensor, role, dims in tensors)
+    made = (
+        Tensor.of_terms(tensor, tuple(((dim, 1),) for dim in dims), role) for tensor, role, dims in tensors
+    )
     return Layer(name, tuple(sizes.items()), tuple(made))
 
 
@@ -44,7 +46,10 @@ def window(name: str, **sizes: int) -> Layer:
     """A pooling: every output reads a window of one channel, and there are no weights."""
     stride = sizes.pop("stride")
     axes = ((("C", 1),), (("R", 1), ("P", stride)))
-    tensors = (Tensor("Inputs", axes, "inputs"), Tensor("Outputs", ((("C", 1),), (("P", 1),)), "outputs"))
+    tensors = (
+        Tensor.of_terms("Inputs", axes, "inputs"),
+        Tensor.of_terms("Outputs", ((("C", 1),), (("P", 1),)), "outputs"),
+    )
     return Layer(name, tuple(sizes.items()), tensors)
 
 

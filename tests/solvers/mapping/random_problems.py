@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
-from costmodel.mapping.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
@@ -178,9 +178,9 @@ def _scatter(rng: random.Random) -> Layer:
     """A transposed convolution: the windows overlap in the output."""
     rows = ("P", rng.choice([1, 2, 3])), ("R", 1)
     tensors = (
-        Tensor("W", ((("C", 1),), (("R", 1),)), "weights"),
-        Tensor("I", ((("C", 1),), (("P", 1),)), "inputs"),
-        Tensor("O", (rows,), "outputs"),
+        Tensor.of_terms("W", ((("C", 1),), (("R", 1),)), "weights"),
+        Tensor.of_terms("I", ((("C", 1),), (("P", 1),)), "inputs"),
+        Tensor.of_terms("O", (rows,), "outputs"),
     )
     return Layer("t", tuple((dim, _size(rng)) for dim in "CPR"), tensors)
 
@@ -189,10 +189,10 @@ def _three_terms(rng: random.Random) -> Layer:
     """An axis that sums three dims, and a third input."""
     window = ("A", rng.choice([1, 2])), ("B", 1), ("D", rng.choice([1, 3]))
     tensors = (
-        Tensor("W", ((("B", 1),), (("D", 1),)), "weights"),
-        Tensor("I", (window,), "inputs"),
-        Tensor("S", ((("A", 1),), (("K", 1),)), "inputs"),
-        Tensor("O", ((("A", 1),), (("K", 1),)), "outputs"),
+        Tensor.of_terms("W", ((("B", 1),), (("D", 1),)), "weights"),
+        Tensor.of_terms("I", (window,), "inputs"),
+        Tensor.of_terms("S", ((("A", 1),), (("K", 1),)), "inputs"),
+        Tensor.of_terms("O", ((("A", 1),), (("K", 1),)), "outputs"),
     )
     return Layer("x", tuple((dim, _size(rng)) for dim in "ABDK"), tensors)
 

@@ -187,9 +187,9 @@ def test_an_axis_beyond_convolutions_goes_unpolished() -> None:
         "odd",
         (("P", 8), ("R", 3), ("S", 2), ("K", 4)),
         (
-            Tensor("Weights", ((("R", 1),), (("S", 1),), (("K", 1),)), "weights"),
-            Tensor("Inputs", sliding, "inputs"),
-            Tensor("Outputs", ((("P", 1),), (("K", 1),)), "outputs"),
+            Tensor.of_terms("Weights", ((("R", 1),), (("S", 1),), (("K", 1),)), "weights"),
+            Tensor.of_terms("Inputs", sliding, "inputs"),
+            Tensor.of_terms("Outputs", ((("P", 1),), (("K", 1),)), "outputs"),
         ),
     )
     problem = problem_on("C_two_level", layer)

@@ -112,7 +112,7 @@ class Literal:
                     self.model.add(self.tile(tensor, index) <= bits(words + 0.5))
 
     def tile(self, tensor: Tensor, level: int) -> Any:
-        assert all(sum(self.layer.sizes[dim] > 1 for dim, _ in axis) <= 1 for axis in tensor.axes), "no halo"
+        assert all(sum(self.layer.sizes[dim] > 1 for dim, _ in axis) <= 1 for axis in tensor.terms), "no halo"
         return self.log(tensor.dims, [place for place in self.places if place[0] <= level])
 
     def boundary(self, tensor: Tensor, across: int) -> tuple[int, int]:

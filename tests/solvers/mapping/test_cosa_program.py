@@ -53,7 +53,7 @@ def steps_and_words(layer: Layer, mapping: Mapping) -> float:
     comp = log2(prod(bound for level in mapping.levels for _, bound in level.temporal))
     tile = mapping.tiles[0]
     longest = [
-        [max(axis, key=lambda term: layer.sizes[term[0]] * term[1])[0] for axis in tensor.axes]
+        [max(axis, key=lambda term: layer.sizes[term[0]] * term[1])[0] for axis in tensor.terms]
         for tensor in layer.tensors
     ]
     return comp - sum(log2(tile.get(dim, 1)) for dims in longest for dim in dims)

@@ -111,9 +111,9 @@ def test_real_layers_are_proven_and_not_beaten(name: str, objective: str) -> Non
 
 def test_irrelevant_loops_inside_a_slide_of_the_output() -> None:
     """Partial sums whose window slides on after a loop that leaves them in place: once missed."""
-    rows = Tensor("O", ((("P", 1), ("R", 1)),), "outputs")
-    weights = Tensor("W", ((("C", 1),), (("R", 1),)), "weights")
-    inputs = Tensor("I", ((("C", 1),), (("P", 1),)), "inputs")
+    rows = Tensor.of_terms("O", ((("P", 1), ("R", 1)),), "outputs")
+    weights = Tensor.of_terms("W", ((("C", 1),), (("R", 1),)), "weights")
+    inputs = Tensor.of_terms("I", ((("C", 1),), (("P", 1),)), "inputs")
     transposed = Layer("transposed", (("C", 2), ("P", 5), ("R", 11)), (weights, inputs, rows))
     for words in ((1, 7), (3, 12), (4, 24)):
         architecture = small(load_architecture("A_eyeriss_like"), words)

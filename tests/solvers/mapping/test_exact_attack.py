@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_layer
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.bounds.bounds import lower_bounds
 from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
 from solvers.catalogue import solver

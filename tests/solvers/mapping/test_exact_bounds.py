@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.formats.architectures import load_architecture
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget, always_in_time
 from solvers.mapping import exact

@@ -62,13 +62,13 @@ def counted(problem: MappingProblem, rng: random.Random) -> Iterator[tuple[AnyMa
 def is_exact(layer: Layer, mapping: AnyMapping) -> bool:
     """Whether the search counts all of a mapping exactly: an output without overlap or coefficient (item 9),
     and at most two spread dims on any axis (item 5)."""
-    plain = all(len(axis) <= 1 and all(step == 1 for _, step in axis) for axis in layer.output.axes)
+    plain = all(len(axis) <= 1 and all(step == 1 for _, step in axis) for axis in layer.output.terms)
     spread = [{dim for dim, _ in level.spatial} for level in as_parts(mapping).nest.levels]
     pairs = all(
         len(dims & {dim for dim, _ in axis}) <= 2
         for dims in spread
         for tensor in layer.tensors
-        for axis in tensor.axes
+        for axis in tensor.terms
     )
     return plain and pairs
 

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from costmodel.mapping.traffic import StridedLoop, delivered_words
+from costmodel.mapping.counts.traffic import StridedLoop, delivered_words
 from costmodel.workload.network import Layer, Tensor, convolution, gemm
 from solvers.mapping.exact.orders import motions_of, orders_of, runs_together
 
@@ -15,9 +15,9 @@ TRANSPOSED = Layer(
     "transposed",
     (("C", 8), ("P", 8), ("R", 8)),
     (
-        Tensor("W", ((("C", 1),), (("R", 1),)), "weights"),
-        Tensor("I", ((("C", 1),), (("P", 1),)), "inputs"),
-        Tensor("O", ((("P", 1), ("R", 1)),), "outputs"),
+        Tensor.of_terms("W", ((("C", 1),), (("R", 1),)), "weights"),
+        Tensor.of_terms("I", ((("C", 1),), (("P", 1),)), "inputs"),
+        Tensor.of_terms("O", ((("P", 1), ("R", 1)),), "outputs"),
     ),
 )
 LAYERS = (

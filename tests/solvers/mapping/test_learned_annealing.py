@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Tensor, convolution, gemm
 from solvers.budget import Budget

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping import sharing
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.bounds import sharing
+from costmodel.mapping.bounds.bounds import lower_bounds
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -90,9 +90,11 @@ class Case:
 
 DRAWN = (("learn", False), ("batch", 8), ("steps", 4))
 CASES = [
-    Case("costmodel.mapping.sharing.MOST_ALLOCATIONS", 1, "ways to spend the fan-outs", "random_search"),
     Case(
-        "costmodel.mapping.sharing.MOST_EXACT_FANOUT",
+        "costmodel.mapping.bounds.sharing.MOST_ALLOCATIONS", 1, "ways to spend the fan-outs", "random_search"
+    ),
+    Case(
+        "costmodel.mapping.bounds.sharing.MOST_EXACT_FANOUT",
         1,
         "instances of a fan-out that are shared out exactly",
         "random_search",
@@ -222,8 +224,8 @@ def test_a_portfolio_says_what_its_members_reached_once(monkeypatch: pytest.Monk
 
 
 LOWERED = {
-    "costmodel.mapping.sharing.MOST_ALLOCATIONS": 1,
-    "costmodel.mapping.sharing.MOST_EXACT_FANOUT": 1,
+    "costmodel.mapping.bounds.sharing.MOST_ALLOCATIONS": 1,
+    "costmodel.mapping.bounds.sharing.MOST_EXACT_FANOUT": 1,
     "solvers.mapping.exact.aggregate.MOST_KEEP_SETS": 0,
     "solvers.mapping.exact.assignments.MOST_WAITING": 3,
     "solvers.mapping.thistle.search.proof.MOST_PROGRAMS": 2,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
 from costmodel.workload.network import Layer, convolution
 from solvers.mapping.space.neighbours import Neighbourhood

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import convolution, gemm
 from solvers.mapping.problem import MappingProblem, executed_layer, padded_dims, violations

@@ -11,7 +11,7 @@ import pytest
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.convolutions import Window, convolution_of, reading_once
@@ -76,7 +76,7 @@ def walked_reads(layer: Layer, mapping: Mapping, tensor: Tensor) -> int:
         points = product(*(range(start[dim], start[dim] + inner[dim]) for dim in inner))
         tile = {
             tuple(
-                sum(c * dict(zip(inner, point, strict=True))[dim] for dim, c in axis) for axis in tensor.axes
+                sum(c * dict(zip(inner, point, strict=True))[dim] for dim, c in axis) for axis in tensor.terms
             )
             for point in points
         }

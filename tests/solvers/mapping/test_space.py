@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.workload.network import Layer, convolution, gemm

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from costmodel.formats.architectures import load_architecture
-from costmodel.mapping.batch import BatchEvaluator
-from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.batch.batch import BatchEvaluator
+from costmodel.mapping.bounds.bounds import lower_bounds
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.padded_sizes import at_sizes

@@ -12,7 +12,7 @@ import numpy as np
 
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.hardware.architecture import StorageLevel
-from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, simplest, split
 from costmodel.workload.network import Layer, convolution, gemm
@@ -155,7 +155,7 @@ def fits(problem: MappingProblem, layer: Layer, places: tuple[int, ...], batch: 
     for number, tensor in enumerate(layer.tensors):
         for part, place in enumerate(places):
             words = np.ones(len(batch), np.int64)
-            for axis in tensor.axes:
+            for axis in tensor.terms:
                 words *= 1 + sum(step * (covered[:, part, index[dim]] - 1) for dim, step in axis)
             held[:, place] += words * batch.keep[:, part, number]
     usable = [level.usable_words for level in problem.architecture.levels]

@@ -14,6 +14,7 @@ from released_model import ReleasedModel
 
 from costmodel.errors import InputError
 from costmodel.formats.layer_graph_json import load_graph
+from costmodel.hardware.widths import BYTES, Widths
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -57,19 +58,24 @@ def model_of(problem: ScheduleProblem) -> ChipModel:
 
 
 @pytest.mark.parametrize(
-    ("name", "layers", "batch", "buffer_bytes"),
+    ("name", "layers", "batch", "buffer_bytes", "widths"),
     [
-        ("resnet", 14, 4, 1 << 20),
-        ("goog", 12, 4, 1 << 18),
-        ("trans_cell", 30, 2, 1 << 18),
-        ("lstm", 9, 8, 1 << 19),
+        ("resnet", 14, 4, 1 << 20, BYTES),
+        ("goog", 12, 4, 1 << 18, BYTES),
+        ("trans_cell", 30, 2, 1 << 18, BYTES),
+        ("lstm", 9, 8, 1 << 19, BYTES),
+        ("resnet", 10, 4, 1 << 20, Widths(4, 12, 24)),
+        ("trans_cell", 20, 2, 1 << 18, Widths(4, 8, 8)),
     ],
 )
 def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
-    name: str, layers: int, batch: int, buffer_bytes: int
+    name: str, layers: int, batch: int, buffer_bytes: int, widths: Widths
 ) -> None:
     """Every segment with every number of sub-batches, costed in full."""
     problem = problem_of(name, layers, batch, buffer_bytes=buffer_bytes)
+    chip = model_of(problem).chip
+    chip = replace(chip, tile=replace(chip.tile, widths=widths))
+    problem = replace(problem, model=replace(model_of(problem), chip=chip))
     model, slicing = model_of(problem), Slicing(problem, kapla.Params(most_layers=6))
     floors = [LayerFloor.of(problem.graph, number, model.chip) for number in range(layers)]
     regions = Regions(slicing, model.tile_costs.normalized_cycles)
@@ -89,8 +95,8 @@ def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
             assert may_fit, scheme
             assert least.cost.energy_pj <= sum(cost.parts_pj) * (1 + 1e-12), scheme
             assert least.cost.cycles <= cost.cycles * (1 + 1e-12), scheme
-            assert sum(least.accesses.read) <= cost.dram_read_bytes, scheme
-            assert sum(least.accesses.written) <= cost.dram_write_bytes, scheme
+            assert sum(least.accesses.read) <= cost.dram_read_bits, scheme
+            assert sum(least.accesses.written) <= cost.dram_write_bits, scheme
     assert possible > 20
     assert pruned > 20 or name == "lstm"
 

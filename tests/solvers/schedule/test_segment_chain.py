@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from released_model import ReleasedModel
 
 from costmodel.errors import InputError
+from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
@@ -21,6 +23,9 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.segment_chain import Params, comb
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import TileCostDemand
+from solvers.schedule.tiles.mapper import TileMapper
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind, layer
 
 RESIDUAL = LayerGraph(
@@ -47,7 +52,29 @@ def problem_of(case: tuple[LayerGraph, tuple[int, int], int, int], objective: st
     )
 
 
-def cut_up(names: list[str], samples: int) -> Iterator[list[Node]]:
+def nested_cuts(leaves: Sequence[Leaf]) -> Node:
+    nested: Node = leaves[-1]
+    for leaf in leaves[-2::-1]:
+        nested = Cut("T", leaf.batch, 1, (leaf, nested))
+    return nested
+
+
+def pipelines_of_combs(leaves: Sequence[Leaf], samples: int, work: dict[str, float]) -> Iterator[Node]:
+    """Of up to four combs: each takes layers until all so far have their share of the work."""
+    everything = sum(work[leaf.layer] for leaf in leaves)
+    for count in range(2, 5):
+        combs: list[list[Leaf]] = [[]]
+        done = 0.0
+        for leaf in leaves:
+            combs[-1].append(leaf)
+            done += work[leaf.layer]
+            if len(combs) < count and done * count >= everything * len(combs):
+                combs.append([])
+        if len(combs) == count and all(combs) and len(leaves) > count:
+            yield Cut("S", samples, samples // leaves[0].batch, tuple(map(nested_cuts, combs)))
+
+
+def cut_up(names: list[str], samples: int, work: dict[str, float]) -> Iterator[list[Node]]:
     """Every chain of the solver's space, written down from its description."""
     if not names:
         yield []
@@ -58,13 +85,12 @@ def cut_up(names: list[str], samples: int) -> Iterator[list[Node]]:
             if count == 1:
                 forms.append(leaves[0] if parts == 1 else Cut("T", samples, parts, leaves))
                 continue
-            nested: Node = leaves[-1]
-            for leaf in leaves[-2::-1]:
-                nested = Cut("T", leaf.batch, 1, (leaf, nested))
+            nested = nested_cuts(leaves)
             forms += [Cut("T", samples, parts, leaves), Cut("S", samples, parts, leaves)]
             forms.append(nested if parts == 1 else Cut("T", samples, parts, (nested,)))
+            forms += pipelines_of_combs(leaves, samples, work) if parts > 1 else ()
         for form in forms:
-            for rest in cut_up(names[count:], samples):
+            for rest in cut_up(names[count:], samples, work):
                 yield [form, *rest]
 
 
@@ -81,8 +107,9 @@ def test_the_answer_is_the_best_of_all_chains(
     assert isinstance(found.solution.tree, Cut)
     rounds = found.solution.tree.subbatches
     judge, names = problem.judge(), [one.name for one in problem.graph.layers]
+    work = {one.name: float(one.operations) for one in problem.graph.layers}
     values = []
-    for segments in cut_up(names, problem.batch // rounds):
+    for segments in cut_up(names, problem.batch // rounds, work):
         try:
             cost = judge.evaluate(Cut("T", problem.batch, rounds, tuple(segments)))
         except (NotPossibleError, InputError):  # does not fit, or more children side by side than tiles
@@ -102,7 +129,7 @@ def test_a_comb_keeps_every_edge_on_the_chip() -> None:
     flat, nested = evaluator.segment(Cut("T", 2, 1, tuple(leaves))), evaluator.segment(comb(leaves))
     # what the first layer makes is read by the last one, two layers later: the flat cut writes and reads it
     made = 2 * RESIDUAL.layers[0].k * RESIDUAL.layers[0].h * RESIDUAL.layers[0].w
-    assert flat.dram_bytes - nested.dram_bytes == 2 * made
+    assert flat.dram_bits - nested.dram_bits == 8 * 2 * made
 
 
 def test_what_fits_in_no_single_round_takes_more() -> None:
@@ -125,7 +152,7 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
     assert whole.objective is not None
     assert cut_short.objective is not None
     assert cut_short.objective >= whole.objective
-    assert (cut_short.evaluations, whole.evaluations) == (12, 38)
+    assert (cut_short.evaluations, whole.evaluations) == (12, 42)
     nothing = segment_chain.solve(problem, Budget(1e-6))
     assert (nothing.status, nothing.solution) == (Status.UNKNOWN, None)
     assert "the first chain: not done in 1e-06 s" in nothing.note
@@ -139,6 +166,41 @@ def test_the_longest_segment_is_a_parameter() -> None:
     assert len(single.solution.tree.children) == 4
     with pytest.raises(InputError, match="longest"):
         Params(longest=0)
+
+
+def residual_blocks(count: int) -> LayerGraph:
+    """Bottlenecks of 1,024 and 256 channels at 14 x 14, as in ResNet-50's third stage."""
+    image: dict[str, Any] = {"h": 14, "w": 14}
+    third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
+    layers: list[NetworkLayer] = []
+    for first in range(0, 4 * count, 4):
+        before: dict[str, Any] = {"producers": (first - 1,)} if first else {"external_c": 1024}
+        both = {**before, "producers": (first - 1, first + 2) if first else (first + 2,)}
+        layers += [
+            layer(f"{first}.narrow", c=1024, k=256, **image, **before),
+            layer(f"{first}.middle", c=256, k=256, **image, **third, producers=(first,)),
+            layer(f"{first}.wide", c=256, k=1024, **image, producers=(first + 1,)),
+            layer(f"{first}.sum", "eltwise", c=2048, k=1024, operands=2, **image, **both),
+        ]
+    return LayerGraph("residual blocks", tuple(layers))
+
+
+@pytest.mark.slow
+def test_pipelines_of_combs_are_worth_it() -> None:
+    """Two blocks for eight samples on SET's edge platform take a tenth less E D with them."""
+    graph, on = residual_blocks(2), load_chip("set-edge")
+    costs = solved_costs(TileCostDemand(graph, on.tile, on.tiles, 8), TileMapper("nvdla"))
+    problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
+    with_them, without = (segment_chain.solve(problem, Budget(), Params(combs=combs)) for combs in (4, 1))
+    assert with_them.solution is not None
+    assert isinstance(with_them.solution.tree, Cut)
+    assert any(
+        isinstance(segment, Cut) and segment.kind == "S" and isinstance(segment.children[0], Cut)
+        for segment in with_them.solution.tree.children
+    )
+    assert with_them.objective is not None
+    assert without.objective is not None
+    assert with_them.objective < 0.9 * without.objective
 
 
 def test_another_model_is_refused() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.formats.tiles import load_tile
 from costmodel.hardware.chip import Tile
+from costmodel.hardware.widths import BYTES
 from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import mapping_of_text
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaMapper
@@ -36,7 +39,7 @@ from solvers.schedule.tiles.layer_parts import (
     all_boxes,
     batches_of,
     distinct_boxes,
-    held_bytes,
+    held_bits,
     useful_partitions,
     vector_operations,
 )
@@ -44,7 +47,9 @@ from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, TileProblem,
 from solvers.schedule.tiles.nvdla import SPLITS, dataflow
 from solvers.schedule.tiles.nvdla import solve as solve_nvdla
 from solvers.schedule.tiles.partition_ranking import least_inputs
+from sweep.study.mapping_space import load_rules
 
+DATA = Path(__file__).parents[2] / "data"
 EDGE = load_chip("set-edge").tile
 PLAIN: dict[str, Any] = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0}
 
@@ -56,7 +61,7 @@ def layer(kind: str = "conv", c: int = 8, k: int = 8, size: int = 6, **changes: 
 
 def held(one: NetworkLayer, parts: tuple[int, ...], batch: int) -> int:
     largest = [-(-size // part) for size, part in zip(one.sizes(batch), parts, strict=True)]
-    return int(held_bytes(one, np.array([largest]))[0])
+    return int(held_bits(one, np.array([largest]), BYTES)[0]) // 8
 
 
 def useful(one: NetworkLayer, batch: int, tiles: int, tile: Tile, *pruning: Pruning) -> list[Parts]:
@@ -100,7 +105,7 @@ def test_the_largest_part_covers_what_a_tile_computes(
 
 
 @given(layers(), st.integers(1, 4), st.sampled_from(factorizations(8)))
-def test_held_bytes_are_those_of_the_largest_part(
+def test_held_bits_are_those_of_the_largest_part(
     one: NetworkLayer, batch: int, parts: tuple[int, int, int, int]
 ) -> None:
     """Counted address by address for every part."""
@@ -240,6 +245,31 @@ def test_nvdla_proposes_mappings_of_its_dataflow(part: TilePart, objective: Any)
     assert mapping_of_text(cost.mapping) == mapping
     assert cost.energy_pj == pytest.approx(counted.energy_pj, rel=1e-12)
     assert cost.cycles >= counted.cycles
+
+
+@pytest.mark.parametrize("solver", ["exact", "cosa", "kapla"])
+def test_a_dataflow_that_a_user_states_is_obeyed(solver: str) -> None:
+    """Row stationary, read off the mappings: a PE has a row of the filter, a column of PEs all its rows."""
+    tile = load_tile("eyeriss")
+    row_stationary = load_rules(DATA / "dataflows" / "row-stationary.yaml")
+    free, stated = TileMapper(solver), TileMapper(solver, rules=row_stationary)
+    for part in (TilePart(16, 24, 14, 14, 3, 3, 1, 1, 1, 1), TilePart(3, 8, 12, 12, 5, 5, 2, 2, 2, 1)):
+        cost, any_cost = stated.cost(tile, part), free.cost(tile, part)
+        assert cost is not None
+        assert any_cost is not None
+        mapping = mapping_of_text(cost.mapping)
+        assert isinstance(mapping, Mapping)
+        buffer, *scratchpads = reversed(mapping.levels)
+        assert dict(buffer.spatial_y)["R"] == part.r
+        assert {dim for dim, _ in buffer.spatial_x} <= {"P", "K", "N"}
+        assert {dim for dim, _ in buffer.spatial_y} <= {"R", "C", "K"}
+        assert not {"R", "S"} & {dim for dim, _ in buffer.temporal}
+        assert prod(dict(level.temporal).get("S", 1) for level in scratchpads) == part.s
+        if solver == "exact":  # both are the best of their spaces, one of which has the other in it
+            of_both = [one.energy_pj * one.cycles for one in (cost, any_cost)]
+            assert of_both[0] >= of_both[1]
+    with pytest.raises(InputError, match="nvdla has a dataflow of its own"):
+        TileMapper("nvdla", rules=row_stationary)
 
 
 def test_nvdla_is_close_to_the_best_of_its_dataflow() -> None:

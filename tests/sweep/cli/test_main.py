@@ -108,7 +108,7 @@ def test_list(command_line: Command, what: str) -> None:
 
 def test_list_names_its_columns_and_what_it_leaves_out(command_line: Command, tmp_path: Path) -> None:
     header, first, *_ = command_line("list", "networks").out.splitlines()
-    assert header.split() == ["name", "layers", "distinct", "macs"]
+    assert header.split() == ["name", "layers", "distinct", "macs", "from"]
     assert first.split()[0] == "resnet18"
     assert header.index("macs") == first.index(first.split()[3])
     tensors = [{"name": n, "shape": [5, 7], "kind": k} for n, k in (("x", "input"), ("y", "output"))]

@@ -14,6 +14,8 @@ from costmodel.formats.chips import FOLDER, load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.formats.programs import read_program
 from costmodel.formats.yaml.file_keys import check_keys
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.nest_text import mapping_of_text
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import leaves
 from results.report.data import RunData
@@ -73,6 +75,33 @@ def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
     assert [line[name] for name in counted] == [answer[n] for n in ("cycles", *counted[1:])]
     _, text, _ = command_line("evaluate", "schedule.json")
     assert text.startswith(f"chain batch 2 on set-edge  {answer['cycles']} cycles")
+
+
+def test_a_dataflow_of_tiles_is_kept_in_the_answer_and_counted_again(
+    solve: Command, command_line: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "dataflow.yaml").write_text("constraints: [{level: Buffer, spatial_x: [Q], spatial_y: [P]}]")
+    given = ("--chip", "set-edge-eyeriss", "--tile-solver", "exact", "--seeds", "1", "--json")
+    answers = [json.loads(solve(*given, *more)[1]) for more in ((), ("--tile-constraints", "dataflow.yaml"))]
+    # 16 outputs of 16 channels: the array is of use for channels only, which the dataflow keeps off it
+    assert answers[1]["energy_pj"] > answers[0]["energy_pj"]
+    assert "tile_space" not in answers[0]
+    for leaf in answers[1]["leaves"]:
+        for one in leaf["mappings"]:
+            mapping = mapping_of_text(one["mapping"])
+            assert isinstance(mapping, Mapping)
+            buffer = mapping.levels[-1]
+            assert {dim for dim, _ in (*buffer.spatial_x, *buffer.spatial_y)} <= {"P", "Q"}
+    (tmp_path / "schedule.json").write_text(json.dumps(answers[1]))
+    status, again, _ = command_line("evaluate", "schedule.json", "--json")
+    assert status == 0
+    assert json.loads(again)["energy_pj"] == pytest.approx(answers[1]["energy_pj"])
+    wrong = answers[1] | {"tile_space": {"constraint": []}}
+    (tmp_path / "schedule.json").write_text(json.dumps(wrong))
+    status, _, errors = command_line("evaluate", "schedule.json")
+    assert status == 2
+    assert "tile_space" in errors
+    assert "Did you mean constraints?" in errors.replace("\n", " ")
 
 
 @pytest.mark.parametrize("objective", ["energy", "cycles"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -22,6 +22,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.clusters import holds
 from tests.clusters.processes import PATIENCE, free_port, until
+from tests.installed import SOLVER, install
 from tests.sweep.faulty_store import Relay
 from tests.sweep.read_process import ReadProcess
 
@@ -44,12 +45,18 @@ class Head:
     home: Path
     environment: Mapping[str, str]
 
-    def sweep(self, *words: str, cwd: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
-        """``archsweep WORDS`` on the laptop, whose folder is ``cwd``."""
+    def sweep(
+        self, *words: str, cwd: Path, token: str = TOKEN, path: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """``archsweep WORDS`` on the laptop, whose folder is ``cwd`` and which imports from ``path`` too."""
         return subprocess.run(
             [sys.executable, "-m", "archsweep", *words, "--address", self.address],
             cwd=cwd,
-            env={**self.environment, "PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": token},
+            env={
+                **self.environment,
+                "PYTHONPATH": os.pathsep.join((str(ROOT), *path)),
+                "RAY_AUTH_TOKEN": token,
+            },
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -244,6 +251,25 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     whole = objectives(tmp_path / "runs" / study.name)
     assert len(whole) == 8
     assert partial.items() <= whole.items()
+
+
+def test_a_plug_in_goes_with_the_study(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
+    """It is installed on the laptop only; the job's driver and the workers find it beside the study."""
+    site = install(
+        tmp_path / "site",
+        "acme-solvers",
+        {"archsweep.solvers": {"travelling": "acme_travelling"}},
+        {"acme_travelling.py": SOLVER},
+    )
+    text = write_study().read_text()
+    write_study(
+        text.replace("solver: random_search", "solver: travelling").replace("name: tiny", "name: far")
+    )
+    done = head.sweep("submit", "tiny.yaml", cwd=tmp_path, path=[str(site)])
+    assert done.returncode == 0, done.stderr
+    rows = RunFolder(tmp_path / "runs/far").read_rows("layers")
+    assert {(row["solver"], row["solver_version"]) for row in rows} == {("travelling", "7 of acme-solvers")}
+    assert {row["status"] for row in rows} == {"feasible"}
 
 
 def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sweep.forecast.simulation import MEASURED, forecast
+from sweep.forecast.simulation import MEASURED, BlockCosts, block_forecast, forecast
 
 FREE = replace(MEASURED, item=0.0, study=0.0, call=0.0, scan=0.0, latency=0.0, worker=0.0, start=0.0)
 ONLY_ITEMS = replace(FREE, item=1e-3)
@@ -63,6 +63,36 @@ def test_a_thousand_workers_of_half_a_second_are_sustained_and_ten_thousand_are_
 def test_a_longer_study_goes_on_at_the_same_rate() -> None:
     short, long = (forecast([1.0], n, 10, FREE) for n in (2000, 20_000))
     assert long.wall_seconds == pytest.approx(10 * short.wall_seconds, rel=0.01)
+
+
+NO_COSTS = BlockCosts(block=0.0, solve=0.0, worker=0.0, runtime=FREE)
+
+
+@pytest.mark.parametrize(("mean", "workers"), [(0.001, 2), (0.03, 7), (2.0, 100)])
+def test_blocks_without_costs_take_their_share(mean: float, workers: int) -> None:
+    run = block_forecast([mean], 20_000 * workers, workers, NO_COSTS)
+    assert run.solves == 20_000 * workers
+    # whole blocks of 0.49 s, the last of which real runs make smaller
+    assert mean * 20_000 * 0.999 <= run.wall_seconds <= mean * 20_000 + 0.7
+    assert run.efficiency == pytest.approx(1, abs=0.04)
+
+
+def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block() -> None:
+    """Solves of 1 ms, to which a worker adds 1 ms; blocks of 0.49 s that cost the driver 4.9 ms."""
+    half = block_forecast([1e-3], 100_000, 1, replace(NO_COSTS, worker=1e-3))
+    assert half.efficiency == pytest.approx(0.5, rel=0.02)
+    run = block_forecast([1e-3], 100_000, 10, replace(NO_COSTS, block=0.0049))
+    assert run.driver_busy == pytest.approx(0.1, rel=0.1), "10 workers"
+    assert run.efficiency > 0.93, "and the last of 20 blocks each, which real runs make smaller"
+
+
+@pytest.mark.parametrize("workers", [1, 30, 1000])
+def test_blocks_beat_single_solves_where_these_are_short_and_no_bound(workers: int) -> None:
+    seconds = [0.005, 0.01, 0.02]
+    blocks, single = (run(seconds, 300 * workers, workers) for run in (block_forecast, forecast))
+    assert blocks.efficiency > single.efficiency
+    assert blocks.wall_seconds > 300 * min(seconds)
+    assert blocks.efficiency + sum(blocks.lost.values()) == pytest.approx(1)
 
 
 def test_equal_seeds_give_equal_runs() -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 
 from results.store.schema.rows import AnswerRow
+from sweep.blocks.block import BlockTally
 from sweep.cli import run as command_line_run
 from sweep.cli.main import main
 from tests.sweep.hurried import hurry
@@ -23,15 +24,25 @@ HELD = "held\n"
 
 
 class Held(command_line_run.ProgressBar):
-    """Shows progress as ever, and waits after each answer of ``at``, which is stored by then."""
+    """Shows progress as ever, and waits after each answer of ``at``, which is stored by then.
+
+    Of several answers that come in one block, it waits after the last.
+    """
 
     at: frozenset[int] = frozenset()
     answers = 0
 
     def answered(self, row: AnswerRow) -> None:
         super().answered(row)
-        Held.answers += 1
-        if Held.answers in self.at:
+        self.hold(1)
+
+    def block_done(self, tally: BlockTally) -> None:
+        super().block_done(tally)
+        self.hold(tally.solves)
+
+    def hold(self, answers: int) -> None:
+        before, Held.answers = Held.answers, Held.answers + answers
+        if any(before < answer <= Held.answers for answer in self.at):
             sys.stdout.write(HELD)
             sys.stdout.flush()
             if not sys.stdin.readline():

@@ -12,7 +12,7 @@ from costmodel.schedule.program.checker import violations
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
-from sweep.run.run import RunObserver
+from sweep.run.observer import RunObserver
 from sweep.run.run_tally import RunTally
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import sweep.tasks.kinds
+from solvers.mapping.problem import MappingProblem
+from sweep.blocks import block_work
+from sweep.tasks.mapping import answer_columns
 from tests.sweep.ended import Command
 
 
@@ -17,15 +19,15 @@ def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(
     command_line: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    solve, seen = sweep.tasks.kinds.RUN["mapping"], list[object]()
+    columns, seen = answer_columns, list[object]()
 
-    def failing_once(content: Mapping[str, Any]) -> object:
-        seen.append(content)
+    def failing_once(problem: MappingProblem, outcome: Any) -> object:
+        seen.append(problem)
         if len(seen) in (1, 2):
             raise ArithmeticError("no luck")
-        return solve(content)
+        return columns(problem, outcome)
 
-    monkeypatch.setitem(sweep.tasks.kinds.RUN, "mapping", failing_once)
+    monkeypatch.setattr(block_work, "answer_columns", failing_once)
     study = write_study()
     run = ("run", str(study), "--in-process", "-o", str(study.parent / "runs" / "tiny"))
     ended = command_line(*run)

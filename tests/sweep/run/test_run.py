@@ -16,7 +16,9 @@ from results.store import known_answers as answers_of_runs
 from results.store.folder import RunFolder, RunWriter
 from results.store.parts import read_part
 from results.store.schema.rows import AnswerRow, DesignRow
-from sweep.run.run import RunObserver, StudyRun
+from sweep.blocks.block import BlockTally
+from sweep.run.observer import RunObserver
+from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
 from sweep.study.search_choice import OptunaSearch
@@ -40,6 +42,12 @@ class Counter(RunObserver):
 
     def designed(self, row: DesignRow) -> None:
         self.designs += 1
+
+    def block_done(self, tally: BlockTally) -> None:
+        self.cached += tally.hits
+        self.failed += tally.failures
+        self.solved += tally.solves - tally.hits - tally.failures
+        self.designs += tally.designs.total()
 
 
 def answers(folder: RunFolder) -> dict[str, dict[str, Any]]:
@@ -120,8 +128,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Study, tmp_path: Path
     class Interrupting(RunObserver):
         seen = 0
 
-        def answered(self, row: AnswerRow) -> None:
-            self.seen += 1
+        def block_done(self, tally: BlockTally) -> None:
+            self.seen += tally.solves
             if self.seen == 2:
                 raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ import pytest
 from clusters.runtime import MemoryLimitError, RuntimeSettings
 from costmodel.errors import InputError
 from sweep import PACKAGES
-from sweep.run.run import StudyRun
+from sweep.run.block_run import BlockRun
 from sweep.run.session import GRACE_SECONDS, RuntimeChoice, run_study
 from sweep.study.study import Study
 from sweep.tasks.warm_up import warm_up, with_members
@@ -54,10 +54,10 @@ def test_the_members_of_a_portfolio_are_warmed_up_too() -> None:
 def test_a_limit_that_is_too_low_is_one_sentence_with_the_least_that_would_do(
     tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(run: StudyRun, *_: object) -> None:
+    def refused(run: BlockRun, *_: object) -> None:
         raise MemoryLimitError(256 << 20, (600 << 20) + 1, (792 << 20) + 1)
 
-    monkeypatch.setattr(StudyRun, "explore", refused)
+    monkeypatch.setattr(BlockRun, "explore", refused)
     with pytest.raises(InputError) as error:
         run_study(tiny, tmp_path / "tiny", RuntimeChoice(in_process=True))
     assert str(error.value) == (

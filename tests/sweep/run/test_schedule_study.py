@@ -41,7 +41,8 @@ from sweep.design.schedule_workload import tile_mapping_settings
 from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.run import RunObserver, StudyRun
+from sweep.run.observer import RunObserver
+from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of
 from sweep.study.lock import lock_content
@@ -407,7 +408,16 @@ def test_constraints_and_searches_know_chips(write_study: Callable[..., Path], w
         (("  mesh:", "  mesh.width:"), "axes.mesh.width: expected one of"),
         (("chip: set-edge", "chip: set-edg"), "Did you mean set-edge"),
         (("skip.json", "skipp.json"), "skipp.json"),
-        (("{solver: nvdla}", "{solver: cosa, padding: 0.1}"), "without rules on tiles"),
+        (("{solver: nvdla}", "{solver: nvdla, padding: 0.1}"), "nvdla has a dataflow of its own"),
+        (("{solver: nvdla}", "{solver: cosa, uneven: true}"), "expected a solver that maps unevenly: "),
+        (
+            ("{solver: nvdla}", "{solver: cosa, constraints: [{level: L2}]}"),
+            "mapping.constraints[0].level: expected a level of",
+        ),
+        (
+            ("{solver: nvdla}", "{solver: cosa, constraints: [{level: Buffer, spatial_x: [Z]}]}"),
+            "mapping.constraints[0]: expected",
+        ),
         (("schedule:", "search: {method: optuna, trials: 2, warm_start: true}\nschedule:"), "no warm start"),
     ],
 )

@@ -18,6 +18,7 @@ from sweep.cli.main import app
 from sweep.forecast.plan import plan
 from sweep.search.search import check_feasible, design_space, search_of, warm_start
 from sweep.search.warm_start import RelaxedStart
+from sweep.study import design_table
 from sweep.study.axis import Axis, NumberRange
 from sweep.study.design_space import DesignSpace
 from sweep.study.study import MOST_DESIGNS, load_study
@@ -142,16 +143,17 @@ def test_more_solves_than_a_driver_holds_are_refused(
     write_study: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep.forecast.plan, "MOST_SOLVES", 20)
+    monkeypatch.setattr(design_table, "DESIGNS_AT_ONCE", 7)
     text = study_text("{method: grid}", 5)
     with pytest.raises(InputError, match="axes: expected at most 20 different solves, found 21 of"):
         plan(load_study(str(write_study(text))))
 
 
 def test_the_count_of_a_large_family_is_told(write_study: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep.forecast.plan, "COUNTED_AT_ONCE", 10)
+    monkeypatch.setattr(design_table, "DESIGNS_AT_ONCE", 10)
     told: list[tuple[int, int]] = []
     plan(load_study(str(write_study(study_text("{method: grid}", 5)))), None, lambda *n: told.append(n))
-    assert told == [(10, 25), (20, 25)]
+    assert told == [(10, 25), (20, 25), (25, 25)]
 
 
 def test_no_feasible_design_among_many_is_found_without_keeping_them(write_study: Write) -> None:

@@ -16,8 +16,8 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.counts.traffic import StridedLoop, nest_of
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops
-from costmodel.mapping.traffic import StridedLoop, nest_of
 from costmodel.published.nn_dataflow.directives.counts import INPUT_DIMS, iterations
 from costmodel.published.nn_dataflow.directives.values import (
     Amounts,
@@ -27,7 +27,8 @@ from costmodel.published.nn_dataflow.directives.values import (
     TensorTile,
     Update,
 )
-from costmodel.workload.network import Axis, Layer, Tensor
+from costmodel.workload.network import Layer, Tensor
+from costmodel.workload.projection import Axis
 
 CONVOLUTION = {"P": "Yo", "Q": "Xo", "R": "S", "S": "R"}
 GEMM = {"M": "N", "N": "K", "K": "C"}
@@ -166,7 +167,7 @@ def _axis_name(layer: Layer, axis: Axis) -> str:
 def _tile(
     layer: Layer, tensor: Tensor, tile: ReadOnlyDict[str, int], names: ReadOnlyDict[str, str]
 ) -> TensorTile:
-    sizes = zip((_axis_name(layer, axis) for axis in tensor.axes), tensor.extents(tile), strict=True)
+    sizes = zip((_axis_name(layer, axis) for axis in tensor.terms), tensor.extents(tile), strict=True)
     return TensorTile(names.get(tensor.name, tensor.name), tuple(sizes), output=tensor.is_output)
 
 
@@ -174,7 +175,7 @@ def _moves(layer: Layer, loop: StridedLoop) -> Amounts:
     """How far one iteration of a loop moves each dim: its own, and the input's rows or columns with it."""
     moves = {_names(layer)[loop.dim]: loop.inner}
     for tensor in layer.tensors:
-        for axis in tensor.axes:
+        for axis in tensor.terms:
             coefficient = dict(axis).get(loop.dim)
             if coefficient is not None and len(axis) > 1:
                 moves[_axis_name(layer, axis)] = coefficient * loop.inner

@@ -8,6 +8,7 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
+from costmodel.hardware.widths import Widths
 from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, MultiNode
 from costmodel.workload.network import Layer
 
@@ -95,8 +96,8 @@ def node(chip: MultiNode) -> Architecture:
 def chip_of_nodes(chip: MultiNode) -> Chip:
     """The nodes as a chip's tiles, for schedules of whole networks.
 
-    A chip counts one byte for each element. Here an element is a word, so whatever the chip calls a byte is a
-    word: sizes, bandwidths and energies. Differences from the template:
+    An element is a word, of ``word_bits`` bits; a chip's sizes, bandwidths and energies are those of bytes.
+    Differences from the template:
 
     - DRAM's bandwidth is rounded down to whole words, and its ports are at both ends of every row instead of
       at the four corners.
@@ -107,8 +108,11 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
     """
     costs, one_node = chip.costs, node(chip)
     registers, buffer, _ = one_node.levels
+    word = chip.word_bits // 8
+    if chip.word_bits % 8:
+        raise InputError(f"multi-node {chip.name}", "words of whole bytes", chip.word_bits, key="word_bits")
     tile = Tile(
-        buffer=TileBuffer(chip.buffer_words, costs.buffer_pj, costs.buffer_pj),
+        buffer=TileBuffer(word * chip.buffer_words, costs.buffer_pj / word, costs.buffer_pj / word),
         macs=chip.pes,
         mac_pj=costs.mac_pj,
         vector_units=chip.pes,
@@ -116,26 +120,23 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
         architecture=replace(
             one_node,
             name=f"{one_node.name}-tile",
-            levels=tuple(
-                replace(level, word_bits=8)
-                for level in (
-                    registers,
-                    # Without a size, because the chip model itself counts what buffers hold: a mapping of a
-                    # part cannot know what else is in the buffer at that time.
-                    replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
-                )
+            levels=(
+                registers,
+                # Without a size, because the chip model itself counts what buffers hold: a mapping of a
+                # part cannot know what else is in the buffer at that time.
+                replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
             ),
-            compute=replace(one_node.compute, word_bits=8),
         ),
         leakage_pj_per_cycle=costs.idle_pj_per_cycle / chip.nodes,
+        widths=Widths.of_words(chip.word_bits),
     )
     return Chip(
         name=f"{chip.name}-{costs.name}",
         columns=chip.columns,
         rows=chip.rows,
         tile=tile,
-        noc=Noc(BUSES * chip.bus_words_per_cycle, costs.hop_pj),
-        dram=Dram(int(costs.dram_words_per_cycle), costs.dram_pj, costs.dram_pj),
+        noc=Noc(word * BUSES * chip.bus_words_per_cycle, costs.hop_pj / word),
+        dram=Dram(word * int(costs.dram_words_per_cycle), costs.dram_pj / word, costs.dram_pj / word),
         stripe=chip.columns,
         frequency_ghz=chip.frequency_hz / 1e9,
     )

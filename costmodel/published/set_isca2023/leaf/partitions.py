@@ -23,4 +23,4 @@ def _least_input_parts(layer: NetworkLayer, batch: int, tiles: int, platform: Pl
     if layer.kind not in ("conv", "fc"):
         return 0
     counted_bytes = platform.tile.shared.size_bytes * tiles * 0.8
-    return int(layer.input_bytes(batch) / counted_bytes + 1)
+    return int(layer.input_elements(batch) / counted_bytes + 1)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from costmodel.published.set_isca2023.hardware import Platform
 from costmodel.published.set_isca2023.nvdla_tile.mapper import NvdlaCost
 from costmodel.published.set_isca2023.tile_tables import TableRows, TileTables
-from costmodel.schedule.leaf.geometry import mesh_of, placement_orders, ranges_of
+from costmodel.schedule.leaf.geometry import placement_orders, ranges_of
 from costmodel.schedule.leaf.streams import Placement
+from costmodel.schedule.mesh.geometry import mesh_of
 
 Array = NDArray[Any]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
-from costmodel.mapping.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
-from costmodel.mapping.rounding import ROUNDING
+from costmodel.mapping.batch.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
+from costmodel.mapping.bounds.rounding import ROUNDING
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Space

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.compiled import inlined
-from costmodel.mapping.counting_kernel import delivered_words, filled, sent, tile_words
+from costmodel.mapping.batch.counting_kernel import delivered_words, filled, sent, tile_words
 from solvers.mapping.exact.kernels.assignment_kernel import (
     READ,
     WRITTEN,

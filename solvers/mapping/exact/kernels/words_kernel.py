@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
-from costmodel.mapping.counting_kernel import tile_words
+from costmodel.mapping.batch.counting_kernel import tile_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Space

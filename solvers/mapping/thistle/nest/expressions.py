@@ -16,7 +16,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from costmodel.workload.network import Axis, Layer, Tensor
+from costmodel.workload.network import Layer, Tensor
+from costmodel.workload.projection import Axis
 from solvers.mapping.thistle.convex.signomial import Signomial, monomial, product_of, variable
 
 Order = tuple[str, ...]
@@ -45,8 +46,8 @@ class Expressions:
     tensor, which only a lower bound may claim.
 
     Where no two dims share an axis, everything is as the cost model counts it
-    (``costmodel.mapping.traffic``), provided that the innermost relevant loop of each order iterates. Halos
-    are, too, along one direction, but for coincidences (item 3 of the cost model's list).
+    (``costmodel.mapping.counts.traffic``), provided that the innermost relevant loop of each order iterates.
+    Halos are, too, along one direction, but for coincidences (item 3 of the cost model's list).
     """
 
     layer: Layer
@@ -136,7 +137,7 @@ class Expressions:
         """
         if (tensor, level) not in self._tiles:
             first, *further = (block for block in self.blocks if block.level <= level)
-            words = product_of(_extent(axis, first) for axis in tensor.axes)
+            words = product_of(_extent(axis, first) for axis in tensor.terms)
             for block in further:
                 for dim in tensor.dims:
                     words = self._grown(words, dim, block)

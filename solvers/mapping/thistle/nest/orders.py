@@ -95,7 +95,7 @@ class OrderClasses:
         return {
             tensor.name: frozenset(
                 dim
-                for axis in tensor.axes
+                for axis in tensor.terms
                 for dim, step in axis
                 # With a step of 1 and no second dim the extent is the trip count itself: growing along it and
                 # multiplying by it are one and the same.
@@ -111,7 +111,7 @@ def mirrored_dims(layer: Layer) -> dict[str, str]:
     Empty if there is none: other strides, dilations or sizes, or no windows at all.
     """
     for tensor in layer.tensors:
-        windows = [sorted(axis, key=lambda term: term[1]) for axis in tensor.axes if len(axis) > 1]
+        windows = [sorted(axis, key=lambda term: term[1]) for axis in tensor.terms if len(axis) > 1]
         for one, other in combinations(windows, 2):
             pairs = [(mine[0], yours[0]) for mine, yours in zip(one, other, strict=False)]
             swap = dict(pairs) | {yours: mine for mine, yours in pairs}
@@ -125,7 +125,7 @@ def _leaves(layer: Layer, swap: dict[str, str]) -> bool:
     if any(layer.sizes[dim] != layer.sizes[other] for dim, other in swap.items()):
         return False
     return all(
-        {frozenset(axis) for axis in tensor.axes}
-        == {frozenset((swap.get(dim, dim), step) for dim, step in axis) for axis in tensor.axes}
+        {frozenset(axis) for axis in tensor.terms}
+        == {frozenset((swap.get(dim, dim), step) for dim, step in axis) for axis in tensor.terms}
         for tensor in layer.tensors
     )

@@ -233,7 +233,7 @@ def window_dims(layer: Layer) -> frozenset[str]:
     """A filter's R and S: of the dims that one axis sums, all but the longest."""
     found: set[str] = set()
     for tensor in layer.tensors:
-        for axis in tensor.axes:
+        for axis in tensor.terms:
             # By size, not by name: a 1 x 7 filter over 4 columns has the longer dim in the filter, and tiling
             # the longer one is what saves.
             dims = sorted((dim for dim, _ in axis), key=lambda dim: layer.sizes[dim])

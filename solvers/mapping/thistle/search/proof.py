@@ -15,8 +15,8 @@ first mover did, so it costs the whole tile (or the same, if that never overlaps
 multiply. In G, loops over absent dims around the first mover put the tile back, which costs it whole, and
 multiply; so by induction over G, from ``W' = b W - (b - 1) (tile - cost)``, the words are at least these
 loops times what G costs without them, which is at least the union of the tile's positions
-(``costmodel.mapping.bounds``): as many words as G covers of the kept dim, times the other extents. So here
-too ``tile * (seen loops from the first moving one outwards)`` is never above the count.
+(``costmodel.mapping.bounds.bounds``): as many words as G covers of the kept dim, times the other extents. So
+here too ``tile * (seen loops from the first moving one outwards)`` is never above the count.
 
 **Merged dims.** Dims that the same tensors have become one dim. Take loops in any order, and move all loops
 of each merged dim to its first one, from the inside. A tensor is then not moved by those merged dims whose
@@ -49,7 +49,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from costmodel.workload.network import Axis, Layer, Tensor
+from costmodel.workload.network import Layer, Tensor
+from costmodel.workload.projection import Axis
 from solvers.mapping.problem import MappingProblem, Objective
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace, Slot
@@ -87,7 +88,7 @@ def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Call
 
 
 def _is_covered(layer: Layer) -> bool:
-    return all(len(axis) == 1 and axis[0][1] == 1 for axis in layer.output.axes)
+    return all(len(axis) == 1 and axis[0][1] == 1 for axis in layer.output.terms)
 
 
 def _least(
@@ -138,7 +139,9 @@ def _bound(branching: Branching, least: float) -> float:
 
 def least_layer(layer: Layer) -> tuple[Layer, frozenset[tuple[str, str]]]:
     """The layer of the bound, and the (tensor, dim) pairs whose loops are not counted: see the module."""
-    kept = {tensor.name: frozenset(_longest(axis, layer) for axis in tensor.axes) for tensor in layer.tensors}
+    kept = {
+        tensor.name: frozenset(_longest(axis, layer) for axis in tensor.terms) for tensor in layer.tensors
+    }
     meanings: dict[tuple[tuple[bool, bool], ...], list[str]] = {}
     for dim, _ in layer.dims:
         meaning = tuple((dim in kept[tensor.name], dim in tensor.dims) for tensor in layer.tensors)
@@ -146,7 +149,7 @@ def least_layer(layer: Layer) -> tuple[Layer, frozenset[tuple[str, str]]]:
     merged = {"*".join(dims): dims for dims in meanings.values()}
     sizes = tuple((name, prod(layer.sizes[dim] for dim in dims)) for name, dims in merged.items())
     tensors = tuple(
-        Tensor(tensor.name, tuple(_axes(merged, kept[tensor.name])), tensor.role) for tensor in layer.tensors
+        Tensor.of_terms(one.name, _axes(merged, kept[one.name]), one.role) for one in layer.tensors
     )
     unseen = frozenset(
         (tensor.name, name)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.batch.batch import MappingBatch
 from solvers.divisors import divisors
 from solvers.mapping.thistle.nest.expressions import Order
 from solvers.mapping.thistle.nest.tiling import Choice, Tiling

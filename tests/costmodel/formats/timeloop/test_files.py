@@ -198,7 +198,7 @@ def written_energies(data: dict[str, Any]) -> Any:
 def written_case(case: Case) -> dict[str, Any]:
     problem, mapping = case.record["problem"], case.record["mapping"]
     axes = {
-        tensor.name: [[[dim] if step == 1 else [dim, step] for dim, step in axis] for axis in tensor.axes]
+        tensor.name: [[[dim] if step == 1 else [dim, step] for dim, step in axis] for axis in tensor.terms]
         for tensor in case.layer.tensors
     }
     spaces = [

@@ -11,6 +11,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
+from costmodel.hardware.widths import Widths
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.cases import read_schemes
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
@@ -111,11 +112,12 @@ def test_a_node_and_the_chip_of_nodes() -> None:
     alone, chip = node(device), chip_of_nodes(device)
     assert (alone.mac_units, architecture(device).mac_units) == (64, 16384)
     assert 256 * alone.levels[-1].leakage_pj_per_cycle == pytest.approx(device.costs.idle_pj_per_cycle)
-    assert (chip.tiles, chip.tile.macs, chip.tile.buffer.size_bytes) == (256, 64, 16384)
+    assert (chip.tiles, chip.tile.macs, chip.tile.buffer.size_bytes) == (256, 64, 2 * 16384)
     tile = chip.tile.architecture
     assert tile is not None
     assert [level.name for level in tile.levels] == ["REGF", "GBUF"]
-    assert chip.noc.hop_pj_per_byte == device.costs.hop_pj
+    assert chip.tile.widths == Widths(16, 16, 16)
+    assert 2 * chip.noc.hop_pj_per_byte == device.costs.hop_pj
 
 
 @pytest.mark.parametrize("costs", ["paper", "released"])

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.schedule.boxes import images
 from costmodel.schedule.boxes.arrays import box_at, boxes_of, groups, intersection, shifted, volume
 from costmodel.schedule.boxes.partition import BoxPartition, part_of
-from costmodel.schedule.boxes.space import IterationSpace, ProjectedTensor, Projection, Stride
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.layer_graph.layer import normalisation_space
-from costmodel.workload.network import batched_matmul
+from costmodel.workload.network import Layer, Tensor, batched_matmul
+from costmodel.workload.projection import Projection, Stride
 from tests.costmodel.schedule.boxes.elements import (
     Numbers,
     Ranges,
@@ -25,12 +25,12 @@ from tests.costmodel.schedule.boxes.elements import (
 )
 
 
-def image_of(space: IterationSpace, name: str, box: Ranges) -> tuple[Numbers, bool]:
+def image_of(space: Layer, name: str, box: Ranges) -> tuple[Numbers, bool]:
     """The element numbers in the image of a box, and whether an axis jumps over elements."""
     tensor = space.tensor(name)
     ranges = boxes_of([tuple(box[dim] for dim, _ in space.dims)])
-    image = box_at(space.image(tensor, ranges), 0)
-    numbers = numbered(*(one.length for one in tensor.axes))
+    image = box_at(images.image(space, tensor, ranges), 0)
+    numbers = numbered(*(space.length(one) for one in tensor.axes))
     found = numbers[tuple(slice(*ends) for ends in image)].ravel()
     assert len(found) == volume(boxes_of([image]))[0]
     return found, any(one.jumps(box) for one in tensor.axes)
@@ -48,7 +48,7 @@ def test_the_image_of_a_box_is_what_its_points_touch(kind: str) -> None:
         for name, elements in touched(layer, batch, box).items():
             image, jumps = image_of(space, name, box)
             assert np.isin(elements, image).all()
-            assert space.touched(space.tensor(name), tuple(box.values())) == len(elements)
+            assert images.touched(space, space.tensor(name), tuple(box.values())) == len(elements)
             equal += not jumps
             jumping += jumps and len(elements) < len(image)
             assert jumps or elements.tolist() == image.tolist()
@@ -77,30 +77,17 @@ def test_gradients_have_the_points_of_the_forward_layer(kind: str) -> None:
             for name, elements in touched(layer, batch, box).items():
                 image, jumps = image_of(space, name, box)
                 assert np.isin(elements, image).all()
-                assert space.touched(space.tensor(name), tuple(box.values())) == len(elements)
+                assert images.touched(space, space.tensor(name), tuple(box.values())) == len(elements)
                 assert jumps or elements.tolist() == image.tolist()
     assert scattered > 50
 
 
-def test_a_normalisation_reads_all_along_its_dims() -> None:
-    space = normalisation_space("softmax", (6, 2, 3, 4), ["K", "Q"])
-    boxes = BoxPartition((("K", 2), ("P", 3))).boxes(space)
-    assert space.summed == {"JK", "JQ"}
-    image = space.image(space.tensor("Inputs"), boxes)
-    assert [box_at(image, part) for part in range(6)] == [
-        ((0, 6), (0, 2), (row, row + 1), (0, 4)) for row in (0, 1, 2, 0, 1, 2)
-    ]
-    assert groups(image).members == ((0, 3), (1, 4), (2, 5))
-    with pytest.raises(InputError, match="along: expected some of the dims"):
-        normalisation_space("softmax", (6, 2, 3, 4), ["C"])
-
-
 def test_a_product_of_matrices_is_cut_along_any_dim() -> None:
     """Two heads of 4 x 6 = (4 x 5) (5 x 6), cut along rows and along the sum: four partial products."""
-    space = IterationSpace.of_nest(batched_matmul("scores", B=2, M=4, N=6, K=5))
+    space = batched_matmul("scores", B=2, M=4, N=6, K=5)
     boxes = BoxPartition((("M", 2), ("K", 2))).boxes(space)
     assert space.summed == {"K"}
-    read = [space.image(space.tensor(name), boxes) for name in "ABZ"]
+    read = [images.image(space, space.tensor(name), boxes) for name in "ABZ"]
     assert [volume(image).tolist() for image in read] == [[12, 8, 12, 8], [36, 24, 36, 24], [24] * 4]
     assert [groups(image).volume for image in read] == [40, 60, 48]
     assert groups(read[2]).members == ((0, 1), (2, 3))
@@ -151,15 +138,15 @@ def test_a_part_without_outputs_and_one_under_padding_need_nothing() -> None:
     """Three parts of two rows; and rows that only padding lies above."""
     row = Projection((Stride("P", 2), Stride("R")), length=4, offset=-3)
     tensors = (
-        ProjectedTensor("Inputs", "inputs", (row,)),
-        ProjectedTensor("Outputs", "outputs", (Projection((Stride("P"),), 2),)),
+        Tensor("Inputs", (row,), "inputs"),
+        Tensor("Outputs", (Projection((Stride("P"),)),), "outputs"),
     )
-    space = IterationSpace("padded", (("P", 2), ("R", 1)), tensors)
+    space = Layer("padded", (("P", 2), ("R", 1)), tensors)
     boxes = BoxPartition((("P", 3),)).boxes(space)
-    image = space.image(tensors[0], boxes)
+    image = images.image(space, tensors[0], boxes)
     assert volume(boxes).tolist() == [1, 1, 0]
     assert volume(image).tolist() == [0, 0, 0]
-    assert [space.touched(tensors[0], box_at(boxes, part)) for part in range(3)] == [0, 0, 0]
+    assert [images.touched(space, tensors[0], box_at(boxes, part)) for part in range(3)] == [0, 0, 0]
 
 
 def test_what_is_no_space_and_no_partition() -> None:
@@ -168,15 +155,15 @@ def test_what_is_no_space_and_no_partition() -> None:
         BoxPartition((("C", 2),)).boxes(space)
     with pytest.raises(InputError, match="different dims in at least 1 part"):
         BoxPartition((("K", 2), ("K", 2)))
-    with pytest.raises(InputError, match="one tensor of outputs"):
+    with pytest.raises(InputError, match="exactly one output tensor"):
         replace(space, tensors=space.tensors[:1])
-    with pytest.raises(InputError, match="Inputs: expected each of"):
+    with pytest.raises(InputError, match="Inputs: expected dims among"):
         replace(space, dims=space.dims[:3])
     with pytest.raises(InputError, match="a tensor among"):
         space.tensor("Weights")
-    with pytest.raises(InputError, match="coefficients and divisors of at least 1"):
-        replace(space, tensors=(ProjectedTensor("Z", "outputs", (Projection((Stride("K", 0),), 1),)),))
-    with pytest.raises(InputError, match="different dims with sizes of at least 1"):
+    with pytest.raises(InputError, match="positive whole coefficient"):
+        Tensor("Z", (Projection((Stride("K", 0),)),), "outputs")
+    with pytest.raises(InputError, match="a whole size of at least 1"):
         replace(space, dims=(("K", 0),))
 
 

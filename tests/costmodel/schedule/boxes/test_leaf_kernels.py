@@ -12,8 +12,10 @@ import pytest
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, groups, volume
+from costmodel.schedule.boxes.images import image as image_of
 from costmodel.schedule.boxes.messages import exchanged
 from costmodel.schedule.boxes.partition import BoxPartition
+from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
@@ -68,7 +70,7 @@ def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
         space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
         for tensor in space.tensors:
             kind = {"outputs": 0, "inputs": 1, "weights": 2}[tensor.role]
-            mine = volume(space.image(tensor, boxes))
+            mine = volume(image_of(space, tensor, boxes))
             theirs = [_size(ranges, kind, which) for which in product(*(range(part) for part in parts))]
             assert mine.tolist() == theirs
             if kind:
@@ -105,6 +107,10 @@ def test_messages_have_the_sizes_that_the_kernel_finds() -> None:
     assert compared > 500
 
 
+ELEMENTS = ElementBits(1, 1, 1, 1)
+"""Of one bit each: counts of bits are counts of elements."""
+
+
 def _placed(random: Random, graph: LayerGraph, batch: int) -> Iterator[tuple[int, Placement]]:
     for number, layer in enumerate(graph.layers[:-1]):
         cut = [parts for _, _, parts in _cut(random, layer, batch)] or [(1, 1, 1, 1)]
@@ -123,7 +129,7 @@ def _compare(
     number = len(graph.layers) - 1
     streams = [one for one in streams_of(graph, number) if one.kind != "outputs"]
     run = LeafRun(batch, 0, int(np.prod(parts)), runs, True)
-    rows = np.array([stream_row(graph, one, run, producers) for one in streams], np.int64)
+    rows = np.array([stream_row(graph, one, run, producers, ELEMENTS) for one in streams], np.int64)
     on = chip(4, 3)
     workspace = workspace_of(on, len(streams))
     leaf = KernelLeaf(kernel_space(layer), layer.sizes(batch), 0, runs, rows)
@@ -132,13 +138,13 @@ def _compare(
     search(workspace, leaf, table, prices_of(on, (1, 1)), CheapestLeaf(np.zeros(4, int), held, np.zeros(1)))
     space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
-        needed = source.needed(space.image(space.tensor(source.tensor), boxes))
+        needed = source.needed(image_of(space, space.tensor(source.tensor), boxes))
         assert sorted(volume(needed).tolist()) == sorted(held[index, : len(boxes)].tolist())
         if source.producer is None:
             continue
         place = producers[source.producer]
         of = graph.layers[source.producer].space(theirs)
-        made = of.image(of.output, boxes_in_order(graph.layers[source.producer], theirs, place.parts))
+        made = image_of(of, of.output, boxes_in_order(graph.layers[source.producer], theirs, place.parts))
         expected = exchanged(needed, made, (batch, theirs), batch * runs)
         for part, which in enumerate(product(*(range(one) for one in parts))):
             if _is_skipped(workspace.ranges, which):
@@ -168,7 +174,7 @@ def test_layers_of_networks(name: str) -> None:
                 if tensor.role == "outputs":
                     continue
                 kind = {"inputs": 1, "weights": 2}[tensor.role]
-                image = space.image(tensor, boxes)
+                image = image_of(space, tensor, boxes)
                 assert int(volume(image).sum()) == found[2 * kind - 1]
                 follows = [bool(one) for one in ranges.follows[kind]]
                 different = np.prod(ranges.served, where=follows)

@@ -11,12 +11,13 @@ import pytest
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, Box, boxes_of
+from costmodel.schedule.boxes.images import image, whole
 from costmodel.schedule.boxes.messages import exchanged, loads, of_run, transfers
 from costmodel.schedule.boxes.partition import BoxPartition
-from costmodel.schedule.boxes.space import IterationSpace
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.workload.network import Layer
 from tests.costmodel.schedule.boxes.elements import Numbers, numbered, random_layer, touched_of
 
 
@@ -60,7 +61,7 @@ def _producer(random: Random, name: str, k: int, reader: NetworkLayer) -> Networ
     )
 
 
-def random_partition(random: Random, space: IterationSpace, dims: str) -> BoxPartition:
+def random_partition(random: Random, space: Layer, dims: str) -> BoxPartition:
     known = [dim for dim in dims if dim in space.index]
     cut = random.sample(known, random.randint(1, len(known)))
     return BoxPartition(tuple((dim, random.randint(1, 3)) for dim in cut))
@@ -90,7 +91,7 @@ def inside(numbers: Numbers, box: Box) -> set[int]:
     return set(numbers[tuple(slice(*ends) for ends in box)].ravel().tolist())
 
 
-def jumps(space: IterationSpace, box: Box) -> bool:
+def jumps(space: Layer, box: Box) -> bool:
     ranges = {dim: box[number] for dim, number in space.index.items()}
     return any(axis.jumps(ranges) for tensor in space.tensors for axis in tensor.axes)
 
@@ -109,7 +110,7 @@ def test_messages_are_the_elements_that_one_part_needs_and_the_other_makes() -> 
         for producer in range(len(graph.layers) - 1):
             theirs = graph.layers[producer].space(batch)
             partition = random_partition(random, theirs, "KNPQ")
-            made = theirs.image(theirs.output, partition.boxes(theirs))
+            made = image(theirs, theirs.output, partition.boxes(theirs))
             by_part = [_made(numbers[producer], partition, part) for part in range(partition.parts)]
             found: dict[tuple[int, int], list[int]] = {}
             for one in needed[producer]:
@@ -141,7 +142,7 @@ def test_messages_are_the_elements_that_one_part_needs_and_the_other_makes() -> 
 
 def _needed(
     graph: LayerGraph,
-    space: IterationSpace,
+    space: Layer,
     boxes: Array,
     part: int,
     images: Numbers,
@@ -164,11 +165,11 @@ def _needed(
     return found
 
 
-def _by_producer(graph: LayerGraph, space: IterationSpace, boxes: Array, batch: int) -> list[list[Array]]:
+def _by_producer(graph: LayerGraph, space: Layer, boxes: Array, batch: int) -> list[list[Array]]:
     found: list[list[Array]] = [[] for _ in graph.layers]
     for source in sources_of(graph, len(graph.layers) - 1, batch):
         if source.producer is not None:
-            found[source.producer].append(source.needed(space.image(space.tensor(source.tensor), boxes)))
+            found[source.producer].append(source.needed(image(space, space.tensor(source.tensor), boxes)))
     return found
 
 
@@ -186,7 +187,7 @@ def _made(numbers: Numbers, partition: BoxPartition, part: int) -> set[int]:
 
 def _check_input(
     graph: LayerGraph,
-    space: IterationSpace,
+    space: Layer,
     boxes: Array,
     needed_by: list[set[int] | None],
     numbers: Numbers,
@@ -197,7 +198,7 @@ def _check_input(
     for source in sources_of(graph, len(graph.layers) - 1, batch):
         if source.producer is None and source.tensor.startswith("Inputs"):
             first = int(source.tensor.removeprefix("Inputs") or 0) * graph.layers[-1].k
-            for sent in loads(source.needed(space.image(space.tensor(source.tensor), boxes))):
+            for sent in loads(source.needed(image(space, space.tensor(source.tensor), boxes))):
                 (low, high), *rest = sent.box
                 for target in sent.targets:
                     elements = inside(numbers, ((low + first, high + first), *rest))
@@ -220,7 +221,7 @@ def test_an_operand_that_is_read_twice_is_needed_twice() -> None:
         ("Inputs0", 0, 0), ("Inputs1", 0, 0),
     ]  # fmt: skip
     for source in found:
-        needed = source.needed(space.image(space.tensor(source.tensor), boxes))
+        needed = source.needed(image(space, space.tensor(source.tensor), boxes))
         assert needed[:, 2].tolist() == [[0, 2], [2, 4]]
 
 
@@ -247,7 +248,7 @@ def test_sources_of_networks_cover_what_their_layers_read(name: str, training: b
         for source in sources_of(graph, number, 2):
             first, end = source.box[0]
             channels.setdefault(source.tensor, []).extend(range(first, end))
-            needed = source.needed(space.image(space.tensor(source.tensor), space.whole[None]))
+            needed = source.needed(image(space, space.tensor(source.tensor), whole(space)[None]))
             if source.producer is not None:
                 of = graph.layers[source.producer]
                 assert (needed[0, :, 1] <= (of.k, 2, of.h, of.w)).all()
@@ -255,7 +256,7 @@ def test_sources_of_networks_cover_what_their_layers_read(name: str, training: b
             assert needed[0, 0].tolist() == [first - source.first, end - source.first]
         for tensor in space.tensors:
             if tensor.role != "outputs":
-                assert sorted(channels[tensor.name]) == list(range(tensor.axes[0].length))
+                assert sorted(channels[tensor.name]) == list(range(space.length(tensor.axes[0])))
 
 
 def test_batches_that_do_not_divide_one_another() -> None:

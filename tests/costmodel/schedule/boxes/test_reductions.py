@@ -10,10 +10,11 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.schedule.boxes.arrays import box_at, volume
+from costmodel.schedule.boxes.images import image
 from costmodel.schedule.boxes.messages import owned, reductions
 from costmodel.schedule.boxes.partition import BoxPartition
-from costmodel.schedule.boxes.space import IterationSpace
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.workload.network import Layer
 from tests.costmodel.schedule.boxes.elements import Numbers, Ranges, random_layer, windows
 
 
@@ -29,7 +30,7 @@ def products(layer: NetworkLayer, image: Numbers, weights: Numbers) -> Numbers:
     return np.moveaxis(np.array(found), 1, 4)
 
 
-def sums(space: IterationSpace, every: Numbers, box: Ranges) -> Numbers:
+def sums(space: Layer, every: Numbers, box: Ranges) -> Numbers:
     """The partial sums [K, N, P, Q] of the points of a box, zero outside of it."""
     kept = np.zeros(every.shape, bool)
     kept[tuple(slice(*box[dim]) for dim in "KNPQCRS")] = True
@@ -42,13 +43,13 @@ def test_partial_sums_add_up_to_the_layer(kind: str) -> None:
     random, values, sent = Random(kind), np.random.default_rng(1), 0
     for _ in range(150):
         layer, batch = random_layer(random, kind), random.randint(1, 2)
-        image = values.integers(1, 9, (layer.c, batch, layer.input_h, layer.input_w))
+        inputs = values.integers(1, 9, (layer.c, batch, layer.input_h, layer.input_w))
         weights = values.integers(1, 9, (layer.k, layer.group_c, layer.r, layer.s))
-        every = products(layer, image, weights)
+        every = products(layer, inputs, weights)
         space = layer.space(batch)
         dims = random.sample("KNPQCRS", 3)
         boxes = BoxPartition(tuple((dim, random.randint(1, 3)) for dim in dims)).boxes(space)
-        made = space.image(space.output, boxes)
+        made = image(space, space.output, boxes)
         held = [sums(space, every, _ranges(space, boxes, part)) for part in range(len(boxes))]
         for message in reductions(made):
             (target,), at = message.targets, tuple(slice(*ends) for ends in message.box)
@@ -65,16 +66,16 @@ def test_partial_sums_add_up_to_the_layer(kind: str) -> None:
     assert sent > 200
 
 
-def _ranges(space: IterationSpace, boxes: Numbers, part: int) -> Ranges:
+def _ranges(space: Layer, boxes: Numbers, part: int) -> Ranges:
     return dict(zip(space.index, box_at(boxes, part), strict=True))
 
 
 def test_errors_of_a_strided_layer_overlap_where_windows_do() -> None:
     layer = NetworkLayer("pool.error", "pool", 2, 2, 9, 9, 3, 3, 2, 2, 0, 0, 4, 4, part="error")
     space = layer.space(1)
-    made = space.image(space.output, BoxPartition((("P", 2),)).boxes(space))
+    made = image(space, space.output, BoxPartition((("P", 2),)).boxes(space))
     with pytest.raises(InputError, match="expected parts that make equal boxes, or nothing in common"):
         reductions(made)
     apart = replace(layer, r=2, s=2, h=8, w=8).space(1)
-    made = apart.image(apart.output, BoxPartition((("P", 2),)).boxes(apart))
+    made = image(apart, apart.output, BoxPartition((("P", 2),)).boxes(apart))
     assert reductions(made) == []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from math import prod
 from random import Random
 
-from costmodel.schedule.boxes.space import IterationSpace
+from costmodel.schedule.boxes.images import touched, whole
 from costmodel.schedule.layer_graph.layer import NetworkLayer
 from tests.costmodel.schedule.boxes.elements import random_layer
 
@@ -64,10 +63,10 @@ def test_nest_and_space_are_one_statement() -> None:
         layer, batch = random_layer(random), random.randint(1, 3)
         if not layer.has_weights:
             continue
-        nest, space = IterationSpace.of_nest(layer.nest(batch)), layer.space(batch)
-        assert prod(size for _, size in nest.dims) == prod(size for _, size in space.dims)
+        nest, space = layer.nest(batch), layer.space(batch)
+        assert nest.macs == space.macs
         for name in ("Weights", "Outputs"):
-            bytes_of = [one.touched(one.tensor(name), one.whole.tolist()) for one in (nest, space)]
+            bytes_of = [touched(one, one.tensor(name), whole(one).tolist()) for one in (nest, space)]
             assert bytes_of[0] == bytes_of[1], (layer, name)
         rows, columns = space.tensor("Inputs").axes[2:]
         windows = {frozenset(stride[:2] for stride in axis.steps) for axis in nest.tensor("Inputs").axes}

@@ -568,3 +568,10 @@ def test_windows_that_the_padding_does_not_explain_are_refused() -> None:
     values = (*network.values, Value("odd", (1, 8, 4, 4), "output"))
     with pytest.raises(InputError, match=r"node odd \(max_pool2d\): dilation: expected a dilation of 1"):
         layer_graph(Network("n", (*network.nodes, pool), values))
+
+
+def test_windows_that_reach_nothing_but_padding_are_refused_by_the_node() -> None:
+    builder = NetworkBuilder("padding")
+    builder.max_pool("pool", builder.input("x", (1, 3, 4, 4)), Pool(kernel=1, stride=50, padding=20))
+    with pytest.raises(InputError, match=r"node pool \(max_pool2d\).*windows over some of 4 rows"):
+        layer_graph(builder.network())

@@ -304,7 +304,7 @@ def test_rows_other_than_the_first_and_every_second_row() -> None:
     layers = read(made)
     assert (layers[below].pad_h, layers[below].input_h) == (-2, 6)
     assert (layers[right].pad_w, layers[right].input_w) == (-3, 4)
-    assert layers[below].input_bytes(1) == 4 * 4 * 4
+    assert layers[below].input_elements(1) == 4 * 4 * 4
     assert (layers[even].kind, layers[even].pad_h, layers[even].stride_h) == ("pool", -1, 2)
 
 

@@ -60,7 +60,7 @@ def test_padding_is_what_exceeds_the_producers() -> None:
 
 
 def index(tensor: Tensor, point: dict[str, int]) -> tuple[int, ...]:
-    return tuple(sum(c * point[dim] for dim, c in axis) for axis in tensor.axes)
+    return tuple(sum(c * point[dim] for dim, c in axis) for axis in tensor.terms)
 
 
 def run(nest: Layer, operands: dict[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -265,8 +265,8 @@ def test_training_kaplas_networks(name: str) -> None:
     graph, training = load_layer_graph(name), load_layer_graph(f"{name}.training")
     first = sum(one.operations for one in graph.layers if one.has_weights and not one.producers)
     assert macs(training) == 3 * macs(graph) - first
-    gradients = [one.compulsory_bytes(8).outputs for one in training.layers if one.part == "update"]
-    assert sum(gradients) == sum(one.compulsory_bytes(1).weights for one in graph.layers)
+    gradients = [one.compulsory_elements(8).outputs for one in training.layers if one.part == "update"]
+    assert sum(gradients) == sum(one.compulsory_elements(1).weights for one in graph.layers)
     assert graph_from_json_of(training) == training
 
 

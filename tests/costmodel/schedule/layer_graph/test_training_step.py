@@ -128,7 +128,7 @@ def of_nest(nest: Layer, operands: dict[str, Array]) -> Array:
     for numbers in np.ndindex(*(size for _, size in nest.dims)):
         at = dict(zip((dim for dim, _ in nest.dims), numbers, strict=True))
         places = {
-            tensor.name: tuple(sum(step * at[dim] for dim, step in axis) for axis in tensor.axes)
+            tensor.name: tuple(sum(step * at[dim] for dim, step in axis) for axis in tensor.terms)
             for tensor in nest.tensors
         }
         factors = [array[places[name]] for name, array in given.items()]

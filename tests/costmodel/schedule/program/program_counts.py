@@ -13,25 +13,43 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.program import Instruction, Program, Repeat
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, random_tree
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, of_widths, random_tree
 from tests.costmodel.schedule.chip_counts import Link, tree
 
-CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9), chip(4, 3)]
+CHIPS = [
+    chip(2, 2),
+    of_widths(chip(3, 2, stripe=2, link=2), 4, 12, 24),
+    chip(1, 4),
+    chip(5, 1, dram=9),
+    of_widths(chip(4, 3), 5, 5, 5),
+]
+"""Of bytes, and of elements that are no whole bytes."""
 
 
-def written(graph: LayerGraph, seed: int, idle: bool = False) -> tuple[Program, ChipEvaluation] | None:
+SMALL = [chip(2, 2, 400), chip(3, 2, 400, stripe=2, link=2), chip(1, 4, 400)]
+"""Their buffers hold few trees whose weights are all pinned."""
+
+
+def written(
+    graph: LayerGraph, seed: int, idle: bool = False, slices: tuple[int, ...] = ()
+) -> tuple[Program, ChipEvaluation] | None:
     """The program of a random tree; None where the tree does not fit its chip.
 
-    ``idle``: leaves may have tiles without a part.
+    ``idle``: leaves may have tiles without a part. ``slices``: how many streamed weights may come in, on a
+    chip with small buffers; none: large buffers and pinned weights.
     """
-    random = Random(seed)
-    batch, on = random.choice([1, 2, 4, 6, 7, 12]), CHIPS[seed % len(CHIPS)]
-    evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph, idle))
+    random, chips = Random(seed), SMALL if slices else CHIPS
+    batch, on = random.choice([1, 2, 4, 6, 7, 12]), chips[seed % len(chips)]
+    evaluator = ChipEvaluator(graph, on, batch, FormulaCosts(graph, idle, slices))
     try:
         evaluation = evaluator.evaluate(random_tree(random, graph, batch))
     except NotPossibleError:
         return None
-    return write_program(graph, evaluation), evaluation
+    try:
+        return write_program(graph, evaluation), evaluation
+    except NotPossibleError:  # so full are small buffers that there are no addresses for some programs
+        assert slices
+        return None
 
 
 def done(code: Sequence[Instruction | Repeat]) -> Iterator[Instruction]:
@@ -58,9 +76,9 @@ def transferred(program: Program) -> Counter[int]:
     return found
 
 
-def dram_bytes(program: Program) -> tuple[int, int]:
+def dram_bytes(program: Program) -> tuple[float, float]:
     """Bytes read from DRAM and written to it."""
-    read = written = 0
+    read = written = 0.0
     for number, times in transferred(program).items():
         message = program.messages[number]
         read += times * message.size_bytes * (not message.sources)
@@ -81,22 +99,23 @@ def link_bytes(program: Program) -> dict[Link, Fraction]:
             (source,) = message.sources
             ways = [(tree(chip, chip.positions[source], set(message.targets)), 1)]
         else:
-            (source,) = message.sources
             at = [chip.positions.index(port) for port in chip.ports]
-            ways = [(tree(chip, chip.positions[source], {port}), ports) for port in at]
+            starts = [chip.positions[source] for source in message.sources]
+            # partial sums of several sources are added where their ways meet
+            ways = [(set[Link]().union(*(tree(chip, one, {port}) for one in starts)), ports) for port in at]
         for links, divided in ways:
             for link in links:
-                found[link] += Fraction(times * message.size_bytes, divided)
+                found[link] += Fraction(times * message.size_bytes) / divided
     return found
 
 
-def peaks(program: Program) -> list[int]:
+def peaks(program: Program) -> list[float]:
     """The most bytes of messages at a time in each tile's buffer, in the order of its instructions."""
     found = []
     for code in program.tiles:
-        held = most = 0
+        held = most = 0.0
         for item in done(code):
-            if item.operation in ("load", "receive"):
+            if item.operation in ("load", "receive", "hold"):
                 held += program.messages[item.message].size_bytes
             elif item.operation == "free":
                 held -= program.messages[item.message].size_bytes

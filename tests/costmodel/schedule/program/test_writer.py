@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
-from random import Random
+from statistics import mean
+from typing import Any
 
 import pytest
 
+from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Box, Instruction, Program, Repeat, box_at
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule import chip_counts
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
-    MappedCosts,
     chain,
     chip,
     cut_off,
     every_kind,
-    mapped_chip,
+    layer,
     read_in_part,
 )
 from tests.costmodel.schedule.program.program_counts import (
@@ -50,22 +51,53 @@ def test_random_schedules(name: str, idle: bool) -> None:
     graph, programs = GRAPHS[name](), 0
     for seed in SEEDS:
         found = written(graph, seed, idle)
+        if found is not None:
+            programs += 1
+            check_counts(*found)
+    assert programs > 5
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
+def test_random_schedules_with_streamed_weights(idle: bool) -> None:
+    """The same where weights come slice by slice. A replay takes as long as the model says, or a bit more."""
+    sizes: dict[str, Any] = {"c": 16, "k": 16, "h": 3, "w": 3}
+    first = layer("first", external_c=16, **sizes)
+    others = (layer(f"layer{number}", producers=(number - 1,), **sizes) for number in range(1, 4))
+    wide = LayerGraph("wide", (first, *others))
+    slices: list[int] = []
+    ratios: list[float] = []
+    for seed, offered in product(range(40), ((3, 2), (2,))):
+        found = written(wide, seed, idle, offered)
         if found is None:
             continue
         program, evaluation = found
-        programs += 1
-        assert violations(program) == []
-        assert dram_bytes(program) == (evaluation.dram_read_bytes, evaluation.dram_write_bytes)
-        links = link_bytes(program)
-        assert float(sum(links.values())) == pytest.approx(evaluation.noc_hop_bytes, rel=1e-12)
-        ports = len(evaluation.chip.ports)
-        busiest = max((bytes_ * ports for bytes_ in links.values()), default=0)
-        if len(evaluation.segments) == 1:
-            assert busiest == evaluation.rounds * int(evaluation.segments[0].links.max(initial=0))
-        for tile, peak in enumerate(peaks(program)):
-            held = max(int((one.held.busy + one.held.weights)[tile]) for one in evaluation.segments)
-            assert peak + (program.output_stream_bytes if peak else 0) <= held
-    assert programs > 5
+        streamed = [node.leaf.slices for node in evaluation.nodes() if node.leaf and node.leaf.slices]
+        if streamed:
+            check_counts(program, evaluation)
+            done_all = replay(program)
+            assert done_all.operations == sum(
+                evaluation.tree.batch * layer.operations for layer in wide.layers
+            )
+            ratios.append(evaluation.cycles / done_all.cycles)
+        slices += streamed
+    assert {2, 3} <= set(slices)
+    assert len(ratios) > 5
+    assert 0.85 < mean(ratios) < 1.15
+
+
+def check_counts(program: Program, evaluation: ChipEvaluation) -> None:
+    assert violations(program) == []
+    bits = evaluation.dram_read_bits, evaluation.dram_write_bits
+    assert tuple(8 * size for size in dram_bytes(program)) == bits
+    links = link_bytes(program)
+    assert float(sum(links.values())) == pytest.approx(evaluation.noc_hop_bits / 8, rel=1e-12)
+    ports = len(evaluation.chip.ports)
+    busiest = max((bytes_ * ports for bytes_ in links.values()), default=0)
+    if len(evaluation.segments) == 1:
+        assert 8 * busiest == evaluation.rounds * int(evaluation.segments[0].links.max(initial=0))
+    for tile, peak in enumerate(peaks(program) if len(evaluation.segments) == 1 else ()):
+        held = max(int((one.held.busy + one.held.weights)[tile]) for one in evaluation.segments)
+        assert 8 * (peak + (program.output_stream_bytes if peak else 0)) <= held
 
 
 def needed(graph: LayerGraph, layer_name: str, box: Box) -> Counter[tuple[str, int, int, int, int]]:
@@ -143,9 +175,12 @@ def test_rounds_of_the_root_are_a_repeat() -> None:
     tree = parse_tree("T 12/3\n\tlayer0 4\n\tlayer1 4\n")
     program = write_program(graph, ChipEvaluator(graph, on, 12, FormulaCosts(graph)).evaluate(tree))
     for code in program.tiles:
-        (rounds,) = code
+        *loads, rounds = code[: 1 + next(i for i, item in enumerate(code) if isinstance(item, Repeat))]
+        # what the first segment begins with; each later round has it from the end of the one before
+        assert {item.operation for item in loads if isinstance(item, Instruction)} == {"load"}
         assert isinstance(rounds, Repeat)
-        assert rounds.times == 3
+        assert rounds.times == 2
+        assert len(list(done(code))) == 3 * len(list(done(rounds.body)))
     assert violations(program) == []
 
 
@@ -159,51 +194,3 @@ def test_all_sub_batches_of_a_consumer_are_sent_at_once() -> None:
     sent = [program.messages[item.message].box[0] for item in first[1:5]]
     assert sent == [(0, 1), (1, 2), (2, 3), (3, 4)]
     assert violations(program) == []
-
-
-def test_a_layer_on_the_whole_chip_has_no_program() -> None:
-    graph, on = chain(1), mapped_chip(buffer=16, stream=1)
-    costs = MappedCosts(graph, on, Random(1))
-    evaluation = ChipEvaluator(graph, on, 1, costs).evaluate(parse_tree("layer0 1\n"))
-    assert evaluation.segments[0].whole_chip is not None
-    with pytest.raises(NotPossibleError, match="whole chip"):
-        write_program(graph, evaluation)
-
-
-def test_fetching_ahead_moves_the_same_bytes_and_fits_the_buffer() -> None:
-    """Some tile has begun to fetch the next segment's data before it frees the last of the one before."""
-    graph, ahead = every_kind(), 0
-    for seed in range(20):
-        found = written(graph, seed)
-        if found is None:
-            continue
-        plain, evaluation = found
-        program = write_program(graph, evaluation, across_segments=True)
-        assert violations(program) == []
-        assert dram_bytes(program) == dram_bytes(plain)
-        assert link_bytes(program) == link_bytes(plain)
-        assert max(peaks(program)) <= program.chip.tile.buffer.size_bytes - program.output_stream_bytes
-        ahead += peaks(program) > peaks(plain)
-    assert ahead
-
-
-def test_fetching_ahead_within_a_repetition() -> None:
-    """The last compute of the first segment is in a Repeat, of which one time is written out."""
-    graph, on = chain(2), chip(2, 1)
-    tree = parse_tree("T 6/1\n\tT 6/6\n\t\tlayer0 1\n\tlayer1 6\n")
-    evaluation = ChipEvaluator(graph, on, 6, FormulaCosts(graph)).evaluate(tree)
-    program = write_program(graph, evaluation, across_segments=True)
-    assert violations(program) == []
-    for code in program.tiles:
-        items = list(done(code))
-        weights = next(
-            i
-            for i, it in enumerate(items)
-            if it.operation == "load" and program.messages[it.message].tensor == "layer1.weights"
-        )
-        assert items[weights - 1].operation == "compute" or items[weights - 1].operation == "load"
-        assert (
-            program.works[[it for it in items[:weights] if it.operation == "compute"][-1].work].layer
-            == "layer0"
-        )
-        assert any(it.operation == "free" for it in items[weights : weights + 6])

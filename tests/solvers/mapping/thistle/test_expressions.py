@@ -10,8 +10,8 @@ import pytest
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.counts.traffic import nest_of, tensor_traffic
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.traffic import nest_of, tensor_traffic
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle.convex.signomial import Signomial, monomial, variable

@@ -10,9 +10,10 @@ import pytest
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.workload.projection import Projection, Stride
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive, thistle
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_values
@@ -127,8 +128,8 @@ def test_the_least_layer() -> None:
 def test_no_bound_is_claimed_for_outputs_that_slide() -> None:
     layer = convolution("c", K=4, C=4, P=4, Q=4, R=1, S=1)
     tensors = tuple(
-        replace(tensor, axes=(*tensor.axes[:-1], (("P", 2),))) if tensor.is_output else tensor
-        for tensor in layer.tensors
+        replace(one, axes=(*one.axes[:-1], Projection((Stride("P", 2),)))) if one.is_output else one
+        for one in layer.tensors
     )
     assert bound(MappingProblem(load_architecture("eyeriss"), replace(layer, tensors=tensors))) == 0.0
 
@@ -170,10 +171,10 @@ def test_tensors_may_stay_through_several_levels_without_loops_of_theirs() -> No
     architecture = Architecture("four levels", levels, Compute("MAC", 16, 1.0))
     over_b, over_k = ((("B", 1),),), ((("K", 1),),)
     tensors = (
-        Tensor("W", over_b, "weights"),
-        Tensor("I", over_b, "inputs"),
-        Tensor("S", over_k, "inputs"),
-        Tensor("O", over_k, "outputs"),
+        Tensor.of_terms("W", over_b, "weights"),
+        Tensor.of_terms("I", over_b, "inputs"),
+        Tensor.of_terms("S", over_k, "inputs"),
+        Tensor.of_terms("O", over_k, "outputs"),
     )
     problem = MappingProblem(architecture, Layer("sum", (("B", 5), ("K", 7)), tensors), "cycles")
     assert exhaustive.solve(problem, Budget()).objective == 5 + 5 + 7

@@ -1,0 +1,174 @@
+"""The driver's CPU a solve where solves travel in blocks: through real workers, without work and in earnest.
+
+    python benchmarks/blocks.py [--designs 20000] [--workers 2] [--real 200] [--network FILE]
+
+ResNet-18 (12 shapes of layers), or the network of a file, on random members of an Eyeriss family. ``without
+work``: the solver knows one answer, so what is left is all that is done for a solve beside solving. The
+worker's microseconds are of its CPU time. The driver's are of all its threads, those of Ray included, which
+take some of every second that passes, and of its own thread alone. Planning, a second run, with every answer
+in the store, and the front are measured as well. CPU seconds hardly depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import record
+from dispatch_rate import memory_mb
+from scaling import study
+
+from clusters.runtime import Completion, Runtime
+from results.front.pareto import front_table, network_labels
+from results.store.folder import RunFolder, RunWriter
+from results.store.known_answers import StoredAnswers
+from results.store.schema.rows import MappingColumns
+from sweep.blocks.block import BlockTally
+from sweep.forecast.plan import StudyPlan, plan
+from sweep.run.block_run import BlockRun
+from sweep.run.run_tally import RunTally
+from sweep.run.session import RuntimeChoice
+from sweep.study.study import NetworkChoice, Study
+from sweep.tasks.mapping import MappingTask, run_mapping_task
+
+
+class Known:
+    """A solver that knows one answer."""
+
+    def __init__(self, answer: MappingColumns) -> None:
+        self.answer = answer
+
+    def __call__(self, problem: object, asked: object) -> MappingColumns:
+        return self.answer
+
+
+class Metered:
+    """A runtime that adds up what its workers say of their CPU time."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.worker_cpu = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
+
+    def as_completed(self) -> Iterator[Completion]:
+        for completion in self._runtime.as_completed():
+            self.worker_cpu += completion.cpu_seconds
+            yield completion
+
+
+class Clocked(RunTally):
+    """Notes the driver's CPU and wall clock when so many solves were done: what comes before is the start."""
+
+    def __init__(self, warm: int) -> None:
+        super().__init__()
+        self._warm = warm
+        self.done_then = self.blocks = 0
+        self.cpu = self.own = self.wall = 0.0
+
+    def block_done(self, tally: BlockTally) -> None:
+        super().block_done(tally)
+        self.blocks += self.done_then > 0
+        if not self.done_then and self.done >= self._warm:
+            self.done_then, self.cpu, self.wall = self.done, time.process_time(), time.perf_counter()
+            self.own = time.thread_time()
+
+
+def family(designs: int, network: str) -> Study:
+    """So many random designs of the family of ``scaling.py``."""
+    chosen = study(12 * (designs - 500))
+    return chosen.model_copy(update={"networks": (NetworkChoice(network=network),)})
+
+
+def planned(chosen: Study, store: StoredAnswers | None = None) -> tuple[StudyPlan, float]:
+    cpu = time.process_time()
+    made = plan(chosen, store)
+    return made, time.process_time() - cpu
+
+
+def measure(chosen: Study, path: Path, workers: int, known: Known | None, warm: int) -> dict[str, Any]:
+    """One run; with ``known`` answers none is solved."""
+    store = StoredAnswers(path.parent)
+    made, planning = planned(chosen, store)
+    assert made.table is not None
+    before = memory_mb()
+    with RunWriter(path) as writer:
+        watch = Clocked(warm)
+        run = BlockRun(chosen, made.table, made.workload, writer, watch, store)
+        work = replace(run.work, solve=known) if known else run.work
+        here = RuntimeChoice(workers=workers) if made.open else RuntimeChoice(in_process=True)
+        with here.runtime(chosen, work) as runtime:
+            metered = Metered(runtime)
+            run.explore(cast(Runtime, metered))
+            cpu, wall = time.process_time() - watch.cpu, time.perf_counter() - watch.wall
+            own = time.thread_time() - watch.own
+        closing = time.process_time()
+    solves = watch.done - watch.done_then
+    return {
+        "designs": len(made.designs),
+        "solves": watch.done,
+        "from_the_store": watch.hits,
+        "planning_cpu_seconds": planning,
+        "measured_solves": solves,
+        "solves_a_block": solves / max(1, watch.blocks),
+        "driver_us_a_solve": 1e6 * cpu / solves,
+        "driver_us_in_its_thread": 1e6 * own / solves,
+        "worker_us_a_solve": 1e6 * metered.worker_cpu / watch.done,
+        "wall_seconds": wall,
+        "solves_a_second": solves / wall,
+        "closing_cpu_seconds": time.process_time() - closing,
+        "driver_growth_mb": memory_mb() - before,
+        "driver_mb": memory_mb(),
+    }
+
+
+def show(title: str, found: dict[str, Any]) -> None:
+    print(title)
+    for key, value in found.items():
+        print(f"  {key:24}{value:14,.2f}" if isinstance(value, float) else f"  {key:24}{value:14,}")
+    print(flush=True)
+
+
+def main() -> None:
+    parser = record.parser(__doc__)
+    parser.add_argument("--designs", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--network", default="resnet18", help="a library name or a file")
+    parser.add_argument("--real", type=int, default=0, help="designs whose layers are solved in earnest")
+    options = parser.parse_args()
+    chosen = family(options.designs, options.network)
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "runs" / chosen.name
+        made, _ = planned(chosen)
+        task = made.workload.tasks(next(iter(made.designs)))[0]
+        assert isinstance(task, MappingTask)
+        known = Known(run_mapping_task(task.content))
+        found["without work"] = measure(chosen, path, options.workers, known, made.distinct // 10)
+        found["again, all stored"] = measure(chosen, path, 1, known, 1)
+        before, start = memory_mb(), time.process_time()
+        front = front_table(RunFolder(path), chosen.objectives)
+        labels = network_labels(RunFolder(path))
+        found["front"] = {
+            "designs_on_it": len(front),
+            "weighted_networks": len(labels),
+            "cpu_seconds": time.process_time() - start,
+            "growth_mb": memory_mb() - before,
+        }
+    if options.real:
+        small = family(options.real, options.network)
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "runs" / small.name
+            found["solved"] = measure(small, path, options.workers, None, options.real)
+    for title, part in found.items():
+        show(title, part)
+    record.finish(found, options)
+
+
+if __name__ == "__main__":
+    main()

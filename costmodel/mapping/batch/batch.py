@@ -1,0 +1,149 @@
+"""What many mappings of one layer on one architecture cost, as arrays: the fast path of ``evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch.batch_tables import BatchRows, Tables, tables_of, workspace
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.workload.network import Layer
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MappingBatch:
+    """``n`` mappings of one layer on one architecture, as arrays with a row for each.
+
+    Levels are innermost first; dims and tensors stand in the layer's order.
+
+    * ``temporal``, ``spatial_x``, ``spatial_y`` int32 [n, levels, dims]: factors, 1 where there is no loop;
+    * ``permutation`` int8 [n, levels, dims]: every row the indices of all dims, INNERMOST loop first;
+    * ``keep`` bool [n, levels, tensors]: whether the level keeps the tensor (else it is bypassed).
+    """
+
+    temporal: Array
+    permutation: Array
+    spatial_x: Array
+    spatial_y: Array
+    keep: Array
+
+    def __len__(self) -> int:
+        return len(self.temporal)
+
+    def __getitem__(self, rows: slice | Array) -> MappingBatch:
+        return MappingBatch(*(array[rows] for array in self.rows))
+
+    @property
+    def rows(self) -> BatchRows:
+        """The same arrays as compiled code takes them."""
+        return BatchRows(self.temporal, self.permutation, self.spatial_x, self.spatial_y, self.keep)
+
+    @classmethod
+    def empty(cls, n: int, architecture: Architecture, layer: Layer) -> MappingBatch:
+        """``n`` rows without loops that keep nothing; they are not valid until the caller fills them."""
+        shape = (n, len(architecture.levels), len(layer.dims))
+        factors = (np.ones(shape, np.int32) for _ in range(3))
+        permutation = np.broadcast_to(np.arange(shape[2], dtype=np.int8), shape).copy()
+        keep = np.zeros((*shape[:2], len(layer.tensors)), np.bool_)
+        temporal, spatial_x, spatial_y = factors
+        return cls(temporal, permutation, spatial_x, spatial_y, keep)
+
+    @classmethod
+    def of(cls, mappings: Sequence[Mapping], architecture: Architecture, layer: Layer) -> MappingBatch:
+        """A row for each of ``mappings``, which must have no ``mapping.violations``."""
+        batch = cls.empty(len(mappings), architecture, layer)
+        index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
+        for row, mapping in enumerate(mappings):
+            for level_index, level in enumerate(mapping.levels):
+                for dim, bound in level.temporal:
+                    batch.temporal[row, level_index, index[dim]] = bound
+                for dim, bound in level.spatial_x:
+                    batch.spatial_x[row, level_index, index[dim]] = bound
+                for dim, bound in level.spatial_y:
+                    batch.spatial_y[row, level_index, index[dim]] = bound
+                # Every row lists all dims: those without a loop follow, where they change nothing.
+                first = [index[dim] for dim, _ in level.temporal]
+                batch.permutation[row, level_index] = first + [d for d in range(len(index)) if d not in first]
+                batch.keep[row, level_index] = [tensor.name in level.keep for tensor in layer.tensors]
+        return batch
+
+    def mapping(self, row: int, layer: Layer) -> Mapping:
+        """Row ``row`` as a mapping; spatial loops stand in the order of the layer's dims."""
+        names = [dim for dim, _ in layer.dims]
+        levels = []
+        for level_index in range(self.temporal.shape[1]):
+            order = self.permutation[row, level_index].tolist()
+            keep = frozenset(
+                tensor.name
+                for tensor, kept in zip(layer.tensors, self.keep[row, level_index].tolist(), strict=True)
+                if kept
+            )
+            levels.append(
+                LevelMapping(
+                    tuple(_loops(names, self.temporal[row, level_index].tolist(), order)),
+                    tuple(_loops(names, self.spatial_x[row, level_index].tolist(), range(len(names)))),
+                    tuple(_loops(names, self.spatial_y[row, level_index].tolist(), range(len(names)))),
+                    keep,
+                )
+            )
+        return Mapping(tuple(levels))
+
+
+def _loops(names: Sequence[str], bounds: Sequence[int], order: Iterable[int]) -> Iterator[tuple[str, int]]:
+    """(dim, bound) of the loops larger than 1, in the order given."""
+    return ((names[dim], bounds[dim]) for dim in order if bounds[dim] != 1)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchEvaluation:
+    """What each of ``n`` mappings costs: ``cycles`` int64, ``energy_pj`` float64 and ``valid`` bool, each
+    [n].
+
+    A row that is no valid mapping (see ``mapping.violations``) has the largest int64 as its cycles and an
+    infinite energy.
+    """
+
+    cycles: Array
+    energy_pj: Array
+    valid: Array
+
+    @property
+    def edp_pj_cycles(self) -> Array:
+        """The energy-delay products, float64 [n]."""
+        return self.energy_pj * self.cycles
+
+
+@dataclass(frozen=True)
+class BatchEvaluator:
+    """Evaluates mappings of ``layer`` on ``architecture`` in large batches, with the counts of ``evaluate``.
+
+    The first call compiles, or loads what an earlier process compiled."""
+
+    architecture: Architecture
+    layer: Layer
+
+    def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
+        """Cycles and energy of every row of ``batch``; in one thread that does not hold Python's lock."""
+        from costmodel.mapping.batch.batch_kernel import evaluate_rows
+
+        shape = (len(self.architecture.levels), len(self.layer.dims))
+        if batch.temporal.shape[1:] != shape:
+            raise ValueError(f"rows of {batch.temporal.shape[1:]} levels and dims, expected {shape}")
+        n = len(batch)
+        cycles, energy_pj, valid = np.empty(n, np.int64), np.empty(n), np.empty(n, np.bool_)
+        rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
+        evaluate_rows(self.tables, rows, workspace(self.tables), cycles, energy_pj, valid)
+        return BatchEvaluation(cycles, energy_pj, valid)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The layer and the architecture as compiled code takes them."""
+        return tables_of(self.architecture, self.layer)

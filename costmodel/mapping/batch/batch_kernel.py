@@ -1,0 +1,238 @@
+"""Compiled: checks and counts whole mappings, row after row of arrays, as ``evaluate`` does one.
+
+What the exact mapper counts as well stands in ``counting_kernel.py``. Item numbers are those of the semantics
+list in ``tests/data/timeloop/README.md``. Importing this module imports numba, which takes a while:
+:mod:`costmodel.mapping.batch.batch` does it when it first evaluates.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+from costmodel.mapping.batch.counting_kernel import delivered_words, filled, level_cycles, sent, tile_words
+from costmodel.mapping.batch.multicast_kernel import count_groups
+
+if TYPE_CHECKING:
+    from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables, TemporalLoops
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+NEVER = np.iinfo(np.int64).max
+"""The cycles of a row that is no valid mapping."""
+
+
+@entry
+def evaluate_rows(
+    tables: Tables, rows: BatchRows, counts: RowCounts, cycles: Array, energy_pj: Array, valid: Array
+) -> None:
+    """Fill ``cycles``, ``energy_pj``, ``valid`` [n]; an invalid row gets the largest int64 and infinity."""
+    for row in range(rows.temporal.shape[0]):
+        cycles[row] = NEVER
+        energy_pj[row] = np.inf
+        valid[row] = prepare_row(tables, rows, row, counts)
+        if valid[row]:
+            cycles[row], energy_pj[row] = row_cost(tables, rows, row, counts, tables.mac_energy_pj)
+
+
+@inlined
+def prepare_row(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> bool:
+    """Fill the ``tiles``, ``words``, ``loops`` and ``groups`` of ``counts``; False if the row is no valid
+    mapping."""
+    if (
+        _products_and_fanouts(tables, rows, row, counts.tiles)
+        and _capacity(tables, rows, row, counts.tiles, counts.words)
+        and _loops(rows, row, counts.tiles, counts.loops)
+    ):
+        count_groups(tables, rows, row, counts)
+        return True
+    return False
+
+
+@inlined
+def _products_and_fanouts(tables: Tables, rows: BatchRows, row: int, tiles: Array) -> bool:
+    """Fill ``tiles``: what each dim covers at each level.
+
+    False if the factors of a dim do not multiply to its size, a fan-out is exceeded, or a dim stands on both
+    sides of one. The product is compared with the size as it grows, so that no row can overflow it."""
+    levels, dims = tiles.shape
+    for level in range(levels):
+        used_x, used_y = 1, 1
+        for dim in range(dims):
+            x = rows.spatial_x[row, level, dim]
+            y = rows.spatial_y[row, level, dim]
+            temporal = rows.temporal[row, level, dim]
+            if x < 1 or y < 1 or temporal < 1 or (x > 1 and y > 1):
+                return False
+            used_x *= x
+            used_y *= y
+            if used_x > tables.fanout_x[level] or used_y > tables.fanout_y[level]:
+                return False
+            inner = tiles[level - 1, dim] if level else 1
+            covered = inner * x * y
+            if covered > tables.sizes[dim]:
+                return False
+            tiles[level, dim] = covered * temporal
+            if tiles[level, dim] > tables.sizes[dim]:
+                return False
+    missing = 0
+    for dim in range(dims):
+        missing += tables.sizes[dim] - tiles[levels - 1, dim]
+    return missing == 0
+
+
+@inlined
+def _loops(rows: BatchRows, row: int, tiles: Array, loops: TemporalLoops) -> bool:
+    """Fill ``loops``; False if a level's row of ``permutation`` does not name every dim once."""
+    levels, dims = tiles.shape
+    count = 0
+    for level in range(levels):
+        loops.starts[level] = count
+        seen = 0  # a bit for every dim met
+        for position in range(dims):
+            dim = rows.permutation[row, level, position]
+            if dim < 0 or dim >= dims:
+                return False
+            seen |= 1 << dim
+            bound = rows.temporal[row, level, dim]
+            if bound > 1:
+                loops.dim[count] = dim
+                loops.bound[count] = bound
+                loops.stride[count] = tiles[level, dim] // bound
+                count += 1
+        if seen != (1 << dims) - 1:
+            return False
+    loops.starts[levels] = count
+    return True
+
+
+@inlined
+def _capacity(tables: Tables, rows: BatchRows, row: int, tiles: Array, words: Array) -> bool:
+    """Fill ``words`` (items 1 and 10): the tile of each tensor at each level.
+
+    False if the tiles that a level keeps do not fit it together, or it cannot keep one of them, or the
+    outermost level bypasses a tensor."""
+    levels, tensors = words.shape
+    for level in range(levels):
+        kept = 0
+        for tensor in range(tensors):
+            words[level, tensor] = tile_words(tables, tensor, tiles[level])
+            if rows.keep[row, level, tensor]:
+                kept += words[level, tensor]
+                if not tables.can_keep[level, tensor]:
+                    return False
+            elif level == levels - 1:
+                return False
+        if kept > tables.usable_words[level]:
+            return False
+    return True
+
+
+@inlined
+def row_cost(
+    tables: Tables, rows: BatchRows, row: int, counts: RowCounts, mac_energy_pj: float
+) -> tuple[Int, float]:
+    """Cycles (item 11) and energy in pJ (item 10) of a row that :func:`prepare_row` found valid.
+
+    ``mac_energy_pj`` is that of all MACs.
+    """
+    levels, tensors = counts.words.shape
+    compute_cycles = begin_row(rows, row, counts)
+    energy_pj = mac_energy_pj
+    for tensor in range(tensors):
+        energy_pj += _tensor_cost(tables, rows, row, tensor, counts, compute_cycles)
+    cycles: Int = compute_cycles
+    for level in range(levels):
+        read, write = counts.read_demand[level], counts.write_demand[level]
+        cycles = max(cycles, np.int64(level_cycles(tables, level, read, write, compute_cycles)))
+    for level in range(levels):
+        energy_pj += tables.leakage_pj[level] * cycles * counts.instances[level]
+    return cycles, energy_pj
+
+
+@inlined
+def begin_row(rows: BatchRows, row: int, counts: RowCounts) -> Int:
+    """The compute cycles of a row; fills ``counts.instances`` and sets the demands of all levels to zero."""
+    levels = counts.words.shape[0]
+    compute_cycles: Int = 1
+    for loop in range(counts.loops.starts[levels]):
+        compute_cycles *= counts.loops.bound[loop]
+    counts.instances[levels - 1] = 1
+    for level in range(levels - 2, -1, -1):
+        counts.instances[level] = counts.instances[level + 1] * _spread(rows, row, level + 1)
+    for level in range(levels):
+        counts.read_demand[level] = 0.0
+        counts.write_demand[level] = 0.0
+    return compute_cycles
+
+
+@inlined
+def _spread(rows: BatchRows, row: int, level: int) -> Int:
+    """Children in use below one instance of a level."""
+    spread = 1
+    for dim in range(rows.temporal.shape[2]):
+        spread *= rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim]
+    return spread
+
+
+@inlined
+def _tensor_cost(
+    tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts, compute_cycles: int
+) -> float:
+    """Energy in pJ of one tensor's accesses; its words per cycle and instance are added to the demands."""
+    is_output = tensor == tables.output
+    if is_output:
+        fill_partitions(tables, rows, row, tensor, counts)
+    outermost = counts.instances.shape[0] - 1
+    energy_pj = 0.0
+    # From the MAC units outwards: ``through`` are the words that one child asks for. The fan-out multiplies
+    # them by the children that hold different tiles. A level that keeps the tensor answers, and asks only for
+    # what is delivered into its own tile; one that does not hands the request on (item 7).
+    through = compute_cycles  # item 4: the MAC units ask for every operand in every cycle
+    for level in range(outermost + 1):
+        through *= counts.groups[level, tensor]
+        if not rows.keep[row, level, tensor]:
+            continue
+        delivered = 0  # nothing fills the outermost level
+        if level < outermost:
+            words = counts.words[level, tensor]
+            delivered = delivered_words(tables, tensor, counts.tiles[level], words, 1, counts.loops, level)
+        reads, updates = sent(is_output, through, counts.partitions[level])
+        fills = filled(is_output, delivered, counts.partitions[level])
+        counts.read_demand[level] += reads / compute_cycles
+        counts.write_demand[level] += (fills + updates) / compute_cycles
+        energy_pj += counts.instances[level] * (
+            blocks(reads, tables.block_size[level]) * tables.read_pj[level]
+            + blocks(fills, tables.block_size[level]) * tables.write_pj[level]
+            + blocks(updates, tables.block_size[level]) * tables.update_pj[level]
+        )
+        through = delivered
+    return energy_pj
+
+
+@inlined
+def blocks(words: int, block_size: int) -> Int:
+    """Accesses for so many words (item 10); the branch spares most machines a division."""
+    return words if block_size == 1 else (words + block_size - 1) // block_size
+
+
+@inlined
+def fill_partitions(tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts) -> None:
+    """Fill ``counts.partitions`` (item 9): the words of the output that one instance of each level is
+    responsible for, from the whole output at the outermost level inwards."""
+    levels, dims = counts.tiles.shape
+    words = counts.words[levels - 1, tensor]
+    counts.partitions[levels - 1] = words
+    for level in range(levels - 2, -1, -1):
+        for dim in range(dims):
+            x, y = rows.spatial_x[row, level + 1, dim], rows.spatial_y[row, level + 1, dim]
+            counts.union[dim] = counts.tiles[level, dim] * x * y
+        tile, union = counts.words[level, tensor], tile_words(tables, tensor, counts.union)
+        # The same quotient either way; dividing first, where that is exact, keeps the product within 64 bits.
+        words = words // (union // tile) if union % tile == 0 else words * tile // union
+        counts.partitions[level] = words

@@ -1,0 +1,97 @@
+"""What binds a mapping: the MAC units, a level's bandwidth, or a level's capacity.
+
+Time is bound by one thing: the level whose bandwidth asks for most cycles, or the MAC units where every level
+keeps up with them. Capacity binds beside it. A level is full where its tiles could not take in one more
+factor of any temporal loop outside it: a larger memory would allow larger tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isinf
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.counts.latency import Port, slowest_port
+from costmodel.mapping.evaluate import Evaluation
+from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.workload.network import Layer
+
+
+@dataclass(frozen=True)
+class LevelBinding:
+    """One storage level. ``port``: the bandwidth that asks for more cycles than the MAC units, if one does.
+
+    ``words``: of the tiles that an instance holds. ``usable_words``: how many fit, None without a limit.
+    """
+
+    port: Port | None
+    words: int
+    usable_words: float | None
+    full: bool
+
+
+def level_bindings(
+    architecture: Architecture, layer: Layer, mapping: AnyMapping, evaluation: Evaluation
+) -> tuple[LevelBinding, ...]:
+    """What binds each level, innermost first; ``evaluation`` is that of the mapping."""
+    held = _tiles(architecture, layer, mapping)
+    found = []
+    for index, (hardware, level) in enumerate(zip(architecture.levels, evaluation.levels, strict=True)):
+        port = slowest_port(hardware, evaluation.compute_cycles, level.tensors.values())
+        usable = None if isinf(hardware.usable_words) else hardware.usable_words
+        words = sum(traffic.tile_words for traffic in level.tensors.values())
+        full = usable is not None and bool(held[index]) and _full(layer, mapping, index, held[index], usable)
+        found.append(LevelBinding(port, words, usable, full))
+    return tuple(found)
+
+
+def _tiles(
+    architecture: Architecture, layer: Layer, mapping: AnyMapping
+) -> list[dict[str, tuple[dict[str, int], bool]]]:
+    """Per level, of each tensor kept there: what its tile covers, and whether the outermost part keeps it."""
+    parts = as_parts(mapping)
+    held: list[dict[str, tuple[dict[str, int], bool]]] = [{} for _ in architecture.levels]
+    for number, level in enumerate(parts.part_levels):
+        outermost = number + 1 == len(parts.part_levels) or parts.part_levels[number + 1] != level
+        for name in parts.nest.levels[number].keep:
+            held[level][name] = parts.tiles[number], outermost
+    return held
+
+
+def _full(
+    layer: Layer,
+    mapping: AnyMapping,
+    index: int,
+    held: dict[str, tuple[dict[str, int], bool]],
+    usable: float,
+) -> bool:
+    """Whether no factor of a temporal loop outside the level would still fit into its tiles.
+
+    Tiles of parts inside the outermost one stay as they are: a loop joins the level on the outside.
+    """
+    parts = as_parts(mapping)
+    outside = {
+        (dim, _least_factor(bound))
+        for level, part in zip(parts.part_levels, parts.nest.levels, strict=True)
+        if level > index
+        for dim, bound in part.temporal
+    }
+    tensors = {tensor.name: tensor for tensor in layer.tensors}
+    for dim, factor in outside:
+        words = 0
+        for name, (tile, outermost) in held.items():
+            grown = {**tile, dim: tile.get(dim, 1) * factor} if outermost else tile
+            words += tensors[name].words(grown)
+        if words <= usable:
+            return False
+    return bool(outside)
+
+
+def _least_factor(bound: int) -> int:
+    """The smallest prime factor."""
+    divisor = 2
+    while divisor * divisor <= bound:
+        if bound % divisor == 0:
+            return divisor
+        divisor += 1
+    return bound

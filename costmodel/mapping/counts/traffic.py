@@ -1,0 +1,207 @@
+"""Reads, fills and updates of one mapping, counted as Timeloop's nest analysis counts them.
+
+This is the definition of the counts, written to be read. ``evaluate`` uses it for one mapping at a time. The
+compiled kernels (``counting_kernel.py`` and those that call it) count the same faster, and tests hold them
+equal to this module, mapping by mapping.
+
+The item numbers are those of the semantics list in ``tests/data/timeloop/README.md``. Everything is exact
+integer arithmetic; peer-to-peer link transfers (item 13) are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import dropwhile
+from math import gcd, prod
+from operator import or_
+from typing import NamedTuple
+
+from costmodel.mapping.mapping import Loop, Mapping
+from costmodel.workload.network import Tensor
+
+
+class StridedLoop(NamedTuple):
+    """A loop with its stride ``inner``: the points of its dim that all loops inside it cover, so that one of
+    its steps moves what is inside by so many points."""
+
+    dim: str
+    bound: int
+    inner: int
+
+
+class Nest(NamedTuple):
+    """The loops of a mapping with their strides: per level (innermost first), loops innermost first."""
+
+    spatial: list[list[StridedLoop]]
+    temporal: list[list[StridedLoop]]
+    compute_cycles: int
+
+
+class Counts(NamedTuple):
+    """Words of one tensor at one level, per instance."""
+
+    reads: int
+    fills: int
+    updates: int
+    tile_words: int
+    partition_words: int
+
+
+def nest_of(mapping: Mapping) -> Nest:
+    """Give every loop its stride; compute cycles are the product of all temporal bounds (item 11)."""
+    covered: dict[str, int] = {}
+    nest = Nest([], [], prod(bound for level in mapping.levels for _, bound in level.temporal))
+    for level in mapping.levels:
+        nest.spatial.append(_strided(level.spatial, covered))
+        nest.temporal.append(_strided(level.temporal, covered))
+    return nest
+
+
+def _strided(block: Sequence[Loop], covered: dict[str, int]) -> list[StridedLoop]:
+    strided = []
+    for dim, bound in block:
+        inner = covered.get(dim, 1)
+        strided.append(StridedLoop(dim, bound, inner))
+        covered[dim] = inner * bound
+    return strided
+
+
+def tensor_traffic(tensor: Tensor, mapping: Mapping, nest: Nest) -> list[Counts | None]:
+    """The tensor's counts at every level, innermost first; None where it bypasses the level.
+
+    ``nest`` is ``nest_of(mapping)``, and the mapping must have no violations.
+    """
+    outermost = len(mapping.levels) - 1
+    kept = [tensor.name in level.keep for level in mapping.levels]
+    tiles = [tensor.extents(tile) for tile in mapping.tiles]
+    delivered = [nest.compute_cycles]  # item 4: a MAC gets one word a cycle and holds none
+    for level in range(outermost):
+        outside = [loop for block in nest.temporal[level + 1 :] for loop in block]
+        delivered.append(delivered_words(tensor, tiles[level], outside))
+    contents = content_accesses(tensor, kept, delivered, nest)
+    partitions = partition_words(tensor, mapping, nest, [prod(tile) for tile in tiles])
+    return [
+        _counts(
+            tensor,
+            contents[level],
+            # items 6 and 7: what the level's own network delivers, whether or not the parent is bypassed
+            delivered[level + 1] if level < outermost else None,
+            prod(tiles[level]),
+            partitions[level],
+        )
+        if kept[level]
+        else None
+        for level in range(outermost + 1)
+    ]
+
+
+def _counts(tensor: Tensor, content: int, delivered: int | None, tile_words: int, partition: int) -> Counts:
+    """Item 8, for one instance that sends ``content`` words inwards (an output: takes so many in).
+
+    ``delivered`` is what fills it from outside, None at the outermost level, which nothing fills. An output
+    begins at zero: the first visit of each of the ``partition`` words that the instance is responsible for
+    reads nothing and fills nothing.
+    """
+    if not tensor.is_output:
+        return Counts(content, delivered or 0, 0, tile_words, partition)
+    # below 0 only for outputs with sliding or strided axes, whose partitions are boxes with holes
+    fills = 0 if delivered is None else max(0, delivered - partition)
+    return Counts(max(0, content - partition), fills, content, tile_words, partition)
+
+
+def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[StridedLoop]) -> int:
+    """Item 3: words delivered into one tile of ``extents`` while all loops ``outside`` it run.
+
+    ``outside`` are the temporal loops around the tile, innermost first.
+
+    Timeloop steps through iterations 0 and 1 of every loop and counts iteration 1 ``bound - 1`` times. A step
+    reuses the overlap with the tile before only if it moves the tile as the last remembered step did. Loops
+    inside the first relevant one never move it. After every step of that first moving loop the remembered
+    move is its own, and it is that or none before, so a step of it always costs the words ``overlap`` leaves,
+    and a step of a loop around it the same if it happens to move the tile equally, nothing if the tile stays,
+    and the whole tile otherwise.
+    """
+    tile_words = prod(extents)
+    steps = tensor.steps
+    moving = list(dropwhile(lambda loop: loop.dim not in steps, outside))
+    if not tensor.slides:  # tiles never overlap and no two of the steps above cancel
+        return tile_words * prod(loop.bound for loop in moving)
+    words, outer = tile_words, prod(loop.bound for loop in moving)
+    back = [0] * len(extents)  # from the start of the sweep of all loops inside to its last counted iteration
+    first_move: list[int] | None = None
+    new_words = 0
+    for dim, bound, inner in moving:
+        outer //= bound
+        stride = [inner * step for step in steps[dim]] if dim in steps else [0] * len(extents)
+        move = [forth - come for forth, come in zip(stride, back, strict=True)]
+        if first_move is None:
+            first_move, new_words = move, tile_words - _overlap(extents, move)
+        cost = new_words if move == first_move else tile_words if any(move) else 0
+        words += (bound - 1) * outer * cost
+        back = [come + forth for come, forth in zip(back, stride, strict=True)]
+    return words
+
+
+def _overlap(extents: Sequence[int], move: Sequence[int]) -> int:
+    """Words that a box of ``extents`` has in common with itself moved by ``move``."""
+    return prod(max(0, extent - abs(distance)) for extent, distance in zip(extents, move, strict=True))
+
+
+def content_accesses(tensor: Tensor, kept: Sequence[bool], delivered: Sequence[int], nest: Nest) -> list[int]:
+    """Items 5 and 7: words that each level would send inwards (outputs: take in) per instance.
+
+    Every multicast group of the level's spatial block counts once. Where the next inner level is bypassed,
+    what passes through it counts, after that level's own multicast.
+    """
+    contents: list[int] = []
+    for level, words in enumerate(delivered):
+        through = words if level == 0 or kept[level - 1] else contents[-1]
+        contents.append(through * multicast_groups(tensor, nest.spatial[level]))
+    return contents
+
+
+def multicast_groups(tensor: Tensor, spatial: Sequence[StridedLoop]) -> int:
+    """Item 5: how many different tiles the children below a spatial block hold (equal ones share a word)."""
+    moving = [loop for loop in spatial if loop.dim in tensor.steps]
+    if not tensor.slides or len(moving) < 2:
+        return prod(loop.bound for loop in moving)
+    strides = {dim: coefficient for axis in tensor.terms for dim, coefficient in axis}
+    return prod(
+        distinct_sums([(loop.bound, strides[loop.dim] * loop.inner) for loop in moving if loop.dim in dims])
+        for dims in ({dim for dim, _ in axis} for axis in tensor.terms)
+    )
+
+
+def distinct_sums(terms: Sequence[tuple[int, int]]) -> int:
+    """How many values ``sum(stride * i)`` takes over ``0 <= i < bound`` for (bound, stride) terms.
+
+    For two terms with greatest common divisor g, (i, j) has the value of (i - b/g, j + a/g): every pair that
+    has such a neighbour repeats a value. For more, a bit set of all values is built up term by term.
+    """
+    if len(terms) < 2:
+        return prod(bound for bound, _ in terms)
+    if len(terms) == 2:
+        (bound_a, stride_a), (bound_b, stride_b) = terms
+        common = gcd(stride_a, stride_b)
+        repeated = max(0, bound_a - stride_b // common) * max(0, bound_b - stride_a // common)
+        return bound_a * bound_b - repeated
+    reached = 1  # bit v: the value v is taken
+    for bound, stride in terms:
+        reached = reduce(or_, (reached << stride * i for i in range(bound)))
+    return reached.bit_count()
+
+
+def partition_words(tensor: Tensor, mapping: Mapping, nest: Nest, tile_words: Sequence[int]) -> list[int]:
+    """Item 9: the words that each instance of every level is responsible for, innermost level first.
+
+    The one instance of the outermost level is responsible for the whole tensor. Below each fan-out the words
+    divide among the children as their tiles divide what they cover together.
+    """
+    partitions = [tile_words[-1]]
+    for level in range(len(tile_words) - 2, -1, -1):
+        union = dict(mapping.tiles[level])
+        for dim, bound, inner in nest.spatial[level + 1]:
+            union[dim] = inner * bound
+        partitions.append(partitions[-1] * tile_words[level] // tensor.words(union))
+    return partitions[::-1]

@@ -1,0 +1,221 @@
+"""The code of one tile out of what it does in each segment.
+
+A tile fetches what its next segment begins with while the last step of the one before computes, as far as its
+buffer holds the data of both::
+
+    load ...             what the first step needs
+    compute              ... all steps of the first segment
+    load ...             what the first step of the second one needs
+    send, store, free    of the last step of the first segment
+    compute              ... all steps of the second one
+
+What does not fit is loaded when the last step has freed its data. Every other segment fills its buffer from
+the end, which leaves the other end free. The segments may come in several rounds; then the first one follows
+the last one of the round before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from typing import NamedTuple
+
+from costmodel.schedule.program.addresses import Occupancy, Span, addresses
+from costmodel.schedule.program.program import Instruction, Repeat
+from costmodel.schedule.program.repetition import Repeated, Rolled, walked
+from costmodel.schedule.tree.validity import NotPossibleError
+
+Code = tuple[Instruction | Repeat, ...]
+
+
+class StepMessages(NamedTuple):
+    """What a tile does for one step: numbers of messages and of a work, -1 for a tile without a part."""
+
+    loads_before: tuple[int, ...]
+    receives: tuple[int, ...]
+    work: int
+    reads: tuple[int, ...]
+    loads: tuple[int, ...]
+    sends: tuple[int, ...]
+    stores: tuple[int, ...]
+    frees: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TileSegment:
+    """What a tile does in a segment: ``items`` are numbers of ``blocks``.
+
+    ``early``: messages of the first step that the tile may fetch during the segment before. First the
+    weights, then these and the inputs; empty where the buffer holds neither.
+    """
+
+    blocks: Sequence[StepMessages]
+    items: Rolled
+    occupancy: Occupancy
+    early: tuple[tuple[int, ...], ...] = ()
+
+    @staticmethod
+    def of(
+        blocks: Sequence[StepMessages],
+        items: Rolled,
+        sizes: Mapping[int, int | float],
+        early: tuple[tuple[int, ...], ...],
+    ) -> TileSegment:
+        """With what the buffer holds; the third time of a repetition is as the second."""
+        occupancy = Occupancy(sizes)
+        for number in walked(items):
+            block = blocks[number]
+            for message in (*block.loads_before, *block.receives, *block.loads):
+                occupancy.arrive(message)
+            occupancy.leave(block.frees)
+        return TileSegment(blocks, items, occupancy, early)
+
+    @property
+    def held_last(self) -> tuple[int, ...] | None:
+        """The messages that are there during the last step; None if the tile computes nothing in it."""
+        numbers = list(walked(self.items, 1))
+        last = self.blocks[numbers[-1]] if numbers else None
+        return None if last is None or last.work < 0 else last.frees
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A segment with addresses, and the messages of its first step that the tile fetches early."""
+
+    segment: TileSegment
+    at: dict[int, int | float]
+    early: tuple[int, ...]
+
+    def spans(self, messages: Sequence[int]) -> list[Span]:
+        """The bytes where messages lie."""
+        sizes = self.segment.occupancy.sizes
+        return [(self.at[message], self.at[message] + sizes[message]) for message in messages]
+
+    def code(self, first_fetched: bool) -> list[Instruction | Repeat]:
+        """The segment's instructions; ``first_fetched``: without the loads that came early."""
+        taken = set(self.early if first_fetched else ())
+        bodies = [tuple(_instructions(block, self.at)) for block in self.segment.blocks]
+        found = list(_coded(self.segment.items, bodies))
+        rest = dropwhile(lambda item: isinstance(item, Instruction) and item.operation == "load", found)
+        loads = found[: len(found) - len(tail := list(rest))]
+        kept = [item for item in loads if isinstance(item, Instruction) and item.message not in taken]
+        return [*kept, *tail]
+
+    @property
+    def early_loads(self) -> list[Instruction]:
+        return [Instruction("load", message, self.at[message]) for message in self.early]
+
+
+def tile_code(segments: Sequence[TileSegment], rounds: int, first: int, end: int | float) -> Code:
+    """The code of a tile for all ``segments`` in turn, and that ``rounds`` times.
+
+    Its buffer has the addresses from ``first`` to before ``end``. NotPossibleError where the data of a
+    segment fits by the sum of bytes but no addresses were found for it.
+    """
+    placed: list[_Placed] = []
+    for number, segment in enumerate(segments):
+        ends = placed[0] if rounds > 1 and number == len(segments) - 1 and number else None
+        placed.append(_placed(segment, placed[-1] if placed else None, ends, (first, end), number % 2 == 1))
+    wrapped = _fetched_in_rounds(placed) if rounds > 1 and len(placed) > 1 else ()
+    if not wrapped:
+        body = tuple(_in_turn(placed, (), ()))
+        return (Repeat(rounds, body),) if rounds > 1 and body else body
+    placed[0] = _Placed(placed[0].segment, placed[0].at, wrapped)
+    loads = placed[0].early_loads
+    again = Repeat(rounds - 1, tuple(_in_turn(placed, wrapped, loads)))
+    return (*loads, again, *_in_turn(placed, wrapped, ()))
+
+
+def _in_turn(
+    placed: Sequence[_Placed], fetched: Sequence[int], then: Sequence[Instruction]
+) -> Iterator[Instruction | Repeat]:
+    """The code of one round.
+
+    ``fetched``: what of the first segment's data was fetched before. ``then``: loads of the next round.
+    """
+    following = [*(one.early_loads for one in placed[1:]), then]
+    for number, (one, loads) in enumerate(zip(placed, following, strict=True)):
+        code = one.code(bool(number or fetched))
+        yield from _with_loads(code, loads) if loads else code
+
+
+def _placed(
+    segment: TileSegment,
+    before: _Placed | None,
+    next_round: _Placed | None,
+    buffer: tuple[int, int | float],
+    mirrored: bool,
+) -> _Placed:
+    """Addresses for a segment's data, with as much of its first data early as finds bytes."""
+    held = before.segment.held_last if before is not None else None
+    spans = before.spans(held) if before is not None and held is not None else []
+    for early in (*reversed(segment.early if held is not None else ()), ()):
+        taken = dict.fromkeys(early, spans)
+        for kept in (next_round, None) if next_round is not None else (None,):
+            avoided = dict(taken)
+            last = segment.held_last
+            if kept is not None and kept.segment.early and last:
+                for message in last:
+                    avoided[message] = [*avoided.get(message, ()), *kept.spans(kept.segment.early[-1])]
+            at = addresses(segment.occupancy, *buffer, avoided, mirrored)
+            if at is not None:
+                return _Placed(segment, at, early)
+    raise NotPossibleError(
+        f"no addresses were found for messages of at most {segment.occupancy.peak:,} bytes at a time in the "
+        f"{buffer[1] - buffer[0]:,} bytes of its buffer behind the outputs on their way out"
+    )
+
+
+def _fetched_in_rounds(placed: Sequence[_Placed]) -> tuple[int, ...]:
+    """What of the first segment's data finds free bytes during the last step of the round before."""
+    first, last = placed[0], placed[-1]
+    held = last.segment.held_last
+    if held is None:
+        return ()
+    taken = last.spans(held)
+    for early in reversed(first.segment.early):
+        if all(b <= c or d <= a for (a, b) in first.spans(early) for (c, d) in taken):
+            return early
+    return ()
+
+
+def _with_loads(
+    code: Sequence[Instruction | Repeat], loads: Sequence[Instruction]
+) -> list[Instruction | Repeat]:
+    """The code with ``loads`` behind its last compute, which is that of its last step."""
+    found = list(code)
+    while isinstance(last := found[-1], Repeat):
+        found.pop()
+        found += [Repeat(last.times - 1, last.body)] if last.times > 1 else []
+        found += last.body
+    at = len(found)
+    while isinstance(item := found[at - 1], Repeat) or item.operation != "compute":
+        at -= 1
+    found[at:at] = loads
+    return found
+
+
+def _instructions(block: StepMessages, at: Mapping[int, int | float]) -> Iterator[Instruction]:
+    for message in block.loads_before:
+        yield Instruction("load", message, at[message])
+    for message in block.receives:
+        yield Instruction("receive", message, at[message])
+    if block.work >= 0:
+        yield Instruction("compute", work=block.work, reads=block.reads)
+    for message in block.loads:
+        yield Instruction("load", message, at[message])
+    for message in block.sends:
+        yield Instruction("send", message)
+    for message in block.stores:
+        yield Instruction("store", message)
+    for message in block.frees:
+        yield Instruction("free", message)
+
+
+def _coded(items: Rolled, blocks: Sequence[Code]) -> Iterator[Instruction | Repeat]:
+    for item in items:
+        if isinstance(item, Repeated):
+            yield Repeat(item.times, tuple(_coded(item.body, blocks)))
+        else:
+            yield from blocks[item]

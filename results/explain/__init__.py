@@ -1,0 +1,5 @@
+"""Why a design costs what it does, from the rows of its run alone.
+
+``design.explained(run, design)`` is the value: what binds each layer, where energy goes, what is better
+nearby (``neighbour.py``). ``page.py`` draws it.
+"""

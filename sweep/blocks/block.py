@@ -1,0 +1,187 @@
+"""A block: some designs with the solves that they need, packed; and what a worker sends back for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.architecture import Architecture
+from results.front.pareto import covers
+from results.store.known_answers import FoundAnswers
+from results.store.row_batch import RowBatch
+from results.store.schema.rows import DesignRow, LayerRow
+from sweep.design.mapping_workload import LayerSolve
+from sweep.study.design_space import Design, DesignSpace
+from sweep.study.design_table import DesignTable, Part, architecture_of, values_of
+from sweep.tasks.summaries import MappingSummary
+
+Numbers = NDArray[np.int32]
+
+NOTED = 10
+"""How many of the slowest solves of a block, and of its failed ones, are told to whoever watches the run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Groups of designs, and ``solves`` consecutive solves on the architectures of these groups.
+
+    The designs of a group have one architecture as far as mappings can tell, so they need the same solves. A
+    group's solves are numbered from 0; the block begins with solve ``first`` of its first group and may end
+    before the last solve of its last group: other blocks have the rest.
+
+    A block without groups has designs that break a constraint. They need a row and no solve.
+
+    ``parts``: for each position (see :class:`DesignParts`) the different parts that the designs have;
+    ``parts_of``: which of them each design has; ``choices``: its indices on the axes. ``begins``: where each
+    group's designs begin among these rows, and where the last one's end. ``seconds``: the worker begins no
+    further solve after so long. ``stored``: what the store knows of the block's solves.
+    """
+
+    parts: tuple[tuple[Part, ...], ...]
+    parts_of: Numbers
+    choices: NDArray[np.int64]
+    begins: tuple[int, ...]
+    first: int
+    solves: int
+    seconds: float
+    stored: FoundAnswers | None = None
+
+    @staticmethod
+    def of(
+        table: DesignTable,
+        rows: NDArray[np.int64],
+        begins: tuple[int, ...],
+        solves: tuple[int, int],
+        seconds: float,
+        stored: FoundAnswers | None = None,
+    ) -> Block:
+        """The block of these rows of a table; ``solves`` are ``first`` and how many."""
+        parts, columns = [], []
+        for position, values in enumerate(table.parts.values):
+            different, inverse = np.unique(table.parts_of[rows, position], return_inverse=True)
+            parts.append(tuple(values[number] for number in different))
+            columns.append(inverse.reshape(-1).astype(np.int32))
+        parts_of = np.stack(columns, axis=1)
+        return Block(tuple(parts), parts_of, table.choices[rows], begins, *solves, seconds, stored)
+
+    @property
+    def groups(self) -> int:
+        return len(self.begins) - 1
+
+    def architecture(self, row: int) -> Architecture:
+        numbers = self.parts_of[row].tolist()
+        return architecture_of([parts[n] for parts, n in zip(self.parts, numbers, strict=True)])
+
+    def designs(self, space: DesignSpace, begin: int, end: int) -> Iterator[Design]:
+        """The designs in these rows."""
+        for row in range(begin, end):
+            choices = self.choices[row].tolist()
+            architecture = self.architecture(row)
+            broken = () if self.groups else space.broken_by(architecture)
+            baseline = any(index < 0 for index in choices)
+            yield Design(values_of(space, choices), architecture, broken, baseline=baseline)
+
+
+@dataclass
+class BlockTally:
+    """What became of solves and designs, counted: ``designs`` by status, ``errors`` of failed solves by text.
+
+    Answers from the store are ``hits`` and take no CPU seconds. For whoever watches the run, ``noted`` has
+    some columns of the NOTED slowest solves and of as many failed ones; ``judged`` has those of the designs
+    that no other of the block dominates, or that are its worst in an objective.
+    """
+
+    solves: int = 0
+    hits: int = 0
+    failures: int = 0
+    cpu_seconds: float = 0.0
+    errors: Counter[str] = field(default_factory=Counter)
+    designs: Counter[str] = field(default_factory=Counter)
+    noted: list[LayerRow] = field(default_factory=list)
+    judged: list[DesignRow] = field(default_factory=list)
+    fast: float = -1.0
+    """Wall seconds of the fastest of the slowest solves, once there are NOTED of these."""
+
+    def count(self, row: LayerRow, asked: LayerSolve) -> None:
+        """Count the answer to a solve."""
+        self.solves += 1
+        if row["cached"]:
+            self.hits += 1
+        else:
+            self.cpu_seconds += row.get("cpu_seconds") or 0.0
+            self._note(row, asked)
+        if row["status"] == "failed":
+            self.failures += 1
+            self.errors[str(row["error"])] += 1
+
+    def _note(self, row: LayerRow, asked: LayerSolve) -> None:
+        """Keep some columns of a solve while it is among the slowest, or the first to fail."""
+        failed, wall = row["status"] == "failed", row.get("wall_seconds") or 0.0
+        if (failed and self.failures >= NOTED) or (not failed and wall <= self.fast):
+            return
+        self.noted.append(
+            {
+                "layer_name": asked.layer.name,
+                "solver": asked.settings.solver,
+                "status": row["status"],
+                "wall_seconds": wall,
+                "worker": row.get("worker"),
+                "error": row.get("error"),
+            }
+        )
+        solved = sorted((one for one in self.noted if one["status"] != "failed"), key=_wall_seconds)
+        if not failed and len(solved) > NOTED:
+            self.noted.remove(solved[0])
+            self.fast = _wall_seconds(solved[1])
+
+    def close(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
+        """Count designs that have their rows."""
+        self.designs.update(row["status"] for row in rows)
+        found = [cast(dict[str, Any], row) for row in (*self.judged, *rows)]
+        complete = [row for row in found if row["status"] == "complete" and row["feasible"]]
+        points = [tuple(float(row[name]) for name in objectives) for row in complete]
+        kept = {max(range(len(points)), key=lambda n: points[n][k]) for k in range(len(objectives)) if points}
+        front: list[int] = []
+        for n, point in enumerate(points):
+            if not any(covers(points[other], point) for other in front):
+                front = [other for other in front if not covers(point, points[other])] + [n]
+        columns = ("design_id", "axes", "status", "feasible", *objectives)
+        chosen = ({name: complete[n][name] for name in columns} for n in sorted({*front, *kept}))
+        self.judged = [cast(DesignRow, row) for row in chosen]
+
+
+def _wall_seconds(row: LayerRow) -> float:
+    return row["wall_seconds"] or 0.0
+
+
+@dataclass(frozen=True)
+class GroupPart:
+    """The answers to some of a group's solves, where its others are in other blocks.
+
+    ``group`` counts within the block; ``ids`` and ``answers`` are of the solves from ``first`` on.
+    ``obstacle``: why a layer provably has no mapping on the architecture; then nothing was solved.
+    """
+
+    group: int
+    first: int
+    ids: tuple[str, ...]
+    answers: tuple[MappingSummary, ...]
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class BlockAnswers:
+    """What a worker made of a block: of its first ``done`` solves.
+
+    ``batches``: the rows to store. ``unfinished``: answers to groups that the block has not all solves of.
+    """
+
+    done: int
+    batches: tuple[RowBatch, ...]
+    unfinished: tuple[GroupPart, ...]
+    tally: BlockTally

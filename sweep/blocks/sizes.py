@@ -1,0 +1,22 @@
+"""How many solves make a block: one rule for the run loop and for its simulation."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from clusters.pace import pace_for
+
+BLOCKS_A_WORKER = 3
+"""Blocks that are handed out for each worker: one is solved, one waits there, one is ready in the driver."""
+PART_OF_A_CALL = 0.7
+"""How long a block takes, as a part of what a call to a worker should: workers hold a second call, and are
+not idle between two, only where items take less than that (``Ledger.calls_per_worker``)."""
+SHORTEST = 8
+"""At the end of a run blocks get smaller, so that workers end together, down to this part of a block."""
+
+
+def solves_of_block(seconds_each: float, left: int, workers: int) -> int:
+    """Solves that together take PART_OF_A_CALL; fewer where few are ``left`` for each worker."""
+    by_time = PART_OF_A_CALL * pace_for(workers).target_seconds / max(seconds_each, 1e-9)
+    evenly = ceil(left / (BLOCKS_A_WORKER * max(1, workers)))
+    return max(1, int(min(by_time, max(evenly, by_time / SHORTEST))))
