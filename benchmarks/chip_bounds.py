@@ -33,7 +33,7 @@ import record
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.bounds import LeastOfRounds, ScheduleBounds, least_by_rounds, lower_bounds
+from costmodel.schedule.bounds.bounds import LeastOfRounds, ScheduleBounds, least_by_rounds, lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer

@@ -22,7 +22,7 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.mapping.evaluate import evaluate
-from costmodel.schedule.whole_chip_cost import whole_chip_cost
+from costmodel.schedule.whole_chip.cost import whole_chip_cost
 from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver

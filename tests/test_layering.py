@@ -49,7 +49,17 @@ ROOMS = {
     "sweep": ("study", "tasks", "design", "blocks", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
     "costmodel.mapping": ("counts", "batch", "bounds"),
-    "costmodel.schedule": ("boxes", "layer_graph", "tree", "mesh", "leaf", "program"),
+    "costmodel.schedule": (
+        "boxes",
+        "layer_graph",
+        "tree",
+        "mesh",
+        "tile_counts",
+        "whole_chip",
+        "leaf",
+        "bounds",
+        "program",
+    ),
     "solvers.mapping.thistle": ("convex", "nest", "search"),
 }
 """The folders of a package in an order: each may import itself and those before it."""

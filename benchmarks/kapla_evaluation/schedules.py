@@ -13,7 +13,7 @@ from typing import Any
 
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.schedule.compulsory import compulsory
+from costmodel.schedule.bounds.compulsory import compulsory
 from costmodel.schedule.evaluation import IDLE, ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.segment import ENERGY_PARTS

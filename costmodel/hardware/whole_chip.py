@@ -15,7 +15,7 @@ def whole_architecture(chip: Chip) -> Architecture | None:
     A stack has no mesh, so its levels charge roughly what the hops cost. A write to a buffer is charged one
     hop: a multicast tree has one more link for each further tile. A read of DRAM is charged the rest of the
     mean way from a port to a tile, all hops but that one; an update of DRAM the whole mean way. The hops of
-    the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost`.
+    the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`.
     The rows of the mesh are the y side of DRAM's fan-out.
     """
     plain = counted_architecture(chip)
@@ -40,7 +40,7 @@ def counted_architecture(chip: Chip) -> Architecture | None:
     chip takes when idle, because both count in every cycle. None without architecture.
 
     To a mapping every element is a word of the buffer and of DRAM. Where elements are narrower than that,
-    DRAM and links move fewer bits: :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost` counts them.
+    DRAM and links move fewer bits: :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost` counts them.
     """
     tile, size = chip.tile.architecture, chip.tile.buffer
     if tile is None:

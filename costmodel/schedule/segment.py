@@ -40,7 +40,7 @@ from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")

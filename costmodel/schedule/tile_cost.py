@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import InputError
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 
 Array = NDArray[Any]
 

@@ -8,7 +8,7 @@ from math import isfinite
 
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
-from costmodel.schedule.bounds import ScheduleBounds, lower_bounds
+from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor

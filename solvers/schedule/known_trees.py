@@ -14,7 +14,7 @@ from costmodel.schedule.tile_cost import TileFloor, TileRows
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Node, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.budget import Deadline
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel

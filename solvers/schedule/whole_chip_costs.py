@@ -14,8 +14,8 @@ from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import Widths
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.padding import padded_inputs
-from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from costmodel.workload.network import Layer, Tensor
 
 NestShape = tuple[Any, ...]

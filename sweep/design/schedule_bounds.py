@@ -8,7 +8,7 @@ from functools import partial
 from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
-from costmodel.schedule.bounds import lower_bounds
+from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.tile_cost import TileFloor
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart

@@ -10,8 +10,8 @@ from costmodel.formats.cases.mapping import mapping_from_json
 from costmodel.hardware.architecture import Architecture
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.padding import padded_inputs
-from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from costmodel.workload.network import Tensor
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import LayerRow

@@ -8,7 +8,7 @@ from typing import cast
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 from results.store.schema.rows import ScheduleColumns
 from solvers.budget import Stopwatch
 from solvers.schedule.tiles.cost_table import TabledTileCosts

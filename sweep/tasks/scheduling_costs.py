@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost

@@ -31,7 +31,7 @@ from costmodel.schedule.program.program import Instruction, Message, Moves, Oper
 from costmodel.schedule.program.segment_messages import Written, reduced_dims
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 from costmodel.workload.network import Tensor
 
 Array = NDArray[Any]

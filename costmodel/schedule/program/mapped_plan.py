@@ -4,7 +4,7 @@ All tiles go through the same steps, each with its own part of the data, so a pl
 *pieces* of each tensor, boxes that lie somewhere behind the tile's first element.
 
 A step is one iteration of DRAM's temporal loops; what is fetched in it is what the cost model counts
-(:mod:`costmodel.schedule.whole_chip_steps`). The mapping's tiles are all that a buffer has to hold, so there
+(:mod:`costmodel.schedule.whole_chip.steps`). The mapping's tiles are all that a buffer has to hold, so there
 may be no bytes for the next step's data beside them. As the next data comes during this step all the same, in
 the place of what is done with, a step is cut into *parts*: iterations of the outermost loops inside the
 tile. A piece is what is needed from the same part of a step on, to the same part; its bytes are free after
@@ -16,7 +16,7 @@ that.
     inputs               | i    i    i    i  | i'   i'   i'   i' |
 
 Each tensor has a region of the buffer to itself: for its tile, and as much again as there is room
-(:func:`costmodel.schedule.whole_chip_steps.regions`). Pieces come as early as their region has bytes for
+(:func:`costmodel.schedule.whole_chip.steps.regions`). Pieces come as early as their region has bytes for
 them, but not before the step before the one that needs them.
 """
 
@@ -36,7 +36,7 @@ from costmodel.mapping.counts.traffic import StridedLoop, nest_of
 from costmodel.mapping.mapping import Mapping
 from costmodel.schedule.program.addresses import Occupancy, addresses
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_steps import FetchedBoxes, fetched_boxes, regions, starts
+from costmodel.schedule.whole_chip.steps import FetchedBoxes, fetched_boxes, regions, starts
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
 from costmodel.mapping.bounds.refills import least_pj_per_mac
-from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.bounds.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileRows, table_floor
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import innermost_levels

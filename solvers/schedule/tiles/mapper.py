@@ -21,9 +21,9 @@ from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.nest_text import nest_text, nest_texts
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.schedule.layer_graph.element_bits import ElementBits
-from costmodel.schedule.tile_count import counted_on_tile
-from costmodel.schedule.tile_count_batch import BatchTileCounter
-from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.tile_counts.batch import BatchTileCounter
+from costmodel.schedule.tile_counts.tile_count import counted_on_tile
+from costmodel.schedule.whole_chip.cost import WholeChipCost, whole_chip_cost
 from costmodel.workload.network import Layer, Tensor
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver, solver_names
@@ -130,7 +130,7 @@ class TileMapper:
     ) -> WholeChipCost | None:
         """What a layer costs by the mapping found for the whole chip; None where there is none.
 
-        ``image`` and ``bits`` as in :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost`.
+        ``image`` and ``bits`` as in :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`.
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """

@@ -13,7 +13,7 @@ import pytest
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.bounds.refills import least_pj_per_mac
-from costmodel.schedule.tile_count import counted_on_tile
+from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping.exact import solver as exact

@@ -18,7 +18,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
-from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
 from costmodel.workload.network import Layer
 
 

@@ -25,13 +25,13 @@ from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tile_cost import TileFloor, TileRows
-from costmodel.schedule.tile_count import counted_on_tile
+from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Leaf
-from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from costmodel.workload.network import Layer
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, random_mapping
 

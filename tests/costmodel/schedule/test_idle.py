@@ -10,12 +10,12 @@ import pytest
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import counted_architecture
 from costmodel.mapping.evaluate import evaluate
-from costmodel.schedule.bounds import lower_bounds
+from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, whole_chip_cost
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     chain,

@@ -21,7 +21,7 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tree.tree import Node
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_cost import whole_chip_cost
+from costmodel.schedule.whole_chip.cost import whole_chip_cost
 from costmodel.workload.network import convolution
 from tests.costmodel.schedule.chip_cases import (
     MappedCosts,

@@ -24,7 +24,7 @@ from costmodel.mapping.uneven import violations as mapping_violations
 from costmodel.published.set_isca2023.evaluator import TreeEvaluator
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.tile_tables import TileTables
-from costmodel.schedule.bounds import lower_bounds as chip_bounds
+from costmodel.schedule.bounds.bounds import lower_bounds as chip_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph

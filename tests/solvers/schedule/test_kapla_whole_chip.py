@@ -14,10 +14,10 @@ from costmodel.formats.chips import load_chip
 from costmodel.mapping.bounds.sharing import largest_product
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
-from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.tree import Cut, Leaf
-from costmodel.schedule.whole_chip_cost import WholeChipCost
+from costmodel.schedule.whole_chip.cost import WholeChipCost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla

@@ -40,7 +40,7 @@ def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: 
     assert answer["folder"] == str(folder)
     (row,) = answer["solvers"]
     assert set(row["compiled"]) == {
-        "costmodel.schedule.tile_count_kernel.count_tiles",
+        "costmodel.schedule.tile_counts.count_kernel.count_tiles",
         "solvers.schedule.tiles.nvdla_kernel.best_mappings",
     }
     assert len([*folder.rglob("*.nbc")]) == answer["compiled"] == 2

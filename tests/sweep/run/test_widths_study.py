@@ -9,7 +9,7 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.formats.programs import unpacked_program
 from costmodel.hardware.widths import Widths
 from costmodel.replay.replay import replay
-from costmodel.schedule.compulsory import compulsory
+from costmodel.schedule.bounds.compulsory import compulsory
 from results.store.folder import RunFolder
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study

@@ -21,7 +21,6 @@ from costmodel.schedule.buffers import Held
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Box, Program, box_at
 from costmodel.schedule.program.writer import write_program
@@ -29,7 +28,8 @@ from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer, mapped_chip, random_mapping
 from tests.costmodel.schedule.program.program_counts import done, dram_bytes, link_bytes, peaks
 

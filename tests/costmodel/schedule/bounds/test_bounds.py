@@ -8,12 +8,12 @@ import pytest
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import BYTES
-from costmodel.schedule.bounds import least_by_rounds, lower_bounds
-from costmodel.schedule.compulsory import compulsory
+from costmodel.schedule.bounds.bounds import least_by_rounds, lower_bounds
+from costmodel.schedule.bounds.compulsory import compulsory
+from costmodel.schedule.bounds.staying import layers_by_themselves
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
-from costmodel.schedule.staying import layers_by_themselves
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget

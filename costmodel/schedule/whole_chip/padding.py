@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from costmodel.mapping.counts.traffic import StridedLoop
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.whole_chip_steps import fetched_boxes
+from costmodel.schedule.whole_chip.steps import fetched_boxes
 from costmodel.workload.network import Tensor
 from costmodel.workload.projection import Axis
 

@@ -16,8 +16,8 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import nest_text, nest_texts
-from costmodel.schedule.tile_count import counted_on_tile
-from costmodel.schedule.tile_count_batch import BatchTileCounter
+from costmodel.schedule.tile_counts.batch import BatchTileCounter
+from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.workload.network import Layer, convolution
 from tests.costmodel.mapping.test_batch import architectures, layers
 

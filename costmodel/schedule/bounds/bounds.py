@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.compulsory import Compulsory, layers_traffic
+from costmodel.schedule.bounds.compulsory import Compulsory, layers_traffic
+from costmodel.schedule.bounds.staying import edges_that_can_stay, layers_by_themselves
+from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.tile_cost import TileFloor, TileFloors
-from costmodel.schedule.waiting import LayerTimes, least_cycles_in_order
 
 
 @dataclass(frozen=True)

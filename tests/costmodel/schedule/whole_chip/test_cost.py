@@ -17,14 +17,14 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.schedule.compulsory import layers_traffic
+from costmodel.schedule.bounds.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
-from costmodel.schedule.padding import padded_inputs
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
-from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
+from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
+from costmodel.schedule.whole_chip.padding import padded_inputs
 from costmodel.workload.network import Layer, Tensor, convolution, gemm
 from costmodel.workload.projection import Projection, Stride
 from tests.costmodel.schedule.chip_cases import (

@@ -2,7 +2,7 @@
 
 Of a mapping on the stack of a tile's levels it counts what the buffer and everything inside it do. The
 buffer, which is the outermost level, is filled with each tensor's tile once, by whatever lies outside.
-Importing this module imports numba: :mod:`.tile_count_batch` does it when it first counts.
+Importing this module imports numba: :mod:`.batch` does it when it first counts.
 """
 
 from __future__ import annotations

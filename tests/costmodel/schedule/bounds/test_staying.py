@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from costmodel.hardware.widths import BYTES
-from costmodel.schedule.bounds import ScheduleBounds
-from costmodel.schedule.compulsory import compulsory, layers_traffic
+from costmodel.schedule.bounds.bounds import ScheduleBounds
+from costmodel.schedule.bounds.compulsory import compulsory, layers_traffic
+from costmodel.schedule.bounds.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError

@@ -18,7 +18,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables, tables_of, workspace
 from costmodel.mapping.mapping import violations
-from costmodel.schedule.tile_count import TileCount
+from costmodel.schedule.tile_counts.tile_count import TileCount
 from costmodel.workload.network import Layer
 
 Array = NDArray[Any]
@@ -36,7 +36,11 @@ class BatchTileCounter:
 
         InputError listing the violations of a row that is not one of its layer and the tile.
         """
-        from costmodel.schedule.tile_count_kernel import TileAccessEnergies, TileCountColumns, count_tiles
+        from costmodel.schedule.tile_counts.count_kernel import (
+            TileAccessEnergies,
+            TileCountColumns,
+            count_tiles,
+        )
 
         energies, n = TileAccessEnergies(*self._energies), len(batch)
         found = TileCountColumns(np.empty(n), np.empty(n), np.empty(n), np.empty(n, np.int64))

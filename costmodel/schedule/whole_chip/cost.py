@@ -28,9 +28,9 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.mesh.deliveries import Delivery, link_loads
 from costmodel.schedule.mesh.tile_groups import Moved, deliveries_of, placements, tile_groups
-from costmodel.schedule.padding import image_words
-from costmodel.schedule.tile_count import TileCount, counted_on_stack
-from costmodel.schedule.whole_chip_steps import regions
+from costmodel.schedule.tile_counts.tile_count import TileCount, counted_on_stack
+from costmodel.schedule.whole_chip.padding import image_words
+from costmodel.schedule.whole_chip.steps import regions
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]

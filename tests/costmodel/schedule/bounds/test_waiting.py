@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.bounds import least_by_rounds, lower_bounds
+from costmodel.schedule.bounds.bounds import least_by_rounds, lower_bounds
+from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.waiting import LayerTimes, least_cycles_in_order
 from solvers.budget import Budget
 from solvers.divisors import divisors
 from solvers.outcome import Status

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.compulsory import touched_inputs
+from costmodel.schedule.bounds.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
