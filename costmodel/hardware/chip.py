@@ -12,8 +12,27 @@ from costmodel.hardware.architecture import LARGEST, Architecture
 from costmodel.hardware.widths import BYTES, Widths
 
 
+class _BitAccesses:
+    """Energies by bit of what reads and writes bytes.
+
+    Schedules are counted in bits, as elements need not be whole bytes. An eighth of a double is exact, so
+    counts and energies of bytes stay what they are to the last bit.
+    """
+
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+    @property
+    def read_pj_per_bit(self) -> float:
+        return self.read_pj_per_byte / 8
+
+    @property
+    def write_pj_per_bit(self) -> float:
+        return self.write_pj_per_byte / 8
+
+
 @dataclass(frozen=True)
-class TileBuffer:
+class TileBuffer(_BitAccesses):
     """The buffer of a tile, which the NoC reads and writes."""
 
     size_bytes: int
@@ -23,19 +42,9 @@ class TileBuffer:
     def __post_init__(self) -> None:
         _check(self, "tile buffer", whole=("size_bytes",))
 
-    # Schedules are counted in bits, as elements need not be whole bytes. An eighth of a double is exact, so
-    # counts and energies of bytes stay what they are to the last bit.
     @property
     def size_bits(self) -> int:
         return 8 * self.size_bytes
-
-    @property
-    def read_pj_per_bit(self) -> float:
-        return self.read_pj_per_byte / 8
-
-    @property
-    def write_pj_per_bit(self) -> float:
-        return self.write_pj_per_byte / 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class Noc:
 
 
 @dataclass(frozen=True)
-class Dram:
+class Dram(_BitAccesses):
     """All DRAM of the chip together; every transfer is spread evenly over the ports of :attr:`Chip.ports`.
 
     ``interface_area_um2`` is the area of all interfaces on the chip. ``idle_pj_per_cycle`` is what DRAM and
@@ -121,14 +130,6 @@ class Dram:
     @property
     def bits_per_cycle(self) -> int:
         return 8 * self.bytes_per_cycle
-
-    @property
-    def read_pj_per_bit(self) -> float:
-        return self.read_pj_per_byte / 8
-
-    @property
-    def write_pj_per_bit(self) -> float:
-        return self.write_pj_per_byte / 8
 
 
 MOST_TILES = 4096

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from results.explain.neighbour import BetterDesign, better_designs
+from results.explain.stored_rows import rows_of
 from results.front.networks import NetworkRuns
 from results.report.data import RunData
-from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES
-from results.store.schema.rows import LeafRow, LevelColumn, ScheduleRow
+from results.store.schema.rows import LeafRow, LevelColumn
 from results.store.schema.tables import LAYERS
 
 COMPUTE = "MAC units"
@@ -23,6 +23,7 @@ MOST_CHANGES = 5
 """Layers that are shown of what a better design changes."""
 OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles")
 """What of ``layers`` is read for one design only."""
+OF_SCHEDULES = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def design_layers_explained(run: RunData, design: int) -> tuple[LayerExplanation
         for network in run.networks(design).values()
         for layer in network.one_run.get("layers", ())
     ]
-    heavy = _rows(run, (layer["task_id"] for _, layer in entries))
+    # mappings and accesses are long, so RunData does not hold them for all layers of the run
+    heavy = rows_of(run, LAYERS, OF_LAYERS, (layer["task_id"] for _, layer in entries))
     return tuple(_layer(run, network, layer, heavy.get(layer["task_id"], {})) for network, layer in entries)
 
 
@@ -177,6 +179,7 @@ def bound_by(levels: list[LevelColumn] | None, compute_cycles: int | None) -> st
     if levels is None or compute_cycles is None:
         return NOT_STORED
     slowest = max(levels, key=lambda level: level["cycles"])
+    # a tie is the MAC units': more bandwidth alone would gain nothing
     if slowest["cycles"] <= compute_cycles or slowest["port"] is None:
         return COMPUTE
     return f"{slowest['name']} {slowest['port']} bandwidth"
@@ -213,7 +216,7 @@ def layer_changes(
     for layer in here:
         other = others.get((layer.network, layer.name))
         if other is None or not layer.energy_pj or not layer.cycles:
-            continue
+            continue  # a layer without work has no ratios
         more_energy, more_cycles = other.energy_pj - layer.energy_pj, other.cycles - layer.cycles
         if not more_energy and not more_cycles:
             continue
@@ -225,6 +228,7 @@ def layer_changes(
             (layer.bound_by, other.bound_by),
             (layer.full, other.full),
         )
+        # a large ratio of a layer that hardly counts explains nothing: the change of all layers' sums does
         weight = layer.runs * (abs(more_energy) / energy + abs(more_cycles) / cycles)
         found.append((weight, change))
     found.sort(key=lambda pair: -pair[0])
@@ -268,17 +272,11 @@ def _schedules(run: RunData, design: int) -> tuple[ScheduleExplanation, ...]:
     }
     if not chosen:
         return ()
-    columns = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
-    ids = {task_id for _, task_id in chosen.values()}
-    rows = {row["task_id"]: row for row in RunFolder(run.path).read_rows(SCHEDULES, columns)}
-    return tuple(
-        _schedule(network, rows[task_id])
-        for network, task_id in chosen.values()
-        if task_id in ids & rows.keys()
-    )
+    rows = rows_of(run, SCHEDULES, OF_SCHEDULES, (task_id for _, task_id in chosen.values()))
+    return tuple(_schedule(network, rows[task_id]) for network, task_id in chosen.values() if task_id in rows)
 
 
-def _schedule(network: NetworkRuns, row: ScheduleRow) -> ScheduleExplanation:
+def _schedule(network: NetworkRuns, row: Mapping[str, Any]) -> ScheduleExplanation:
     return ScheduleExplanation(
         network.name,
         network.weight,
@@ -289,14 +287,3 @@ def _schedule(network: NetworkRuns, row: ScheduleRow) -> ScheduleExplanation:
         row["tree"] or "",
         tuple(row["leaves"] or ()),
     )
-
-
-def _rows(run: RunData, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """OF_LAYERS of these rows of ``layers``, by task id."""
-    import pyarrow
-    from pyarrow import compute
-
-    asked = pyarrow.array(sorted(set(task_ids)), pyarrow.string())
-    rows = RunFolder(run.path).read("layers", list(OF_LAYERS))
-    found = rows.filter(compute.is_in(rows["task_id"], value_set=asked)).to_pylist()
-    return {row["task_id"]: dict(LAYERS.decode(row)) for row in found}

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from results.explain.causes import causes_of
+from results.explain.stored_rows import rows_of
 from results.front.pareto import front_mask, hypervolume, reference_point
 from results.report.data import RunData
-from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES
-from results.store.schema.columns import Table
 from results.store.schema.tables import LAYERS
 
 ASKED = (
@@ -104,6 +103,7 @@ def compared(runs: Mapping[str, RunData]) -> RunComparison:
     """
     objectives = next(iter(runs.values())).objectives
     points = {name: run.points[run.judged] for name, run in runs.items()}
+    # one reference point for all: a run's own one would give the run with the worst designs the most volume
     every = np.concatenate(list(points.values()))
     reference = reference_point(every)
     best = hypervolume(every, reference)
@@ -202,7 +202,7 @@ def _differences(
             here, there = first[key], second[key]
             costs = [(row["energy_pj"], row["cycles"]) for row in (here, there)]
             if costs[0] == costs[1] or not all(all(cost) for cost in costs):
-                continue
+                continue  # the same, or one of them failed and costs nothing that could be compared
             yield LayerDifference(
                 names,
                 axes,
@@ -229,21 +229,8 @@ def _answers(run: RunData, designs: set[int]) -> dict[int, Answers]:
             if schedule := network.one_run.get("schedule"):
                 asked[design][name, "schedule"] = schedule
     used = {task_id for some in asked.values() for task_id in some.values()}
-    rows = _rows(run, LAYERS, OF_LAYERS, used) | _rows(run, SCHEDULES, OF_SCHEDULES, used)
+    rows = rows_of(run, LAYERS, OF_LAYERS, used) | rows_of(run, SCHEDULES, OF_SCHEDULES, used)
     return {
         design: {key: rows[task_id] for key, task_id in some.items() if task_id in rows}
         for design, some in asked.items()
     }
-
-
-def _rows(
-    run: RunData, table: Table[Any], columns: Sequence[str], used: set[str]
-) -> dict[str, Mapping[str, Any]]:
-    import pyarrow
-    from pyarrow import compute
-
-    rows = RunFolder(run.path).read(table.name, list(columns))
-    found = rows.filter(
-        compute.is_in(rows["task_id"], value_set=pyarrow.array(sorted(used), pyarrow.string()))
-    )
-    return {row["task_id"]: table.decode(row) for row in found.to_pylist()}

@@ -63,6 +63,7 @@ class Block:
         """The block of these rows of a table; ``solves`` are ``first`` and how many."""
         parts, columns = [], []
         for position, values in enumerate(table.parts.values):
+            # designs of a grid differ in few parts, so each part travels once and a design as some numbers
             different, inverse = np.unique(table.parts_of[rows, position], return_inverse=True)
             parts.append(tuple(values[number] for number in different))
             columns.append(inverse.reshape(-1).astype(np.int32))
@@ -122,6 +123,8 @@ class BlockTally:
     def _note(self, row: LayerRow, asked: LayerSolve) -> None:
         """Keep some columns of a solve while it is among the slowest, or the first to fail."""
         failed, wall = row["status"] == "failed", row.get("wall_seconds") or 0.0
+        # most solves end here, at the price of a comparison: the driver's and workers' time is counted in
+        # microseconds a solve
         if (failed and self.failures >= NOTED) or (not failed and wall <= self.fast):
             return
         self.noted.append(
@@ -145,6 +148,7 @@ class BlockTally:
         found = [cast(dict[str, Any], row) for row in (*self.judged, *rows)]
         complete = [row for row in found if row["status"] == "complete" and row["feasible"]]
         points = [tuple(float(row[name]) for name in objectives) for row in complete]
+        # the worst of each objective: the page that follows the run takes its reference point from them
         kept = {max(range(len(points)), key=lambda n: points[n][k]) for k in range(len(objectives)) if points}
         front: list[int] = []
         for n, point in enumerate(points):

@@ -121,6 +121,7 @@ def tile_code(segments: Sequence[TileSegment], rounds: int, first: int, end: int
     if not wrapped:
         body = tuple(_in_turn(placed, (), ()))
         return (Repeat(rounds, body),) if rounds > 1 and body else body
+    # only the first round has nobody to fetch for it, and only the last one nobody to fetch for
     placed[0] = _Placed(placed[0].segment, placed[0].at, wrapped)
     loads = placed[0].early_loads
     again = Repeat(rounds - 1, tuple(_in_turn(placed, wrapped, loads)))
@@ -150,8 +151,12 @@ def _placed(
     """Addresses for a segment's data, with as much of its first data early as finds bytes."""
     held = before.segment.held_last if before is not None else None
     spans = before.spans(held) if before is not None and held is not None else []
+    # From the most that could come early down to nothing. A tile that computes nothing in the last step of
+    # the segment before has no compute behind which to load.
     for early in (*reversed(segment.early if held is not None else ()), ()):
         taken = dict.fromkeys(early, spans)
+        # The last segment had best leave free what the first one of the next round fetches early. Where no
+        # addresses do that, the next round loads late.
         for kept in (next_round, None) if next_round is not None else (None,):
             avoided = dict(taken)
             last = segment.held_last
@@ -185,6 +190,7 @@ def _with_loads(
 ) -> list[Instruction | Repeat]:
     """The code with ``loads`` behind its last compute, which is that of its last step."""
     found = list(code)
+    # a repetition that ends the code gives up its last time, whose last compute then stands by itself
     while isinstance(last := found[-1], Repeat):
         found.pop()
         found += [Repeat(last.times - 1, last.body)] if last.times > 1 else []
