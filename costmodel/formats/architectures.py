@@ -69,6 +69,24 @@ def named_technology(name_or_path: str | Path) -> str | None:
     None for a file of another form, which states every number. A technology file beside the architecture's is
     given with its folder.
     """
+    document = _own_document(name_or_path)
+    if document is None:
+        return None
+    named = document.get("technology") or ""
+    return named if isinstance(named, str) else None
+
+
+def stated_constraints(name_or_path: str | Path) -> dict[str, Any]:
+    """What an architecture file of ours states under ``constraints``, as it stands there; {} without any.
+
+    A file of another form has none here: Timeloop's constraints have a frontend of their own.
+    """
+    found = (_own_document(name_or_path) or {}).get("constraints")
+    return found if isinstance(found, dict) else {}
+
+
+def _own_document(name_or_path: str | Path) -> dict[str, Any] | None:
+    """The content of an architecture file of ours; None for a file of another form, and for no file."""
     from costmodel.formats.timeloop.files import is_timeloop, split_files
 
     path = Path(name_or_path)
@@ -79,10 +97,7 @@ def named_technology(name_or_path: str | Path) -> str | None:
     if path.suffix not in (".yaml", ".yml") or len(split_files(str(path))) > 1 or not path.is_file():
         return None
     document = _native(path)
-    if not isinstance(document, dict) or is_timeloop(document):
-        return None
-    named = document.get("technology") or ""
-    return named if isinstance(named, str) else None
+    return None if not isinstance(document, dict) or is_timeloop(document) else document
 
 
 def _native(path: Path) -> Any:

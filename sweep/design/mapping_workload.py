@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.workload.counting import mapped_layers
 from costmodel.workload.network import Layer, distinct_layers
@@ -17,6 +18,7 @@ from solvers.mapping.space.space_bounds import space_bounds
 from sweep.design.design_row import complete, whole_cycles, without_answer
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
+from sweep.study.hardware_space import with_hardware_constraints
 from sweep.study.mapping_space import check_rules
 from sweep.study.study import Study
 from sweep.study.study_names import (
@@ -97,8 +99,17 @@ class MappingWorkload:
             architecture = load_architecture(study.architecture)
         check_rules(settings.rules, architecture, layers, study.where)
         rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
-        # one for each demand: constraints of Timeloop files hold for some kinds of layers only
-        self._settings = [replace(settings, rules=asked) for asked in rules]
+        # one for each demand: constraints of architectures hold for some kinds of layers only
+        constrained = [
+            with_hardware_constraints(asked, study.architecture, layer)
+            for asked, layer in zip(rules, layers, strict=True)
+        ]
+        for asked, layer in zip(constrained, layers, strict=True):
+            try:
+                asked.for_layer(layer).check(architecture, layer)
+            except InputError as error:
+                raise error.at(study.architecture, "constraints") from None
+        self._settings = [replace(settings, rules=asked) for asked in constrained]
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:

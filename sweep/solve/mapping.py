@@ -24,6 +24,7 @@ from solvers.mapping.problem import MappingProblem, Objective, executed_layer
 from solvers.mapping.space.rules import KeepRule, SpaceRules
 from solvers.outcome import Outcome, Status
 from sweep.solve.parameters import check_named_values, solver_params
+from sweep.study.hardware_space import with_hardware_constraints
 from sweep.study.mapping_space import load_rules
 from sweep.study.timeloop_space import is_timeloop_constraints, kind_names, with_timeloop_constraints
 from sweep.tasks.mapping import space_content, useful_utilization
@@ -46,7 +47,7 @@ class SpaceOptions:
     uneven: bool | None = None
 
     def rules(self, architecture: str, layer: Layer, elsewhere: frozenset[str]) -> SpaceRules:
-        """The rules for mappings of ``layer``, constraints of Timeloop files among them.
+        """The rules for mappings of ``layer``, constraints of architecture and Timeloop files among them.
 
         ``architecture`` is a name or a file, empty for an architecture that was not read from a file.
         ``elsewhere`` are the dims and tensors of other layers: constraints may name them, and those that do
@@ -58,7 +59,8 @@ class SpaceOptions:
         rules = load_rules(ours) if ours else SpaceRules()
         given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "constraints"}
         rules = replace(rules, **{key: value for key, value in given.items() if value is not None})
-        return with_timeloop_constraints(rules, architecture, layer, theirs, elsewhere)
+        rules = with_timeloop_constraints(rules, architecture, layer, theirs, elsewhere)
+        return with_hardware_constraints(rules, architecture, layer)
 
 
 @dataclass(frozen=True)

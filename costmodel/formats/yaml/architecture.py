@@ -32,6 +32,9 @@ compute:                                 # the MAC units below the innermost lev
   name: MAC
   energy: 2.2 pJ
   area: 1239.5 um2
+constraints:                             # optional: what mappings this hardware can run
+  convolution:                           # of layers with dims P, Q, R, S; product: of those with M, N, K
+    - {level: Buffer, spatial_x: [K], spatial_y: [C]}       # as in a study's mapping.constraints
 ```
 
 | key | units (the first is what a plain number means) |
@@ -62,6 +65,10 @@ ways to give the energy of a level, and what happens when its size is varied:
 An area that is given is fixed as well, unless it says ``at_size``: the laws of areas are linear. Without a
 technology every energy must be given and absent areas are 0. Where a technology lacks an energy, because
 nobody published it, that energy must be given, too; an area that it lacks is 0.
+
+**Constraints** are the hardware's own: every solver keeps to them, and a study or a constraint file cannot
+state others for a level that has some. They are no part of the :class:`Architecture`; who chooses mappings
+asks for them (:func:`costmodel.formats.architectures.stated_constraints`).
 """
 
 from __future__ import annotations

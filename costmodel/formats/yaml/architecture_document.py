@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
@@ -204,6 +204,10 @@ class ComputeKeys(Keys):
     """The area of one MAC unit. Absent: from the technology's law."""
 
 
+LayerKind = Literal["convolution", "product"]
+"""A convolution has the dims P, Q, R and S, a matrix product M, N and K; either may have more."""
+
+
 class ArchitectureKeys(Keys):
     """An architecture: a stack of storage levels over MAC units, with their sizes, energies and areas."""
 
@@ -223,3 +227,5 @@ class ArchitectureKeys(Keys):
     """The storage levels, OUTERMOST FIRST, as one reads a chip from its pins."""
     compute: ComputeKeys = ComputeKeys()
     """What one MAC unit is. Absent: a unit named MAC, as the technology has it."""
+    constraints: dict[LayerKind, list[dict[str, Any]]] = Field(default_factory=dict)
+    """What mappings the hardware can run, by kind of layer: entries as in a study's mapping.constraints."""

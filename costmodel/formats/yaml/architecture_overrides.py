@@ -13,7 +13,7 @@ from costmodel.formats.yaml.architecture_document import (
     LevelKeys,
 )
 
-TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in ("levels", "compute")]
+TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in ("levels", "compute", "constraints")]
 FANOUT_PARTS = {"x": 0, "y": 1}
 OTHERS_WORDS = {
     **dict.fromkeys(("depth", "entries", "sizeKB", "memory_depth"), "the words of a memory are its size"),

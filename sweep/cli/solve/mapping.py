@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError
+from costmodel.formats.gemmini import check_machine, tiled_call
 from costmodel.formats.timeloop.export import check_version, mapping_text
 from costmodel.formats.yaml.safe_yaml import parse_yaml
 from sweep.cli.files_to_write import check_file_to_write, write_file
@@ -42,6 +43,26 @@ class TimeloopFile:
         write_file("--timeloop", self.path, text)
 
 
+@dataclass(frozen=True)
+class GemminiFile:
+    """``--gemmini``: where to write the call of Gemmini's library that runs the mapping."""
+
+    path: Path | None = None
+
+    def check(self, request: MappingRequest) -> None:
+        """InputError for a path where no file can be, and for hardware or a layer without such a call."""
+        check_file_to_write("--gemmini", self.path)
+        if self.path is not None:
+            check_machine(request.problem.architecture, request.problem.layer)
+
+    def write(self, answer: MappingAnswer) -> None:
+        """Write the call as JSON; InputError for a mapping that the hardware cannot run."""
+        if self.path is None or answer.mapping is None or answer.executed_layer is None:
+            return
+        call = tiled_call(answer.problem.architecture, answer.executed_layer, answer.mapping)
+        write_file("--gemmini", self.path, json.dumps(call.to_json(), indent=2) + "\n")
+
+
 def changes(values: Iterable[str]) -> dict[str, Any]:
     """``--set KEY=VALUE`` as overrides of an architecture; a value is written as in a study."""
     found = {}
@@ -55,13 +76,15 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def solve_one(request: MappingRequest, timeloop: TimeloopFile, as_json: bool) -> None:
+def solve_one(request: MappingRequest, timeloop: TimeloopFile, gemmini: GemminiFile, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
     timeloop.check()
+    gemmini.check(request)
     for warning in request.warnings:
         warn(warning)
     found = request.solved()
     timeloop.write(found, str(request.architecture))
+    gemmini.write(found)
     answer = found.to_json()
     if as_json:
         print(json.dumps(answer))

@@ -79,11 +79,19 @@ def solve_mapping(
         typer.Option(parser=stated_path, help="Write the mapping as a Timeloop file, too.", metavar="FILE"),
     ] = None,
     timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
+    gemmini: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            help="Write the mapping as a tiled call of Gemmini's library, too.",
+            metavar="FILE",
+        ),
+    ] = None,
     dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
-    from sweep.cli.solve.mapping import TimeloopFile, changes, solve_one
+    from sweep.cli.solve.mapping import GemminiFile, TimeloopFile, changes, solve_one
     from sweep.cli.solve.solver_options import stated_params
     from sweep.solve.mapping import MappingRequest, SpaceOptions
 
@@ -99,7 +107,7 @@ def solve_mapping(
         changes(values or ()),
         dims_of(dim),
     )
-    solve_one(request, TimeloopFile(timeloop, timeloop_version), as_json)
+    solve_one(request, TimeloopFile(timeloop, timeloop_version), GemminiFile(gemmini), as_json)
 
 
 @solve_app.command("codesign")
