@@ -42,7 +42,7 @@ class Held:
     @property
     def most(self) -> int:
         """Bits that the fullest tile holds."""
-        return int((self.busy + self.weights).max())
+        return int(np.maximum.reduce(self.busy + self.weights))
 
     @property
     def from_siblings(self) -> Any:

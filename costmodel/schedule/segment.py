@@ -21,7 +21,7 @@ levels, with nothing pinned (``whole_chip_cost.py``). The segment costs what the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -103,6 +103,7 @@ class _Planned:
     ``cycles``: its normalized processing time, as if one tile did all of its work. ``least_tiles``: the
     fewest tiles on which it can run. ``has_parameters``: whether some layer has weights that may be streamed.
     ``stages`` [children] of an S cut: the pipeline stage, counted from 0, in which each child starts.
+    ``cuts``: how many cuts the node and all below it are.
     """
 
     node: Node
@@ -111,6 +112,7 @@ class _Planned:
     has_parameters: bool
     children: tuple[_Planned, ...] = ()
     stages: tuple[int, ...] = ()
+    cuts: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ class KnownNodes:
     def __init__(self) -> None:
         self._leaves: dict[tuple[Any, ...], NodeCost | str] = {}
         self._cuts: dict[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | _Overflow]] = {}
+        self._planned: dict[int, _Planned] = {}
 
     def leaf(self, key: tuple[Any, ...], count: Callable[[], NodeCost]) -> NodeCost:
         """The leaf's cost by ``key``; if it is not known yet, ``count`` says it."""
@@ -156,10 +159,20 @@ class KnownNodes:
             found = self._cuts[of_children] = children, count()
         return found[1]
 
+    def planned(self, node: Node) -> _Planned | None:
+        """What was known of this very node before it had tiles; None where that was forgotten or is new."""
+        return self._planned.get(id(node))
+
+    def plan(self, planned: _Planned) -> None:
+        """Remember this of its node, which stays alive with it: no id can come to mean another."""
+        self._forget_if_full()
+        self._planned[id(planned.node)] = planned
+
     def _forget_if_full(self) -> None:
-        if len(self._leaves) + len(self._cuts) >= MOST_REMEMBERED:
+        if len(self._leaves) + len(self._cuts) + len(self._planned) >= MOST_REMEMBERED:
             self._leaves.clear()
             self._cuts.clear()
+            self._planned.clear()
 
 
 def _or_reason(count: Callable[[], NodeCost]) -> NodeCost | str:
@@ -206,7 +219,7 @@ class SegmentEvaluation:
             raise NotPossibleError(
                 f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
             )
-        planned = self._planned(segment, iter(self._flow.stages))
+        planned = self._planned(segment, 0)
         found = self._node(planned, 0, self._chip.tiles, True, None)
         assert found.runs is not None
         first = found.runs.first
@@ -262,7 +275,7 @@ class SegmentEvaluation:
         energy, cycles = self._search.exponents
         return float(running_pj(cost, self._chip) ** energy * cost.cycles**cycles)
 
-    def _planned(self, node: Node, cuts: Iterator[Sequence[int]]) -> _Planned:
+    def _planned(self, node: Node, number: int) -> _Planned:
         """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
 
         A T cut takes the sum of its children's times. An S cut does too, as if one tile ran them in turn, but
@@ -270,22 +283,33 @@ class SegmentEvaluation:
         pass for sb periods of work, so the sum is multiplied by (sb + s) / sb. A T cut needs as many tiles as
         its most demanding child, an S cut as all its children together.
 
-        ``cuts`` yields the stages of each cut, in the order in which this function meets them: a cut before
-        its children, children from left to right.
+        ``number``: that of the node in the segment's flow, if it is a cut. All of this depends on what is
+        below the node and on nothing else, so it is known of every node that was in a segment before.
         """
+        found = self._known.planned(node)
+        if found is None:
+            found = self._newly_planned(node, number)
+            self._known.plan(found)
+        return found
+
+    def _newly_planned(self, node: Node, number: int) -> _Planned:
+        """The same, of a node that is not known."""
         if isinstance(node, Leaf):
-            number = self._graph.index[node.layer]
-            return _Planned(node, self._normalized(number), 1, self._search.has_parameters(number))
-        stages = tuple(next(cuts))
-        children = tuple(self._planned(child, cuts) for child in node.children)
+            layer = self._graph.index[node.layer]
+            return _Planned(node, self._normalized(layer), 1, self._search.has_parameters(layer))
+        stages = tuple(self._flow.stages[number])
+        children, cuts = [], 1
+        for child in node.children:
+            children.append(self._planned(child, number + cuts))
+            cuts += children[-1].cuts
         cycles = sum(child.cycles for child in children)
         has_parameters = any(child.has_parameters for child in children)
         if node.kind == "T":
             least = max(child.least_tiles for child in children)
-            return _Planned(node, cycles, least, has_parameters, children)
-        cycles = cycles * (node.subbatches + max(stages)) / node.subbatches
-        least = sum(child.least_tiles for child in children)
-        return _Planned(node, cycles, least, has_parameters, children, stages)
+        else:
+            cycles = cycles * (node.subbatches + max(stages)) / node.subbatches
+            least = sum(child.least_tiles for child in children)
+        return _Planned(node, cycles, least, has_parameters, tuple(children), stages, cuts)
 
     def _node(self, planned: _Planned, first: int, tiles: int, once: bool, free: int | None) -> NodeCost:
         """What a node costs on the tiles numbered ``first`` to ``first + tiles - 1``.
@@ -342,7 +366,7 @@ class SegmentEvaluation:
         self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
     ) -> NodeCost | _Overflow:
         """What a cut costs with these children; ``once`` as in :meth:`_node`."""
-        links = np.sum([child.links for child in children], axis=0)
+        links = np.add.reduce([child.links for child in children])
         holding = [child.held for child in children]
         if node.kind == "T":
             held = cut_in_time(holding, node.subbatches, once)
@@ -407,16 +431,23 @@ class SegmentEvaluation:
 
         The placement is kept for its consumers, which are evaluated later and fetch its outputs from there.
         """
-        layer, flow = self._graph.index[leaf.layer], self._flow
+        layer, flow, placements = self._graph.index[leaf.layer], self._flow, self._placements
         numbers = flow.sources.get(layer, ())
-        producers = {number: self._placements[number] for number in numbers}
-        above = tuple(flow.cuts_between(number, layer) for number in numbers)
-        runs, to_dram = self._batch // leaf.batch, layer in flow.written
-        if not self._search.has_parameters(layer):
+        # equal placements are one object, and are never forgotten: an id is faster to hash
+        near = tuple(
+            [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
+        )
+        to_dram = layer in flow.written
+        if free is not None and not self._search.has_parameters(layer):
             free = None
-        key = (layer, leaf.batch, first, tiles, runs, to_dram, free, tuple(producers.items()), above)
-        run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0)
-        found = self._known.leaf(key, lambda: self._searched(leaf, layer, run, producers))
+        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near)
+
+        def count() -> NodeCost:
+            runs = self._batch // leaf.batch
+            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0)
+            return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
+
+        found = self._known.leaf(key, count)
         assert found.leaf is not None
         self._placements[layer] = found.leaf.place
         return found

@@ -17,7 +17,7 @@ So streamed weights need few bits and more traffic. A leaf takes what makes its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,14 @@ MOST_REMEMBERED = 30_000
 class LeafCost:
     """What a leaf costs over all runs.
 
-    ``place``: its partition and placement. ``tiles_pj``: energy within tiles; ``transfers_pj``: of filling
-    and emptying the tiles' buffers. ``cycles`` of one run, with waiting for DRAM and links; ``tile_cycles``
-    of the slowest tile for one run, without. ``links`` [X * Y * 4]: bits times DRAM ports on each link.
-    ``held`` [streams, tiles]: bits of one batch of each of the layer's streams on every tile.
-    ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which they belong to it. ``runs``: how
-    it runs its first batch, and each later one. ``slices``: how many a tile computes one after the other in a
-    run, with weights that come anew for each; 0 where the weights are pinned, or there are none. ``value``:
-    E^n D^m, by which the leaf was found.
+    ``place``: its partition and placement; equal ones of one search are the same object. ``tiles_pj``: energy
+    within tiles; ``transfers_pj``: of filling and emptying the tiles' buffers. ``cycles`` of one run, with
+    waiting for DRAM and links; ``tile_cycles`` of the slowest tile for one run, without. ``links``
+    [X * Y * 4]: bits times DRAM ports on each link. ``held`` [streams, tiles]: bits of one batch of each of
+    the layer's streams on every tile. ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which
+    they belong to it. ``runs``: how it runs its first batch, and each later one. ``slices``: how many a tile
+    computes one after the other in a run, with weights that come anew for each; 0 where the weights are
+    pinned, or there are none. ``value``: E^n D^m, by which the leaf was found.
     """
 
     place: Placement
@@ -89,7 +89,16 @@ class _Rows:
 
     def kept(self, which: Array) -> _Rows:
         """Only the rows ``which`` [n] is true for."""
-        return _Rows(*(getattr(self, one.name)[which] for one in fields(self)))
+        return _Rows(
+            self.parts[which],
+            self.tiles_pj[which],
+            self.transfers_pj[which],
+            self.weights_pj[which],
+            self.cycles[which],
+            self.leakage_pj[which],
+            self.slices[which],
+            self.held[which],
+        )
 
 
 class LeafSearch:
@@ -105,10 +114,16 @@ class LeafSearch:
         self.graph, self.chip, self.tile_costs, self.exponents = graph, chip, tile_costs, exponents
         self.streams = [streams_of(graph, layer) for layer in range(len(graph.layers))]
         self._bits = [ElementBits.of(layer, chip.tile.widths) for layer in graph.layers]
+        self._has_parameters = [any(stream.pinned for stream in streams) for streams in self.streams]
+        self._parameter_bits = [
+            bits.weights * layer.compulsory_elements(1).weights if parameters else 0
+            for layer, bits, parameters in zip(graph.layers, self._bits, self._has_parameters, strict=True)
+        ]
         self._spaces = [kernel_space(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int, bool], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
+        self._places: dict[Placement, Placement] = {}
         self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
         self._prices = prices_of(chip, exponents)
 
@@ -158,14 +173,12 @@ class LeafSearch:
         streams = [
             stream_row(self.graph, stream, streaming, producers, bits) for stream in self.streams[layer]
         ]
-        streamed = self._searched(number, streaming, streams, rows)
-        if pinned is None or streamed is None:
-            return pinned or streamed
-        return min(pinned, streamed, key=lambda cost: cost.value)
+        below = np.inf if pinned is None else pinned.value
+        return self._searched(number, streaming, streams, rows, below) or pinned
 
     def _least_values(self, layer: int, run: LeafRun, rows: _Rows) -> Array:
         """E^n D^m [n] at least of a leaf with streamed weights: without links and inputs from DRAM."""
-        streamed = run.runs * self._parameter_bits(layer)
+        streamed = run.runs * self._parameter_bits[layer]
         energy = self._energy_pj(run, rows) + streamed * self.chip.dram.read_pj_per_bit
         cycles = np.maximum(rows.cycles, self.chip.least_cycles(streamed, 0, run.runs)).astype(np.float64)
         least: Array = energy ** self.exponents[0] * cycles ** self.exponents[1]
@@ -173,7 +186,7 @@ class LeafSearch:
 
     def has_parameters(self, layer: int) -> bool:
         """Whether a layer has weights that are parameters, which may be pinned or streamed."""
-        return any(stream.pinned for stream in self.streams[layer])
+        return self._has_parameters[layer]
 
     def _energy_pj(self, run: LeafRun, rows: _Rows) -> Array:
         """Energy [n] over all runs without NoC and DRAM, as far as it is known before the search.
@@ -188,9 +201,14 @@ class LeafSearch:
         return energy
 
     def _searched(
-        self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]], rows: _Rows
+        self,
+        layer: int,
+        run: LeafRun,
+        streams: Sequence[Sequence[int]],
+        rows: _Rows,
+        below: float = np.inf,
     ) -> LeafCost | None:
-        """The cheapest of these ``rows``; None if there are none."""
+        """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``."""
         from costmodel.schedule.leaf.leaf_kernel import search
         from costmodel.schedule.leaf.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
 
@@ -201,9 +219,8 @@ class LeafSearch:
         energy = self._energy_pj(run, rows)
         table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        search(
-            self._workspace, leaf, table, self._prices, CheapestLeaf(found, held, np.zeros(len(rows.parts)))
-        )
+        cheapest = CheapestLeaf(found, held, np.zeros(len(rows.parts)))
+        search(self._workspace, leaf, table, self._prices, cheapest, below)
         if found[FOUND.row] < 0:
             return None
         return self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
@@ -221,8 +238,9 @@ class LeafSearch:
         dram, noc = self.chip.dram, self.chip.noc
         energy_pj += int(links.sum()) / len(self.chip.ports) * noc.hop_pj_per_bit
         energy_pj += read * dram.read_pj_per_bit + written * dram.write_pj_per_bit
+        place = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
         return LeafCost(
-            place=Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
+            place=self._places.setdefault(place, place),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(
                 run.runs * rows.transfers_pj[row] + (run.runs if run.streamed else 1) * rows.weights_pj[row]
@@ -256,7 +274,7 @@ class LeafSearch:
         links and DRAM while it runs. ``cut``: into how many parts the output channels are cut, and each of
         them into how many slices.
         """
-        weights = self._parameter_bits(layer)
+        weights = self._parameter_bits[layer]
         links = self.chip.least_cycles(0, busiest, run.runs)
         once = run.runs == 1
         if run.streamed:
@@ -277,17 +295,11 @@ class LeafSearch:
         """Bits of the weights of the first slice of every part along K, each of which DRAM sends once."""
         channels = self.graph.layers[layer].k
         firsts = (part_of(channels, parts * slices, part * slices) for part in range(parts))
-        return self._parameter_bits(layer) // channels * sum(end - first for first, end in firsts)
-
-    def _parameter_bits(self, layer: int) -> int:
-        """Bits of a layer's weights that are parameters."""
-        if not self.has_parameters(layer):
-            return 0
-        return self._bits[layer].weights * self.graph.layers[layer].compulsory_elements(1).weights
+        return self._parameter_bits[layer] // channels * sum(end - first for first, end in firsts)
 
     def slice_bits(self, layer: int, held: Array, slices: Any) -> Array:
         """Bits [n] of the largest slice of parts with ``held`` [n] bits of weights, each in ``slices``."""
-        of_channel = self._parameter_bits(layer) // self.graph.layers[layer].k
+        of_channel = self._parameter_bits[layer] // self.graph.layers[layer].k
         largest: Array = -(-held // (of_channel * slices)) * of_channel
         return largest
 

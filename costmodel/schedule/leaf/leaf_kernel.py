@@ -57,8 +57,11 @@ def search(
     table: PartitionTable,
     prices: TransferPrices,
     cheapest: CheapestLeaf,
+    below: Real,
 ) -> None:
     """Fill ``cheapest``, and the mesh's links with the bits of the placement that was found.
+
+    Only a placement whose E^n D^m is below ``below`` is found.
 
     Branch and bound over (partition, placement order). First every partition gets a lower bound that holds
     for all its placements. Then partitions are tried in the order of their bounds, until the next bound
@@ -71,7 +74,7 @@ def search(
     more than the best value so far allows.
     """
     found, bounds = cheapest.found, cheapest.bounds
-    found[FOUND.row], least = -1, np.inf
+    found[FOUND.row], least = -1, below
     for row in range(table.parts.shape[0]):
         hops = _prepare(workspace, leaf, table.parts[row])
         dram = _dram_bits(workspace.ranges, leaf, table.parts[row])
