@@ -48,7 +48,7 @@ ROOMS = {
     ),
     "sweep": ("study", "tasks", "design", "blocks", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
-    "costmodel.mapping": ("counts", "batch", "bounds"),
+    "costmodel.mapping": ("counts", "timing", "batch", "bounds"),
     "costmodel.schedule": (
         "boxes",
         "layer_graph",

@@ -9,6 +9,7 @@ from math import floor, inf, prod
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.hardware.timing import Timing
 from costmodel.workload.network import Role, Tensor
 
 ALL_ROLES: tuple[Role, ...] = ("weights", "inputs", "outputs")
@@ -110,6 +111,8 @@ class Architecture:
     levels: tuple[StorageLevel, ...]
     compute: Compute
     frequency_hz: float = 1e9
+    timing: Timing | None = None
+    """What cycles it pays beyond its bandwidths; None: cycles are those of Timeloop's model."""
 
     def __post_init__(self) -> None:
         where = f"architecture {self.name}"
@@ -156,13 +159,17 @@ class Architecture:
         """Plain data, levels innermost first, in the fields' units; :meth:`from_json` reads it back."""
         # not by `asdict`, which copies deeply and is slow: studies do this for every design
         levels = [_plain(level) | {"keeps": list(level.keeps)} for level in self.levels]
-        return _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
+        plain = _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
+        # not as null: stored answers are found by the hash of this, and those of machines without stay found
+        del plain["timing"]
+        return plain if self.timing is None else plain | {"timing": self.timing.to_json()}
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Architecture:
         """The architecture of :meth:`to_json`; InputError for numbers that no hardware has."""
         levels = tuple(StorageLevel(**{**level, "keeps": tuple(level["keeps"])}) for level in data["levels"])
-        return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"])
+        timing = Timing.from_json(data["timing"]) if "timing" in data else None
+        return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"], timing)
 
 
 def _plain(value: StorageLevel | Compute | Architecture) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.timing import Timing
 from costmodel.mapping.counts.energy import access_energy_pj, leakage_energy_pj
-from costmodel.mapping.counts.latency import level_cycles
+from costmodel.mapping.counts.latency import bandwidth_cycles, level_cycles
 from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
 from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.timing.cycles import TimedCycles, timed_cycles
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, violations
 from costmodel.workload.network import Layer
 
@@ -58,6 +60,8 @@ class Evaluation:
     mac_energy_pj: float
     utilization: float
     levels: tuple[LevelEvaluation, ...]
+    timed: TimedCycles | None = None
+    """Where the cycles are from, on a machine with timing; None: from bandwidths alone."""
 
     @property
     def edp_pj_cycles(self) -> float:
@@ -68,12 +72,17 @@ class Evaluation:
         """Plain data: the fields, ``edp_pj_cycles`` and the levels innermost first."""
         data = asdict(self)
         data["levels"] = list(data["levels"])
+        del data["timed"]
+        if self.timed is not None:
+            data["timed"] = self.timed.to_json()
         return data | {"edp_pj_cycles": self.edp_pj_cycles}
 
 
 def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> Evaluation:
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
+    On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
+    stay Timeloop's. The outermost level's bandwidth is then what the timing says of transfers.
     An uneven mapping is counted part by part; what a level's parts ask for, its ports and leakage serve.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
@@ -91,7 +100,12 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
         level_cycles(level, compute_cycles, counts.values())
         for level, counts in zip(architecture.levels, kept, strict=True)
     ]
+    timed = None
     total_cycles = max(cycles)
+    if architecture.timing is not None:
+        inner = _inner_cycles(architecture, architecture.timing, compute_cycles, kept)
+        timed = timed_cycles(architecture, architecture.timing, layer, mapping, inner)
+        total_cycles = timed.cycles
     levels = tuple(
         _level(
             hardware,
@@ -111,7 +125,19 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
         mac_energy_pj=mac_energy,
         utilization=layer.macs / architecture.mac_units / total_cycles,
         levels=levels,
+        timed=timed,
     )
+
+
+def _inner_cycles(
+    architecture: Architecture, timing: Timing, compute_cycles: int, kept: list[dict[str, Counts]]
+) -> float:
+    """Cycles of all that the timing does not describe: bandwidths inside its transfers, MACs without its
+    array."""
+    described = timing.load is not None and timing.store is not None
+    levels = list(zip(architecture.levels, kept, strict=True))[: -1 if described else None]
+    macs = [float(compute_cycles)] if timing.array is None else [0.0]
+    return max(macs + [bandwidth_cycles(level, counts.values()) for level, counts in levels])
 
 
 def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[int, list[dict[str, Counts]]]:

@@ -35,6 +35,8 @@ compute:                                 # the MAC units below the innermost lev
 constraints:                             # optional: what mappings this hardware can run
   convolution:                           # of layers with dims P, Q, R, S; product: of those with M, N, K
     - {level: Buffer, spatial_x: [K], spatial_y: [C]}       # as in a study's mapping.constraints
+timing:                                  # optional: what cycles it pays beyond its bandwidths
+  issue: {value: 250, source: read off runs of empty tiles}   # or a plain number
 ```
 
 | key | units (the first is what a plain number means) |
@@ -69,6 +71,11 @@ nobody published it, that energy must be given, too; an area that it lacks is 0.
 **Constraints** are the hardware's own: every solver keeps to them, and a study or a constraint file cannot
 state others for a level that has some. They are no part of the :class:`Architecture`; who chooses mappings
 asks for them (:func:`costmodel.formats.architectures.stated_constraints`).
+
+**Timing** says how the machine runs a layer step by step, a tile each (`costmodel.hardware.timing`). Times
+are in cycles. A width is a number, or the name of a level, which stands for its fan-out, so that an axis
+over the fan-out moves it; of a list the smallest holds. Dims are those of a convolution, and of a matrix
+product those that it has as a convolution of 1 x 1: P its rows, K its columns, C its sum.
 """
 
 from __future__ import annotations
@@ -82,6 +89,7 @@ from costmodel.formats.override_blame import built_with
 from costmodel.formats.technologies import load_technology
 from costmodel.formats.yaml.architecture_document import ArchitectureKeys, ComputeKeys, LevelKeys
 from costmodel.formats.yaml.architecture_overrides import Overrides
+from costmodel.formats.yaml.architecture_timing import timing_of
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
@@ -125,8 +133,9 @@ class _ArchitectureBuilder:
     def architecture(self) -> Architecture:
         levels = tuple(self._level(level) for level in reversed(self.keys.levels))
         compute = self._compute(self.keys.compute)
+        timing = timing_of(self.keys.timing, levels, self.where) if self.keys.timing else None
         try:
-            return Architecture(self.keys.name, levels, compute, float(self.keys.frequency.value))
+            return Architecture(self.keys.name, levels, compute, float(self.keys.frequency.value), timing)
         except InputError as error:
             raise error.at(self.where) from None
 

@@ -208,6 +208,135 @@ LayerKind = Literal["convolution", "product"]
 """A convolution has the dims P, Q, R and S, a matrix product M, N and K; either may have more."""
 
 
+class Constant(Keys):
+    """One number of a machine's timing, and where it is from."""
+
+    value: Annotated[float, Field(ge=0)]
+    """The number."""
+    source: str = ""
+    """A document that says it, or on what it was fitted."""
+    fitted: bool = False
+    """Whether it was fitted to measurements: archsweep calibrate fits these constants and no others."""
+    relative_error: Annotated[float, Field(ge=0)] | None = None
+    """Of a fitted constant: how far it moves, relative to itself, when layers are left out of the fit."""
+
+
+def _constant(written: Any) -> Any:
+    return written if isinstance(written, dict) else {"value": _as_float(written)}
+
+
+def _as_float(written: Any) -> Any:
+    return float(written) if isinstance(written, int) and not isinstance(written, bool) else written
+
+
+Number = Annotated[Constant, BeforeValidator(_constant, json_schema_input_type=float | Constant)]
+"""A constant with its source, or a plain number."""
+
+
+def _width(written: Any) -> Any:
+    return written if isinstance(written, list) else [written]
+
+
+Width = Annotated[
+    list[AtLeastOne | LevelName],
+    BeforeValidator(_width, json_schema_input_type=AtLeastOne | LevelName | list[AtLeastOne | LevelName]),
+    Field(min_length=1),
+]
+"""A whole number, the name of a level, which stands for its fan-out, or several, of which the smallest
+holds."""
+DimName = Annotated[str, Field(pattern=r"^[A-Z]$")]
+
+
+class ArrayTimingKeys(Keys):
+    """What the array pays for a tile: blocks of weights, and passes that stream through them."""
+
+    block: dict[DimName, Width]
+    """Points of each dim that the array holds at once; tiles are cut into such blocks."""
+    pass_dim: DimName
+    """The dim whose neighbouring points stream through a block, one a cycle."""
+    pass_points: Width
+    """The most points of a pass."""
+    least_pass: Number = Constant(value=1.0)
+    """Cycles that a pass takes at least."""
+    pass_latency: Number = Constant(value=0.0)
+    """Cycles from a pass's entry to its exit, without those that grow with pass_points."""
+    pass_latency_per_point: Number = Constant(value=0.0)
+    """Cycles that the latency grows with every one of pass_points."""
+    passes_in_flight: AtLeastOne = 1
+    """Passes that can be between entry and exit."""
+    least_last_pass: Width | None = None
+    """Cycles that the last pass of a block takes at least, while the next block enters."""
+
+
+class TransferTimingKeys(Keys):
+    """What it costs to move tiles between the outermost level and the next, in one direction."""
+
+    request_bytes: AtLeastOne
+    """The most bytes of a request; requests do not cross multiples of it."""
+    beat_bytes: Width
+    """Bytes that arrive or leave in a cycle."""
+    per_request: Number = Constant(value=0.0)
+    """Cycles of a request, beside its beats."""
+    per_row: Number = Constant(value=0.0)
+    """Cycles of a row of a tile, beside its requests."""
+    joins_rows: bool = False
+    """Whether rows that follow each other in memory are moved as one."""
+    row_elements: Width | None = None
+    """The most elements that are moved at once. Absent: a whole row."""
+    product_row_elements: Width | None = None
+    """The same for matrix products. Absent: as for other layers."""
+
+
+class CacheTimingKeys(Keys):
+    """A cache between the outermost level and the next."""
+
+    name: LevelName
+    """The cache's name."""
+    size_bytes: AtLeastOne
+    """What it holds."""
+    line_bytes: AtLeastOne
+    """Bytes of a line."""
+    ways: AtLeastOne
+    """Lines of a set."""
+    read_miss: Number = Constant(value=0.0)
+    """Cycles of a line that is read and not in the cache."""
+    write_miss: Number = Constant(value=0.0)
+    """Cycles of a line that is written and not in the cache."""
+
+
+class TimingKeys(Keys):
+    """What cycles a machine pays beyond its bandwidths: it runs a layer in steps, a tile each."""
+
+    array: ArrayTimingKeys | None = None
+    """What the array pays for a tile. Absent: the cycles of the MAC units, as counted."""
+    load: TransferTimingKeys | None = None
+    """How tiles come in. Absent: by the bandwidths of the levels."""
+    store: TransferTimingKeys | None = None
+    """How tiles of outputs leave. Absent: by the bandwidths of the levels."""
+    caches: list[CacheTimingKeys] = Field(default_factory=list)
+    """Caches behind the transfers, the one next to the array first."""
+    layouts: dict[Role, list[DimName]] = Field(default_factory=dict)
+    """How tensors lie in memory: by role the dims, outermost first. Absent: in the layer's order."""
+    steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
+    """2: a step loads while the one before it computes. 1: nothing overlaps."""
+    issue: Number = Constant(value=0.0)
+    """Cycles of the host to issue a step."""
+    product_issue: Number | None = None
+    """The same for matrix products. Absent: as for other layers."""
+    product_block: dict[DimName, Width] = Field(default_factory=dict)
+    """Tiles of matrix products are rounded up to whole multiples of these."""
+    reloads: list[Role] = Field(default_factory=list)
+    """Tensors whose tile is loaded in every step, even where it did not change."""
+    keeps_partial_sums: bool = False
+    """Whether outputs stay until they are finished; otherwise they leave and come back."""
+    clear_per_row: Number = Constant(value=0.0)
+    """Cycles to set a row of outputs to zero before its first partial sum."""
+    whole_strides: bool = False
+    """Whether a tile of a strided layer is loaded with the pixels that are skipped behind its last one."""
+    starts_warm: bool = False
+    """Whether the caches hold what they can of a layer when it begins."""
+
+
 class ArchitectureKeys(Keys):
     """An architecture: a stack of storage levels over MAC units, with their sizes, energies and areas."""
 
@@ -229,3 +358,5 @@ class ArchitectureKeys(Keys):
     """What one MAC unit is. Absent: a unit named MAC, as the technology has it."""
     constraints: dict[LayerKind, list[dict[str, Any]]] = Field(default_factory=dict)
     """What mappings the hardware can run, by kind of layer: entries as in a study's mapping.constraints."""
+    timing: TimingKeys | None = None
+    """What cycles it pays beyond its bandwidths. Absent: cycles are counted from the bandwidths alone."""

@@ -13,7 +13,8 @@ from costmodel.formats.yaml.architecture_document import (
     LevelKeys,
 )
 
-TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in ("levels", "compute", "constraints")]
+SECTIONS = ("levels", "compute", "constraints", "timing")
+TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in SECTIONS]
 FANOUT_PARTS = {"x": 0, "y": 1}
 OTHERS_WORDS = {
     **dict.fromkeys(("depth", "entries", "sizeKB", "memory_depth"), "the words of a memory are its size"),
@@ -44,7 +45,7 @@ class Overrides:
     def blamed_for(self, error: InputError) -> InputError:
         """``error``, or one that names the override that replaced the key at which it was raised."""
         for key in self.values:
-            if key.startswith("compute.") or "." not in key:
+            if key.startswith(("compute.", "timing.")) or "." not in key:
                 path = key
             else:
                 path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
@@ -58,6 +59,8 @@ class Overrides:
         if not rest:
             self._known(key, head, TOP_KEYS, "a key of the file (or LEVEL.KEY)")
             return document, head
+        if head == "timing":
+            return self._timing(document, key, rest)
         if head == "compute":
             if document.get("compute") is None:
                 document["compute"] = {}
@@ -71,6 +74,16 @@ class Overrides:
         if len(rest) == 1:
             return owner, rest[0]
         return self._inside(key, owner.get(rest[0], [1, 1] if rest[0] == "fanout" else None), rest, owner)
+
+    def _timing(self, document: dict[str, Any], key: str, rest: list[str]) -> tuple[Any, Any]:
+        """The section of ``timing`` that holds the value of ``key``; the keys are checked with the file's."""
+        owner: Any = document.get("timing")
+        for part in rest[:-1]:
+            owner = owner.get(part) if isinstance(owner, dict) else None
+        if not isinstance(owner, dict):
+            remedy = "The file has no such section of timing"
+            raise OverrideError(f"override of {self.where}", "a key of timing", key, remedy, key=key)
+        return owner, rest[-1]
 
     def _inside(self, key: str, value: Any, rest: list[str], owner: dict[str, Any]) -> tuple[Any, Any]:
         if len(rest) == 2 and rest[0] == "fanout" and isinstance(value, list) and len(value) == 2:
@@ -86,7 +99,9 @@ class Overrides:
     def _level(self, document: dict[str, Any], key: str, name: str) -> dict[str, Any]:
         levels = document.get("levels")
         entries = [level for level in levels if isinstance(level, dict)] if isinstance(levels, list) else []
-        self._known(key, name, [str(level.get("name")) for level in entries], "a level", extra=["compute"])
+        self._known(
+            key, name, [str(level.get("name")) for level in entries], "a level", extra=["compute", "timing"]
+        )
         return next(level for level in entries if str(level.get("name")) == name)
 
     def _known(

@@ -30,6 +30,19 @@ def level_cycles(level: StorageLevel, compute_cycles: int, counts: Iterable[Acce
     return ceil(compute_cycles / slowdown)
 
 
+def bandwidth_cycles(level: StorageLevel, counts: Iterable[Accesses]) -> float:
+    """Cycles that the level's slowest bandwidth needs for the words, whatever the MACs take; not rounded."""
+    moved = list(counts)
+    read = sum(tensor.reads for tensor in moved)
+    written = sum(tensor.fills + tensor.updates for tensor in moved)
+    ports = (
+        (read, level.read_bandwidth),
+        (written, level.write_bandwidth),
+        (read + written, level.shared_bandwidth),
+    )
+    return max((words / bandwidth for words, bandwidth in ports if bandwidth is not None), default=0.0)
+
+
 def slowest_port(level: StorageLevel, compute_cycles: int, counts: Iterable[Accesses]) -> Port | None:
     """The bandwidth that :func:`level_cycles` is due to; None where all of them keep up with the MACs."""
     found = list(_slowdowns(level, compute_cycles, counts))

@@ -26,7 +26,7 @@ KAPLA = [f"kapla-{device}-{costs}" for device in ("16x16", "edge") for costs in 
 
 
 def test_names() -> None:
-    assert architecture_names() == [*sorted(REFERENCE), "eyeriss", *KAPLA, "simba", "tpu-like"]
+    assert architecture_names() == [*sorted(REFERENCE), "eyeriss", "gemmini", *KAPLA, "simba", "tpu-like"]
 
 
 @pytest.mark.parametrize("name", architecture_names())
@@ -251,7 +251,10 @@ def test_plain_data_are_all_fields_in_their_order(name: str) -> None:
     """Ids of tasks are hashes of these data: a field that went missing would make two architectures one."""
     architecture = load_architecture(name)
     data = architecture.to_json()
-    assert json.dumps(data) == json.dumps(asdict(architecture))
+    fields = asdict(architecture)
+    if architecture.timing is None:  # left out, so that ids from before there was timing stay
+        del fields["timing"]
+    assert json.dumps(data) == json.dumps(fields)
     assert Architecture.from_json(json.loads(json.dumps(data))) == architecture
     data["levels"][0]["keeps"].clear()
     data["compute"].clear()

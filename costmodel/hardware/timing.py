@@ -1,0 +1,226 @@
+"""What cycles a machine pays beyond its bandwidths: the ``timing:`` of an architecture file.
+
+A machine with timing runs a layer in *steps*. The temporal loops of the outermost level walk over tiles, and
+each step loads the tiles of its operands, computes on them in the array, and stores what is finished::
+
+    step 1   load | compute | store
+    step 2          load    | compute | store          two tiles in flight
+    step 3                    load    | compute | store
+
+Every number here is one that an engineer can look up in a manual or measure: bytes of a beat, cycles of a
+request, lines of a cache, columns of an array. What they cost a mapping is counted by
+:mod:`costmodel.mapping.timing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Role
+
+LEAST_STEPS_IN_FLIGHT, MOST_STEPS_IN_FLIGHT = 1, 2
+LARGEST_NUMBER = 2.0**53
+
+
+@dataclass(frozen=True)
+class ArrayTiming:
+    """What the array pays for a tile.
+
+    The array holds a *block* of weights: of the dims ``block`` as many points as it says, counted from the
+    tile's real extent, whatever the mapping's spatial factors. Through the block it streams *passes*: up to
+    ``pass_points`` neighbouring points of ``pass_dim``, one a cycle.
+    """
+
+    block: tuple[tuple[str, int], ...]
+    pass_dim: str
+    pass_points: int
+    least_pass_cycles: float = 1.0
+    """A pass takes at least so long, however few its points."""
+    pass_latency_cycles: float = 0.0
+    """From the entry of a pass to its exit."""
+    passes_in_flight: int = 1
+    """Passes that can be between entry and exit: one takes at least ``pass_latency_cycles`` divided by
+    this."""
+    least_last_pass_cycles: float = 0.0
+    """The last pass of a block takes at least so long, as the weights of the next one enter beside it."""
+
+    def __post_init__(self) -> None:
+        where = "timing of the array"
+        for dim, points in self.block:
+            _check(where, f"block.{dim}", points, least=1, whole=True)
+        _check(where, "pass_points", self.pass_points, least=1, whole=True)
+        _check(where, "passes_in_flight", self.passes_in_flight, least=1, whole=True)
+        for key in ("least_pass_cycles", "pass_latency_cycles", "least_last_pass_cycles"):
+            _check(where, key, getattr(self, key))
+
+    @property
+    def shortest_pass_cycles(self) -> float:
+        """What a pass takes at least: the floor of the array, or its share of the latency."""
+        return max(self.least_pass_cycles, self.pass_latency_cycles / self.passes_in_flight)
+
+
+@dataclass(frozen=True)
+class TransferTiming:
+    """What it costs to move a tile between the outermost level and the next, in one direction.
+
+    A tile is moved in *rows*: its elements that are neighbours in memory along the layout's innermost axis.
+    A row is cut into requests of whole lines of at most ``request_bytes``, and arrives in beats.
+    """
+
+    request_bytes: int
+    beat_bytes: float
+    cycles_per_request: float = 0.0
+    cycles_per_row: float = 0.0
+    joins_rows: bool = False
+    """Whether rows that follow each other in memory are moved as one."""
+    row_elements: int | None = None
+    """The most elements of a row that are moved at once, such as the array's width. None: no limit."""
+    product_row_elements: int | None = None
+    """The same for matrix products; None: as for every other layer."""
+
+    def __post_init__(self) -> None:
+        where = "timing of a transfer"
+        _check(where, "request_bytes", self.request_bytes, least=1, whole=True)
+        _check(where, "beat_bytes", self.beat_bytes, above=0)
+        _check(where, "cycles_per_request", self.cycles_per_request)
+        _check(where, "cycles_per_row", self.cycles_per_row)
+        for key in ("row_elements", "product_row_elements"):
+            if (elements := getattr(self, key)) is not None:
+                _check(where, key, elements, least=1, whole=True)
+
+
+@dataclass(frozen=True)
+class CacheTiming:
+    """A cache between the outermost level and the next, and what a line costs that it does not hold."""
+
+    name: str
+    size_bytes: int
+    line_bytes: int
+    ways: int
+    cycles_per_read_miss: float = 0.0
+    cycles_per_write_miss: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = f"timing of cache {self.name}"
+        for key in ("size_bytes", "line_bytes", "ways"):
+            _check(where, key, getattr(self, key), least=1, whole=True)
+        for key in ("cycles_per_read_miss", "cycles_per_write_miss"):
+            _check(where, key, getattr(self, key))
+        if self.size_bytes % (self.line_bytes * self.ways):
+            remedy = "A cache has a whole number of sets"
+            expected = f"a multiple of line_bytes * ways = {self.line_bytes * self.ways}"
+            raise InputError(where, expected, self.size_bytes, remedy, key="size_bytes")
+
+    @property
+    def lines(self) -> int:
+        return self.size_bytes // self.line_bytes
+
+    @property
+    def sets(self) -> int:
+        return self.lines // self.ways
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The timing of a machine; lengths in bytes, times in cycles of its clock.
+
+    ``layouts`` say per role how a tensor lies in memory: dims outermost first, each standing for the
+    tensor's axis that it indexes. Axes that are not named lie outside those that are, in the order in which
+    the layer has them.
+    """
+
+    array: ArrayTiming | None
+    load: TransferTiming | None
+    store: TransferTiming | None
+    caches: tuple[CacheTiming, ...] = ()
+    """From the one next to the array outwards; a line that misses one is looked for in the next."""
+    layouts: tuple[tuple[Role, tuple[str, ...]], ...] = ()
+    steps_in_flight: int = 2
+    """2: a step loads while the one before it computes. 1: nothing overlaps."""
+    issue_cycles: float = 0.0
+    """Of the host, to issue one step."""
+    product_issue_cycles: float | None = None
+    """Of the host, to issue one step of a matrix product; None: as for every other layer."""
+    product_block: tuple[tuple[str, int], ...] = ()
+    """Tiles of matrix products are rounded up to whole multiples of these."""
+    reloads: tuple[Role, ...] = ()
+    """Tensors whose tile is loaded in every step, even where it is the one of the step before."""
+    keeps_partial_sums: bool = False
+    """Outputs stay in the machine until they are finished; otherwise they leave and come back as Timeloop's
+    do."""
+    clear_cycles_per_row: float = 0.0
+    """To set one row of outputs to zero before its first partial sum."""
+    whole_strides: bool = False
+    """A tile of a strided layer is loaded with the pixels that the stride skips behind its last one."""
+    starts_warm: bool = False
+    """The caches hold what they can of the layer when it begins."""
+
+    def __post_init__(self) -> None:
+        where = "timing"
+        for key in ("issue_cycles", "clear_cycles_per_row"):
+            _check(where, key, getattr(self, key))
+        if self.product_issue_cycles is not None:
+            _check(where, "product_issue_cycles", self.product_issue_cycles)
+        if self.steps_in_flight not in (LEAST_STEPS_IN_FLIGHT, MOST_STEPS_IN_FLIGHT):
+            raise InputError(where, "1 or 2", self.steps_in_flight, key="steps_in_flight")
+        for dim, points in self.product_block:
+            _check(where, f"product_block.{dim}", points, least=1, whole=True)
+        roles = [role for role, _ in self.layouts]
+        if len(set(roles)) != len(roles) or any(len(set(dims)) != len(dims) for _, dims in self.layouts):
+            raise InputError(where, "a role once, and in it a dim once", self.layouts, key="layouts")
+
+    def layout(self, role: Role) -> tuple[str, ...]:
+        """The dims of a role's tensor, outermost first; empty where the file does not say."""
+        return dict(self.layouts).get(role, ())
+
+    def issue_of(self, *, product: bool) -> float:
+        """Cycles to issue one step of a matrix product, or of another layer."""
+        if product and self.product_issue_cycles is not None:
+            return self.product_issue_cycles
+        return self.issue_cycles
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the fields. :meth:`from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: ReadOnlyDict[str, Any]) -> Timing:
+        """The timing of :meth:`to_json`; InputError for numbers that no machine has."""
+        array = data["array"] and ArrayTiming(**{**data["array"], "block": _pairs(data["array"]["block"])})
+        changed = {
+            "array": array,
+            "load": data["load"] and TransferTiming(**data["load"]),
+            "store": data["store"] and TransferTiming(**data["store"]),
+            "caches": tuple(CacheTiming(**cache) for cache in data["caches"]),
+            "layouts": tuple((role, tuple(dims)) for role, dims in data["layouts"]),
+            "product_block": _pairs(data["product_block"]),
+            "reloads": tuple(data["reloads"]),
+        }
+        return cls(**{**data, **changed})
+
+
+def _pairs(entries: Iterable[Sequence[Any]]) -> tuple[tuple[str, int], ...]:
+    return tuple((dim, points) for dim, points in entries)
+
+
+def _check(
+    where: str,
+    key: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    above: float | None = None,
+    whole: bool = False,
+) -> None:
+    """InputError unless ``value`` is a finite number of at least ``least`` (or more than ``above``)."""
+    kind: Any = int if whole else (int, float)
+    fits = isinstance(value, kind) and not isinstance(value, bool) and value == value and value != inf
+    if not fits or value < least or (above is not None and value <= above) or value > LARGEST_NUMBER:
+        whether = "a whole number" if whole else "a number"
+        limit = f"above {above}" if above is not None else f"of at least {least:g}"
+        raise InputError(where, f"{whether} {limit}", value, key=key)
