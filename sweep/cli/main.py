@@ -318,6 +318,32 @@ def evaluate(
 
 
 @app.command()
+def validate(
+    architecture: Annotated[
+        str,
+        typer.Argument(metavar="ARCHITECTURE", help="The machine: an architecture of the library or a file."),
+    ],
+    measurements: Annotated[
+        Path,
+        typer.Argument(
+            parser=stated_path,
+            metavar="FILE",
+            help="Measured runs, JSON lines or CSV: layer, mapping (or tile and loops), cycles.",
+        ),
+    ],
+    page: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, help="Draw measured against predicted in this file, an HTML page."),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Hold the cost model's cycles against measured ones: a line a run with --json, then the errors."""
+    from sweep.cli.validate import validate_machine
+
+    validate_machine(architecture, measurements, page, as_json)
+
+
+@app.command()
 def replay(
     file: Annotated[
         Path,
