@@ -27,8 +27,9 @@ class Params:
     orders are improved in turn.
 
     ``neighbours``: nearest powers of two tried for each memory (the paper's N); without ``powers_of_two`` a
-    memory takes its relaxed number of words, rounded. ``judged``: how many whole architectures, those best at
-    their relaxed mappings, have every layer mapped by ``mapping_solver`` and evaluated.
+    memory takes its relaxed number of words, rounded. ``judged``: how many whole architectures near each
+    relaxed optimum (:func:`.relaxation.relaxed_optima`), those best at their relaxed mappings, have every
+    layer mapped by ``mapping_solver`` and evaluated.
     """
 
     rule: ArchitectureRule = "joint"

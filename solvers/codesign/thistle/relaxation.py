@@ -33,17 +33,38 @@ def relaxed_optimum(
     that ends the program over all layers, the architecture is the dominant layer's own, and the objective is
     infinite.
     """
+    found = relaxed_optima(problem, params, may_go_on, seconds_left)
+    return found[0] if found else None
+
+
+def relaxed_optima(
+    problem: CodesignProblem,
+    params: Params = Params(),  # noqa: B008
+    may_go_on: Callable[[], bool] = lambda: True,
+    seconds_left: Callable[[], float] = lambda: inf,
+) -> tuple[RelaxedOptimum, ...]:
+    """What whole architectures are to be looked for around: :func:`relaxed_optimum` first, None of them if
+    there is none.
+
+    Under the rule "joint" the dominant layer's own architecture is the second one, where there is time for
+    it. Its relaxed objective is no better, but rounding sizes and cutting loops into whole trips costs more
+    at one point than at another, which can be more than the difference of the two.
+    """
     programs = tuple(
         LayerPrograms(problem, weighted, params, may_go_on, seconds_left) for weighted in problem.layers
     )
     own = [optimum for each in programs if (optimum := each.optimum())]
     if len(own) < len(programs):
-        return None
+        return ()
     if len(own) == 1:
-        return own[0]
+        return (own[0],)
     joint = Joint(problem, programs, params.rounds, may_go_on, seconds_left)
-    found = joint.dominant(own) if params.rule == "dominant" else joint.optimum(own)
-    return found or joint.unsolved(own)
+    if params.rule == "dominant":
+        return (joint.dominant(own) or joint.unsolved(own),)
+    best, dominant = joint.optimum(own)
+    if best is None:
+        return (joint.unsolved(own),)
+    return (best,) if dominant is None else (best, dominant)
 
 
 @dataclass(frozen=True)
@@ -79,8 +100,8 @@ class Joint:
     def _dominant_hardware(self, own: Sequence[RelaxedOptimum]) -> dict[str, float]:
         return max(zip(own, self._occurrences, strict=True), key=self._contribution)[0].hardware
 
-    def optimum(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
-        """The best of two descents, which start from different loop orders.
+    def optimum(self, own: Sequence[RelaxedOptimum]) -> tuple[RelaxedOptimum | None, RelaxedOptimum | None]:
+        """The best of two descents, which start from different loop orders; and :meth:`dominant`.
 
         One starts from the orders of the layers' ``own`` optima, the other from those of :meth:`dominant`. So
         the result is no worse than the dominant layer's architecture, unless time ends it before the second.
@@ -88,7 +109,8 @@ class Joint:
         first = self._improved([optimum.costs[0] for optimum in own])
         single = self.dominant(own) if first is None or self.may_go_on() else None
         found = [first, self._improved(single.costs) if single else None]
-        return min((best for best in found if best), key=lambda best: best.objective, default=None)
+        best = min((best for best in found if best), key=lambda best: best.objective, default=None)
+        return best, single
 
     @property
     def _occurrences(self) -> list[int]:

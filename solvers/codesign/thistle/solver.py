@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from costmodel.hardware.architecture import Architecture
@@ -12,15 +13,16 @@ from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError, Stop
 from solvers.catalogue import solver
 from solvers.codesign.bounds import lower_bound, smallest_member
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
-from solvers.codesign.thistle.members import Members, trimmed
+from solvers.codesign.thistle.layer_programs import RelaxedOptimum
+from solvers.codesign.thistle.members import Member, Members, trimmed
 from solvers.codesign.thistle.params import Params
-from solvers.codesign.thistle.relaxation import relaxed_optimum
+from solvers.codesign.thistle.relaxation import relaxed_optima
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.starts import any_mapping
 from solvers.outcome import Outcome, Status, noting_limits, proven
 
-VERSION = "4"
+VERSION = "5"
 NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
 NO_TIME = "the time was up before all layers were mapped on an architecture"
 RANKING = 0.2
@@ -95,20 +97,35 @@ class MemberJudge:
     clock: Stopwatch
 
     def judged(self) -> Iterator[Judged]:
-        """The whole architectures near the relaxed optimum, best relaxed mappings first, as far as the budget
+        """The whole architectures near the relaxed optima, best relaxed mappings first, as far as the budget
         goes; of the first one every layer has a mapping, if it can have one, however late it is."""
-        try:
-            relaxed = relaxed_optimum(self.problem, self.params, self._may_relax, self._program_seconds)
-        except OutOfTimeError:
-            return
-        if relaxed is None:
-            return
-        most = min(self.params.judged, self.budget.iterations or self.params.judged)
-        # Ranking solves a program for each architecture and could take all the time there is.
-        ranking = Deadline(self._left * RANKING)
-        ranked = Members(self.problem, relaxed, self.params).ranked(lambda: ranking.left)
-        for number, member in enumerate(ranked[:most]):
+        for number, member in enumerate(self._promising()[: self.budget.iterations]):
             yield from self._judged_on(self.problem.member(member.sizes_words, member.fanouts), number == 0)
+
+    def _promising(self) -> list[Member]:
+        """The members to map, the best near each relaxed optimum in turn; none if there is no time for it."""
+        try:
+            optima = relaxed_optima(self.problem, self.params, self._may_relax, self._program_seconds)
+        except OutOfTimeError:
+            return []
+        ranked = [self._ranked(relaxed, self._left * RANKING / len(optima)) for relaxed in optima]
+        # a member may be near both optima
+        by_sizes = {
+            (*member.sizes_words.items(), *member.fanouts.items()): member
+            for rank in zip_longest(*ranked)
+            for member in rank
+            if member is not None
+        }
+        return list(by_sizes.values())
+
+    def _ranked(self, relaxed: RelaxedOptimum, seconds: float) -> list[Member]:
+        """The best members near a relaxed optimum.
+
+        Ranking solves a program for each architecture, which could take all the time there is.
+        """
+        ranking = Deadline(seconds)
+        found = Members(self.problem, relaxed, self.params).ranked(lambda: ranking.left)
+        return found[: self.params.judged]
 
     def stated(self) -> Iterator[Judged]:
         """The family's base, or its smallest member if the base is too large: for when there is nothing

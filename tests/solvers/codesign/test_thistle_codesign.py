@@ -136,7 +136,26 @@ def test_the_cost_model_decides(network_problem: CodesignProblem, objective: Obj
     assert outcome.objective == objective_of(evaluated(problem, outcome.solution), objective)
     assert outcome.bound == lower_bound(problem)
     assert outcome.bound <= outcome.objective
-    assert outcome.evaluations == 2
+    assert outcome.evaluations is not None
+    assert 2 <= outcome.evaluations <= 4, "two near each relaxed optimum, unless some are near both"
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_chips_near_the_dominant_layers_own_are_judged_too(
+    network_problem: CodesignProblem, objective: Objective
+) -> None:
+    """On Table II's layers 1, 6 and 11 the best chip is one of them, and the joint rule ended 1.5 % above."""
+    problem = replace(network_problem, objective=objective)
+    params = replace(FAST, mapping_solver="kapla")
+    joint = thistle.solve(problem, Budget(), params)
+    dominant = thistle.solve(problem, Budget(), replace(params, rule="dominant"))
+    assert joint.objective is not None
+    assert dominant.objective is not None
+    assert joint.objective <= dominant.objective
+    more = (joint.evaluations or 0) - (dominant.evaluations or 0)
+    assert more > 0 if objective == "cycles" else more >= 0, (
+        "for energy the two optima have the same neighbours"
+    )
 
 
 def test_no_instance_is_idle_in_every_layer(network_problem: CodesignProblem) -> None:
@@ -250,7 +269,7 @@ def test_joint_with_no_rounds_still_holds_the_dominant(network_problem: Codesign
     programs = tuple(LayerPrograms(network_problem, w, PAPER) for w in network_problem.layers)
     own = [optimum for each in programs if (optimum := each.optimum())]
     joint = Joint(network_problem, programs, rounds=0)
-    best, single = joint.optimum(own), joint.dominant(own)
+    best, single = joint.optimum(own)
     assert best is not None
     assert single is not None
     assert best.objective <= single.objective * (1 + 1e-6)
