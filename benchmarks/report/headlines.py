@@ -131,3 +131,11 @@ def product(found: list[dict[str, Any]]) -> str:
     first = {row["what"]: row["value"] for row in found if row["unit"] == "wall s"}
     cold, warm = (written(first.get(f"a layer mapped by cosa, {state}")) for state in ("cold", "warm"))
     return f"first mapping after {cold} wall s cold, {warm} warm"
+
+
+def silicon_chips(found: dict[str, Any]) -> str:
+    errors = [
+        f"{name} {written(numbers['mape'])} off in the mean, {written(numbers['worst'])} at worst"
+        for name, numbers in found["summary"].items()
+    ]
+    return "; ".join(errors[:2])

@@ -196,3 +196,9 @@ def uneven(found: list[dict[str, Any]]) -> Iterator[Table]:
         "cpu_worst_seconds": "worst CPU s",
     }
     yield Table.of(found, columns)
+
+
+def silicon_chips(found: dict[str, Any]) -> Iterator[Table]:
+    rows = [{"figure": name, **numbers} for name, numbers in found["summary"].items()]
+    columns = {"figure": "figure", "rows": "rows", "mape": "mean error", "worst": "worst error"}
+    yield Table.of(rows, columns)

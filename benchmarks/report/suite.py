@@ -62,6 +62,15 @@ CONFORMANCE = (
         shown_proofs.kapla_conformance,
         headline=headlines.kapla_conformance,
     ),
+    Entry(
+        "silicon_chips",
+        "Eyeriss, NVDLA's sheet and layer-fused chips",
+        "silicon_chips",
+        "",
+        shown_proofs.silicon_chips,
+        full="--fit",
+        headline=headlines.silicon_chips,
+    ),
 )
 PROOFS = (
     *(

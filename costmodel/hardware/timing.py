@@ -21,6 +21,7 @@ from math import inf
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.hardware.processing_timing import ProcessingTiming
 from costmodel.workload.network import Role
 
 LEAST_STEPS_IN_FLIGHT, MOST_STEPS_IN_FLIGHT = 1, 2
@@ -159,6 +160,8 @@ class Timing:
     """A tile of a strided layer is loaded with the pixels that the stride skips behind its last one."""
     starts_warm: bool = False
     """The caches hold what they can of the layer when it begins."""
+    processing: ProcessingTiming | None = None
+    """Of an array of PEs with scratchpads, where the machine has one; it takes the place of ``array``."""
 
     def __post_init__(self) -> None:
         where = "timing"
@@ -200,6 +203,7 @@ class Timing:
             "layouts": tuple((role, tuple(dims)) for role, dims in data["layouts"]),
             "product_block": _pairs(data["product_block"]),
             "reloads": tuple(data["reloads"]),
+            "processing": data["processing"] and ProcessingTiming.from_json(data["processing"]),
         }
         return cls(**{**data, **changed})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from costmodel.errors import InputError
@@ -11,6 +11,7 @@ from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.hardware.timing import Timing
 from costmodel.mapping.counts.energy import access_energy_pj, leakage_energy_pj
 from costmodel.mapping.counts.latency import bandwidth_cycles, level_cycles
+from costmodel.mapping.counts.processing import PlacedCounts, processing_cycles
 from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.timing.cycles import TimedCycles, timed_cycles
@@ -103,8 +104,15 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     timed = None
     total_cycles = max(cycles)
     if architecture.timing is not None:
-        inner = _inner_cycles(architecture, architecture.timing, compute_cycles, kept)
-        timed = timed_cycles(architecture, architecture.timing, layer, mapping, inner)
+        timing = architecture.timing
+        inner = _inner_cycles(architecture, timing, compute_cycles, kept)
+        processing = None
+        if timing.processing is not None:
+            processing = processing_cycles(
+                architecture, timing.processing, layer, PlacedCounts(nest, hardware_of, kept, compute_cycles)
+            )
+            inner = max(inner, processing.cycles)
+        timed = replace(timed_cycles(architecture, timing, layer, mapping, inner), processing=processing)
         total_cycles = timed.cycles
     levels = tuple(
         _level(

@@ -304,6 +304,30 @@ class CacheTimingKeys(Keys):
     """Cycles of a line that is written and not in the cache."""
 
 
+class LinkKeys(Keys):
+    """A link of its own that a tensor has between a level and the levels inside it."""
+
+    level: LevelName
+    """The level that the link starts from."""
+    tensor: Role
+    """The tensor's role."""
+    read: Number | None = None
+    """Words a cycle inwards. Absent: no limit."""
+    write: Number | None = None
+    """Words a cycle outwards, of outputs. Absent: no limit."""
+
+
+class ProcessingTimingKeys(Keys):
+    """What an array of PEs with scratchpads pays beyond its bandwidths."""
+
+    links: list[LinkKeys] = Field(default_factory=list)
+    """Links of single tensors, beside the bandwidths of levels, which all tensors share."""
+    accumulate: Number = Constant(value=0.0)
+    """Cycles that a PE pays for every partial sum that leaves its scratchpad."""
+    exposed_fills: dict[Role, Number] = Field(default_factory=dict)
+    """Tensors for which the array waits, and how many words a cycle come from the outermost level then."""
+
+
 class TimingKeys(Keys):
     """What cycles a machine pays beyond its bandwidths: it runs a layer in steps, a tile each."""
 
@@ -319,6 +343,8 @@ class TimingKeys(Keys):
     """How tensors lie in memory: by role the dims, outermost first. Absent: in the layer's order."""
     steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
+    processing: ProcessingTimingKeys | None = None
+    """What an array of PEs with scratchpads pays. Absent: by the bandwidths of the levels."""
     issue: Number = Constant(value=0.0)
     """Cycles of the host to issue a step."""
     product_issue: Number | None = None

@@ -10,10 +10,13 @@ from costmodel.errors import InputError
 from costmodel.formats.yaml.architecture_document import (
     ArrayTimingKeys,
     CacheTimingKeys,
+    LinkKeys,
+    ProcessingTimingKeys,
     TimingKeys,
     TransferTimingKeys,
 )
 from costmodel.hardware.architecture import StorageLevel
+from costmodel.hardware.processing_timing import Link, ProcessingTiming
 from costmodel.hardware.timing import ArrayTiming, CacheTiming, Timing, TransferTiming
 
 
@@ -48,6 +51,25 @@ class _Builder:
             clear_cycles_per_row=keys.clear_per_row.value,
             whole_strides=keys.whole_strides,
             starts_warm=keys.starts_warm,
+            processing=self._processing(keys.processing) if keys.processing else None,
+        )
+
+    def _processing(self, keys: ProcessingTimingKeys) -> ProcessingTiming:
+        return ProcessingTiming(
+            links=tuple(map(self._link, keys.links)),
+            accumulate_cycles=keys.accumulate.value,
+            exposed_fills=tuple((role, number.value) for role, number in keys.exposed_fills.items()),
+        )
+
+    def _link(self, keys: LinkKeys) -> Link:
+        if keys.level not in self.fanouts:
+            expected = f"a level: {', '.join(self.fanouts)}"
+            raise InputError("timing", expected, keys.level, key="processing.links.level")
+        return Link(
+            keys.level,
+            keys.tensor,
+            read_bandwidth=keys.read.value if keys.read else None,
+            write_bandwidth=keys.write.value if keys.write else None,
         )
 
     def _array(self, keys: ArrayTimingKeys) -> ArrayTiming:

@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, Timing, TransferTiming
+from costmodel.mapping.counts.processing import ProcessingCycles
 from costmodel.mapping.timing.counts import ArrayCounts, StepCounts, TransferCounts, step_counts
 from costmodel.mapping.timing.walk import walk_of
 from costmodel.mapping.uneven import AnyMapping
@@ -49,6 +50,8 @@ class TimedCycles:
     store: PortCycles
     issue: float
     fill_drain: float
+    processing: ProcessingCycles | None = None
+    """Of an array of PEs, by cause; it is part of ``array``."""
 
     @property
     def components(self) -> dict[str, float]:

@@ -26,7 +26,16 @@ KAPLA = [f"kapla-{device}-{costs}" for device in ("16x16", "edge") for costs in 
 
 
 def test_names() -> None:
-    assert architecture_names() == [*sorted(REFERENCE), "eyeriss", "gemmini", *KAPLA, "simba", "tpu-like"]
+    assert architecture_names() == [
+        *sorted(REFERENCE),
+        "eyeriss",
+        "eyeriss-v1",
+        "gemmini",
+        *KAPLA,
+        "nvdla-full",
+        "simba",
+        "tpu-like",
+    ]
 
 
 @pytest.mark.parametrize("name", architecture_names())

@@ -1,0 +1,137 @@
+"""Rows of measurements of the Eyeriss chip: a JSON object a line, see docs/silicon-eyeriss.md for the
+keys."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.row_stationary import RowStationary
+from costmodel.formats.safe_json import json_lines, parse_json
+from costmodel.workload.network import Layer, convolution
+
+MOST_LINE_BYTES = 1 << 20
+RUNS = Path(__file__).with_name("eyeriss_runs.json")
+FIGURES = (
+    "processing_latency_ms",
+    "total_latency_ms",
+    "global_buffer_mb",
+    "dram_mb",
+    "power_mw",
+    "active_pes",
+)
+
+
+@dataclass(frozen=True)
+class EyerissRow:
+    """One layer as the chip ran it, for the whole batch.
+
+    ``zeros_in`` and ``zeros_out`` are the fractions of zeros among the inputs and the outputs as they lie in
+    DRAM; the inputs of a network's first layer, an image, are not compressed and have ``zeros_in`` None.
+    ``measured`` has those of FIGURES that the row states.
+    """
+
+    id: str
+    layer: Layer
+    mapping: RowStationary
+    zeros_in: float | None
+    zeros_out: float
+    measured: dict[str, float] = field(compare=False)
+
+
+def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:
+    """The rows of a file; those without a layer, which are totals, are left out.
+
+    What a row of AlexNet or VGG-16 does not say of its zeros and its mapping is what ``eyeriss_runs.json``
+    says. InputError names file and line.
+    """
+    rows = [
+        _row(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
+        for number, line in json_lines(path, MOST_LINE_BYTES)
+    ]
+    return tuple(row for row in rows if row is not None)
+
+
+@lru_cache(maxsize=1)
+def _runs() -> dict[str, Any]:
+    """What is known of the two published runs beside the rows."""
+    return dict(json.loads(RUNS.read_text(encoding="utf-8")))
+
+
+def _row(data: Any, where: str) -> EyerissRow | None:
+    if not isinstance(data, dict) or not isinstance(data.get("id"), str) or "layer" not in data:
+        raise InputError(where, "an object with id and layer", data)
+    if data["layer"] is None:
+        return None
+    layer = _layer(data, where)
+    known = _Known(data, layer)
+    found = data.get("row_stationary") or known.mapping()
+    zeros_in = data.get("zeros_in_ifmaps", known.zeros_in())
+    zeros_out = data.get("zeros_in_ofmaps", known.zeros_out())
+    if found is None:
+        remedy = "Give m n e p q r t of the mapping"
+        raise InputError(where, "the mapping that ran", "none", remedy, key="row_stationary")
+    if zeros_out is None:
+        remedy = "Give the fraction of outputs that are zero, which decides how they are compressed"
+        raise InputError(where, "a fraction from 0 to 1", "none", remedy, key="zeros_in_ofmaps")
+    for key, value in (("zeros_in_ifmaps", zeros_in), ("zeros_in_ofmaps", zeros_out)):
+        if value is not None and (not _is_number(value) or not 0 <= value <= 1):
+            raise InputError(where, "a fraction from 0 to 1", value, key=key)
+    measured = {name: data[name] for name in FIGURES if data.get(name) is not None}
+    for name, value in measured.items():
+        if not _is_number(value) or value <= 0:
+            raise InputError(where, "a number above 0", value, key=name)
+    mapping = RowStationary.from_json(found, f"{where}: row_stationary")
+    return EyerissRow(data["id"], layer, mapping, zeros_in, zeros_out, measured)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _layer(data: dict[str, Any], where: str) -> Layer:
+    sizes, stride = data["layer"], data.get("stride", 1)
+    if not isinstance(sizes, dict) or set(sizes) != set("RSPQCKN"):
+        raise InputError(where, "an object with the sizes R S P Q C K N", sizes, key="layer")
+    try:
+        return convolution(data["id"], **sizes, stride=(stride, stride))
+    except InputError as error:
+        raise error.at(where) from None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the library knows of a row by its network and the last part of its id."""
+
+    row: dict[str, Any]
+    layer: Layer
+
+    def _run(self) -> tuple[dict[str, Any], int] | None:
+        run = _runs().get(str(self.row.get("network")))
+        name = self.row["id"].rpartition("/")[2]
+        if not isinstance(run, dict) or name not in run["order"]:
+            return None
+        return run, run["order"].index(name)
+
+    def mapping(self) -> Any:
+        found = self._run()
+        return None if found is None else found[0]["mapping_by_columns"].get(str(self.layer.sizes["Q"]))
+
+    def zeros_in(self) -> float | None:
+        """None for an image, and where nothing is known: then the inputs are taken as not compressed."""
+        found = self._run()
+        if found is None or found[1] == 0:
+            return None
+        return float(found[0]["zeros_in_ifmaps"][found[1]])
+
+    def zeros_out(self) -> float | None:
+        """Those of the next layer's inputs; of the last layer, of its own inputs."""
+        found = self._run()
+        if found is None:
+            return None
+        zeros = found[0]["zeros_in_ifmaps"]
+        return float(zeros[min(found[1] + 1, len(zeros) - 1)])
