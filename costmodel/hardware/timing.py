@@ -74,9 +74,13 @@ class TransferTiming:
     """
 
     request_bytes: int
-    beat_bytes: float
+    beat_bytes: int
     cycles_per_request: float = 0.0
     cycles_per_row: float = 0.0
+    buffer_bytes: int | None = None
+    """What the buffer takes in or gives in a cycle, while the beats go on; None: whatever the beats are."""
+    short_requests_in_proportion: bool = False
+    """Whether a request for less than a beat costs ``cycles_per_request`` in proportion to its bytes."""
     joins_rows: bool = False
     """Whether rows that follow each other in memory are moved as one."""
     row_elements: int | None = None
@@ -87,10 +91,10 @@ class TransferTiming:
     def __post_init__(self) -> None:
         where = "timing of a transfer"
         _check(where, "request_bytes", self.request_bytes, least=1, whole=True)
-        _check(where, "beat_bytes", self.beat_bytes, above=0)
+        _check(where, "beat_bytes", self.beat_bytes, least=1, whole=True)
         _check(where, "cycles_per_request", self.cycles_per_request)
         _check(where, "cycles_per_row", self.cycles_per_row)
-        for key in ("row_elements", "product_row_elements"):
+        for key in ("buffer_bytes", "row_elements", "product_row_elements"):
             if (elements := getattr(self, key)) is not None:
                 _check(where, key, elements, least=1, whole=True)
 
@@ -103,14 +107,16 @@ class CacheTiming:
     size_bytes: int
     line_bytes: int
     ways: int
-    cycles_per_read_miss: float = 0.0
-    cycles_per_write_miss: float = 0.0
+    cycles_per_miss: float = 0.0
+    """Of a line that is moved between this cache and what lies behind it."""
+    lines_per_write_miss: float = 1.0
+    """Lines moved for one that is written and missed: 2 where it is fetched first and later written back."""
 
     def __post_init__(self) -> None:
         where = f"timing of cache {self.name}"
         for key in ("size_bytes", "line_bytes", "ways"):
             _check(where, key, getattr(self, key), least=1, whole=True)
-        for key in ("cycles_per_read_miss", "cycles_per_write_miss"):
+        for key in ("cycles_per_miss", "lines_per_write_miss"):
             _check(where, key, getattr(self, key))
         if self.size_bytes % (self.line_bytes * self.ways):
             remedy = "A cache has a whole number of sets"

@@ -273,8 +273,12 @@ class TransferTimingKeys(Keys):
 
     request_bytes: AtLeastOne
     """The most bytes of a request; requests do not cross multiples of it."""
-    beat_bytes: Width
-    """Bytes that arrive or leave in a cycle."""
+    beat_bytes: AtLeastOne
+    """Bytes that the bus moves in a cycle."""
+    buffer_bytes: Width | None = None
+    """Bytes that the buffer takes in or gives in a cycle. Absent: as many as the bus moves."""
+    short_requests_in_proportion: bool = False
+    """Whether a request for less than a beat costs per_request in proportion to its bytes."""
     per_request: Number = Constant(value=0.0)
     """Cycles of a request, beside its beats."""
     per_row: Number = Constant(value=0.0)
@@ -298,10 +302,10 @@ class CacheTimingKeys(Keys):
     """Bytes of a line."""
     ways: AtLeastOne
     """Lines of a set."""
-    read_miss: Number = Constant(value=0.0)
-    """Cycles of a line that is read and not in the cache."""
-    write_miss: Number = Constant(value=0.0)
-    """Cycles of a line that is written and not in the cache."""
+    miss: Number = Constant(value=0.0)
+    """Cycles of a line that is moved between this cache and what lies behind it."""
+    lines_per_write_miss: Number = Constant(value=1.0)
+    """Lines moved for one that is written and missed: 2 where it is fetched first and later written back."""
 
 
 class LinkKeys(Keys):

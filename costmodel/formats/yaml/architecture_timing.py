@@ -88,7 +88,9 @@ class _Builder:
     def _transfer(self, keys: TransferTimingKeys, key: str) -> TransferTiming:
         return TransferTiming(
             request_bytes=keys.request_bytes,
-            beat_bytes=self._width(keys.beat_bytes, f"{key}.beat_bytes"),
+            beat_bytes=keys.beat_bytes,
+            buffer_bytes=self._optional(keys.buffer_bytes, f"{key}.buffer_bytes"),
+            short_requests_in_proportion=keys.short_requests_in_proportion,
             cycles_per_request=keys.per_request.value,
             cycles_per_row=keys.per_row.value,
             joins_rows=keys.joins_rows,
@@ -117,6 +119,6 @@ def _cache(keys: CacheTimingKeys) -> CacheTiming:
         size_bytes=keys.size_bytes,
         line_bytes=keys.line_bytes,
         ways=keys.ways,
-        cycles_per_read_miss=keys.read_miss.value,
-        cycles_per_write_miss=keys.write_miss.value,
+        cycles_per_miss=keys.miss.value,
+        lines_per_write_miss=keys.lines_per_write_miss.value,
     )

@@ -31,11 +31,16 @@ class ArrayCounts:
 
 @dataclass(frozen=True)
 class TransferCounts:
-    """What one tensor moves in the whole layer: rows, the requests and beats that they need."""
+    """What one tensor moves in the whole layer: rows, and the requests and beats that they need.
+
+    ``requests`` for less than a beat count as a fraction where the machine takes them in proportion.
+    ``buffer_cycles`` are those in which the buffer takes in or gives all bytes.
+    """
 
     rows: float
     requests: float
     beats: float
+    buffer_cycles: float
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ class _Memory:
         most = transfer.row_elements
         if is_product(self.walk.layer) and transfer.product_row_elements is not None:
             most = transfer.product_row_elements
-        rows = requests = beats = 0.0
+        rows = requests = beats = buffered = 0.0
         for extent, count in along[-1] if along else [(1, 1)]:
             whole, rest = divmod(extent, most or extent)
             for elements, pieces in ((most or extent, whole), (rest, int(rest > 0))):
@@ -188,9 +193,13 @@ class _Memory:
                 size = elements * tensor.element_bytes
                 apart = gcd(stride, (most or 0) * tensor.element_bytes)
                 rows += count * pieces
-                requests += count * pieces * lines_of_run(size, apart, transfer.request_bytes)
+                filled = (
+                    min(1.0, size / transfer.beat_bytes) if transfer.short_requests_in_proportion else 1.0
+                )
+                requests += count * pieces * filled * lines_of_run(size, apart, transfer.request_bytes)
+                buffered += count * pieces * ceil(size / (transfer.buffer_bytes or transfer.beat_bytes))
                 beats += count * pieces * ceil(size / transfer.beat_bytes)
-        return TransferCounts(outer * rows, outer * requests, outer * beats)
+        return TransferCounts(outer * rows, outer * requests, outer * beats, outer * buffered)
 
     def cleared_rows(self, output: Placed) -> float:
         """Rows of the array's width that all tiles of outputs have."""
@@ -205,20 +214,26 @@ class _Memory:
         """Lines of some of the tensors that the steps touch and the cache does not hold.
 
         Outwards over the loops: where a loop moves a tensor, its lines grow; where it comes back to lines
-        that it touched before, those are missed that the iteration between has pushed out.
+        that it touched before, those are missed that the iteration between has pushed out. A loop at which a
+        tensor stays in the machine does not touch it again.
         """
         box = dict(self.walk.tile)
         line = cache.line_bytes
         touched = {each.tensor.name: lines_of_box(each, box, line) for each in self.tensors}
         missed = dict(touched)
+        stays = {each.tensor.name: not self._moves_always(each.tensor) for each in self.tensors}
         for dim, _ in self.walk.loops[::-1]:
             size, inside = self.walk.layer.sizes[dim], box.get(dim, 1)
-            bound = size / inside
             between = sum(touched.values()) / cache.lines
             usable = {each.tensor.name: usable_lines(cache, each, box) for each in self.tensors}
             box[dim] = size
             for each in self.tensors:
                 name = each.tensor.name
+                if dim in each.tensor.dims:
+                    stays[name] = stays[name] and each.tensor.is_output and self.timing.keeps_partial_sums
+                elif stays[name]:
+                    continue
+                bound = size / inside
                 after = lines_of_box(each, box, line)
                 growth = min(after / touched[name], bound)
                 pressure = max(between, touched[name] / usable[name])
@@ -228,3 +243,7 @@ class _Memory:
             held = hit_rate(sum(touched.values()) / cache.lines)
             missed = {name: count * (1 - held) for name, count in missed.items()}
         return sum(missed[each.tensor.name] for each in counted)
+
+    def _moves_always(self, tensor: Tensor) -> bool:
+        """Whether every step moves a tile of the tensor, changed or not."""
+        return tensor.role in self.timing.reloads

@@ -25,13 +25,15 @@ class PortCycles:
     beats: float = 0.0
     requests: float = 0.0
     rows: float = 0.0
+    buffer: float = 0.0
+    """What the buffer needs beyond beats, requests and rows, where it is slower than the bus."""
     misses: float = 0.0
     clearing: float = 0.0
 
     @property
     def cycles(self) -> float:
         """Of all causes together."""
-        return self.beats + self.requests + self.rows + self.misses + self.clearing
+        return self.beats + self.requests + self.rows + self.buffer + self.misses + self.clearing
 
 
 @dataclass(frozen=True)
@@ -85,23 +87,15 @@ def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> 
     """The cycles of what the steps ask for; every component grows with every count."""
     array = _array_cycles(timing.array, counts.array) if timing.array and counts.array else 0.0
     array = max(array, inner_cycles)
-    load = _port_cycles(
-        timing.load,
-        counts.loads,
-        timing.clear_cycles_per_row * counts.cleared_rows,
-        sum(
-            n * cache.cycles_per_read_miss for cache, n in zip(timing.caches, counts.read_misses, strict=True)
-        ),
+    read = sum(
+        cache.cycles_per_miss * lines for cache, lines in zip(timing.caches, counts.read_misses, strict=True)
     )
-    store = _port_cycles(
-        timing.store,
-        counts.stores,
-        0.0,
-        sum(
-            n * cache.cycles_per_write_miss
-            for cache, n in zip(timing.caches, counts.write_misses, strict=True)
-        ),
+    written = sum(
+        cache.cycles_per_miss * cache.lines_per_write_miss * lines
+        for cache, lines in zip(timing.caches, counts.write_misses, strict=True)
     )
+    load = _port_cycles(timing.load, counts.loads, timing.clear_cycles_per_row * counts.cleared_rows, read)
+    store = _port_cycles(timing.store, counts.stores, 0.0, written)
     issue = counts.steps * timing.issue_of(product=counts.product)
     alone = array + load.cycles + store.cycles + issue
     if timing.steps_in_flight == 1:
@@ -128,10 +122,16 @@ def _port_cycles(
 ) -> PortCycles:
     if port is None:
         return PortCycles(misses=misses, clearing=clearing)
-    return PortCycles(
-        beats=sum(one.beats for one in counts),
-        requests=port.cycles_per_request * sum(one.requests for one in counts),
-        rows=port.cycles_per_row * sum(one.rows for one in counts),
-        misses=misses,
-        clearing=clearing,
+    beats = sum(one.beats for one in counts)
+    requests = port.cycles_per_request * sum(one.requests for one in counts)
+    rows = port.cycles_per_row * sum(one.rows for one in counts)
+    # of each tensor, the slower of bus and buffer, which work side by side
+    slower = sum(
+        max(
+            one.buffer_cycles,
+            one.beats + port.cycles_per_request * one.requests + port.cycles_per_row * one.rows,
+        )
+        for one in counts
     )
+    buffer = max(0.0, slower - beats - requests - rows)
+    return PortCycles(beats, requests, rows, buffer, misses, clearing)
