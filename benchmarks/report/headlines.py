@@ -117,6 +117,11 @@ def store_growth(found: list[dict[str, Any]]) -> str:
     return f"{sum(row['kept'] for row in limited)} of {len(limited)} limits kept"
 
 
+def large_runs(found: list[dict[str, Any]]) -> str:
+    shown = [row for row in found if row["what"].startswith("archsweep")]
+    return "; ".join(f"{row['what']}: {written(round(row['cpu_seconds'], 1))} CPU s" for row in shown)
+
+
 def study(found: dict[str, Any]) -> str:
     fraction = written(found["in_solves"])
     return f"{found['solves']} solves, {fraction} of the workers' time in solves, {found['failed']} failed"

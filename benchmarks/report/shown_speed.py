@@ -43,6 +43,18 @@ def store_growth(found: list[dict[str, Any]]) -> Iterator[Table]:
     yield Table.of(found, columns)
 
 
+def large_runs(found: list[dict[str, Any]]) -> Iterator[Table]:
+    columns = {
+        "what": "what",
+        "cpu_seconds": "CPU s",
+        "wall_seconds": "wall s",
+        "peak_mib": "peak memory, MiB",
+        "megabytes": "on disk, MB",
+        "microseconds_each": "us of CPU each",
+    }
+    yield Table.of(found, columns)
+
+
 def study(found: dict[str, Any]) -> Iterator[Table]:
     columns = {
         "workers": "workers",

@@ -373,6 +373,15 @@ SPEED = (
         headline=headlines.store_growth,
         full="--designs 100000",
     ),
+    Entry(
+        "large_runs",
+        "A large run read",
+        "large_runs",
+        "--designs 20000 --layers 5 --lookups 20000",
+        shown_speed.large_runs,
+        headline=headlines.large_runs,
+        full="",
+    ),
 )
 SCALING = (
     Entry(

@@ -118,7 +118,7 @@ def explained(run: RunData, design: int) -> DesignExplanation:
         for leaf in schedule.leaves:
             binders[leaf_bound_by(leaf)] += schedule.weight * leaf["runs"] * leaf["cycles"]
     row = run.designs.iloc[design]
-    energies = row["energy_by_level_pj"]
+    energies = run.detail(design).get("energy_by_level_pj")
     metrics = dict.fromkeys((*run.objectives, "energy_pj", "cycles", "area_um2"))
     return DesignExplanation(
         str(row["design_id"]),
@@ -143,6 +143,7 @@ def design_layers_explained(run: RunData, design: int) -> tuple[LayerExplanation
         for network in run.networks(design).values()
         for layer in network.one_run.get("layers", ())
     ]
+    run.of_layers.load(layer["task_id"] for _, layer in entries)
     # mappings and accesses are long, so RunData does not hold them for all layers of the run
     heavy = rows_of(run, LAYERS, OF_LAYERS, (layer["task_id"] for _, layer in entries))
     return tuple(_layer(run, network, layer, heavy.get(layer["task_id"], {})) for network, layer in entries)

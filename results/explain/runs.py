@@ -222,6 +222,7 @@ def _versions(run: RunData) -> Mapping[str, Any]:
 def _answers(run: RunData, designs: set[int]) -> dict[int, Answers]:
     """Of each design the rows of its layers and schedules."""
     asked: dict[int, dict[tuple[str, str], str]] = {design: {} for design in designs}
+    run.details.load(run.design_id(design) for design in designs)
     for design in designs:
         for name, network in run.networks(design).items():
             for layer in network.one_run.get("layers", ()):

@@ -17,12 +17,7 @@ def rows_of(
 
     ``columns`` has ``task_id`` among them.
     """
-    import pyarrow
-    from pyarrow import compute
-
-    # A run has millions of rows, and a design needs some dozens: they are chosen as columns, before any of
-    # them becomes a dict.
-    asked = pyarrow.array(sorted(set(task_ids)), pyarrow.string())
-    rows = RunFolder(run.path).read(table.name, list(columns))
-    found = rows.filter(compute.is_in(rows["task_id"], value_set=asked)).to_pylist()
+    # A run has millions of rows, and a design needs some dozens: they are chosen as columns, a part at a time,
+    # before any of them becomes a dict.
+    found = RunFolder(run.path).read_some(table.name, set(task_ids), columns).to_pylist()
     return {row["task_id"]: dict(table.decode(row)) for row in found}

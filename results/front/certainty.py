@@ -56,19 +56,37 @@ def certain_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
     ``points``: found objectives, NaN rows for designs that are not judged; ``bounds``: theirs, same shape.
     """
     certain = front_mask(points)  # v dominated by another's v is dominated by that one's b too
-    rivals = np.isfinite(points).all(axis=1)
+    rivals = _least(bounds, np.flatnonzero(np.isfinite(points).all(axis=1)))
     for design in np.flatnonzero(certain):
-        dominating = rivals & _dominates(bounds, points[design])
-        dominating[design] = False
-        certain[design] = not dominating.any()
+        others = rivals[rivals != design]
+        certain[design] = not _dominates(bounds[others], points[design]).any()
     return certain
+
+
+def _least(bounds: Points, designs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of the designs whose bounds dominate whatever the bounds of all of them dominate.
+
+    They are the front of the bounds, and the front of the rest: what dominates a design must not be its own
+    bounds, and without these a bound of nondominated rank 2 may be on the front.
+    """
+    # a front is of finite points only
+    finite = np.maximum(bounds[designs], np.finfo(np.float64).min)
+    first = front_mask(finite)
+    second = np.zeros_like(first)
+    second[~first] = front_mask(finite[~first])
+    return designs[first | second]
 
 
 def possible_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
     """Which designs' bounds no found design dominates: they may be on the front; certain ones included."""
-    possible = np.asarray(np.isfinite(points).all(axis=1))
-    for design in np.flatnonzero(front_mask(points)):
-        possible &= ~_dominates(points[design], bounds)
+    left = np.flatnonzero(np.isfinite(points).all(axis=1))
+    front = np.flatnonzero(front_mask(points))
+    # the design in the middle dominates most of what can be dominated, which is not looked at again then
+    ranks = np.argsort(np.argsort(points[front], axis=0), axis=0).max(axis=1)
+    for design in front[np.argsort(ranks, kind="stable")]:
+        left = left[~_dominates(points[design], bounds[left])]
+    possible = np.zeros(len(points), dtype=bool)
+    possible[left] = True
     return possible
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +45,18 @@ def importance(axes: Mapping[str, Sequence[str]], objective: Values) -> Importan
     positive their logarithms are explained, else the values. Raises NotEnoughDesignsError.
     """
     target = np.log(objective) if (objective > 0).all() else np.asarray(objective, dtype=np.float64)
-    codes = {name: np.unique(list(values), return_inverse=True)[1] for name, values in axes.items()}
+    codes = {name: _coded(values) for name, values in axes.items()}
     varied = {name: code for name, code in codes.items() if code.max(initial=0) > 0}
-    matrix = _contrasts(varied, len(target))
-    products: Values = matrix.T @ matrix
+    contrasts = _contrasts(varied)
+    products: Values = contrasts.T @ _together(varied, len(target)) @ contrasts
     _check(len(target), products, varied)
-    effects: Values = np.asarray(np.linalg.solve(products, matrix.T @ target), dtype=np.float64)
-    residual = target - matrix @ effects
-    noise = float(residual @ residual) / (len(target) - matrix.shape[1])
+    sums = np.concatenate([[target.sum()], *(np.bincount(code, target) for code in varied.values())])
+    effects: Values = np.asarray(np.linalg.solve(products, contrasts.T @ sums), dtype=np.float64)
+    fitted = np.full(len(target), effects[0])
+    for code, by_value in zip(varied.values(), _by_axis(contrasts @ effects, varied), strict=True):
+        fitted += by_value[code]
+    residual = target - fitted
+    noise = float(residual @ residual) / (len(target) - len(products))
     covariance: Values = noise * np.asarray(np.linalg.inv(products), dtype=np.float64)
     variances = dict.fromkeys(axes, 0.0) | _variances(varied, effects, covariance)
     total = sum(variances.values()) + noise
@@ -60,13 +65,48 @@ def importance(axes: Mapping[str, Sequence[str]], objective: Values) -> Importan
     return Importance({name: variance / total for name, variance in variances.items()}, noise / total)
 
 
-def _contrasts(codes: Mapping[str, NDArray[np.int64]], count: int) -> Values:
-    """A constant column, then for each axis one column a value but the last, which is minus their sum."""
-    columns = [np.ones((count, 1))]
+def _coded(values: Sequence[str]) -> NDArray[np.int64]:
+    """The number of each value in the order of the different ones."""
+    numbers = {value: number for number, value in enumerate(sorted(set(values)))}
+    return np.fromiter((numbers[value] for value in values), np.int64, len(values))
+
+
+def _contrasts(codes: Mapping[str, NDArray[np.int64]]) -> Values:
+    """What a constant, and each value of each axis, is made of: one row each, one column an effect.
+
+    The effects of an axis are those of its values but the last, whose own is minus their sum. A row for each
+    design would be half a gigabyte for a hundred thousand designs and a thousand values.
+    """
+    blocks = [np.ones((1, 1))]
     for code in codes.values():
         values = int(code.max()) + 1
-        columns.append(np.vstack([np.eye(values - 1), -np.ones(values - 1)])[code])
-    return np.hstack(columns)
+        blocks.append(np.vstack([np.eye(values - 1), -np.ones(values - 1)]))
+    rows, columns = (np.cumsum([0, *(block.shape[side] for block in blocks)]) for side in (0, 1))
+    whole = np.zeros((rows[-1], columns[-1]))
+    for number, block in enumerate(blocks):
+        whole[rows[number] : rows[number + 1], columns[number] : columns[number + 1]] = block
+    return whole
+
+
+def _together(codes: Mapping[str, NDArray[np.int64]], designs: int) -> Values:
+    """How many designs have each two values, of one axis or of two; first all designs with each value."""
+    every = [np.zeros(designs, np.int64), *codes.values()]
+    sizes = [int(code.max()) + 1 for code in every]
+    return np.block(
+        [
+            [
+                np.bincount(a * n + b, minlength=m * n).reshape(m, n).astype(np.float64)
+                for b, n in zip(every, sizes, strict=True)
+            ]
+            for a, m in zip(every, sizes, strict=True)
+        ]
+    )
+
+
+def _by_axis(values: Values, codes: Mapping[str, NDArray[np.int64]]) -> list[Values]:
+    """What follows the constant, cut where an axis ends."""
+    ends = np.cumsum([1, *(int(code.max()) + 1 for code in codes.values())])
+    return [values[first:end] for first, end in pairwise(ends)]
 
 
 def _check(designs: int, products: Values, codes: Mapping[str, NDArray[np.int64]]) -> None:

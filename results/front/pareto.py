@@ -5,7 +5,7 @@ Every objective is minimised. A point with a NaN or infinite objective is never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from json import dumps, loads
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,6 @@ from results.errors import WrongRowError
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column, Kind
-from results.store.schema.rows import DesignRow
 from results.store.schema.tables import DESIGNS
 
 if TYPE_CHECKING:
@@ -98,6 +97,27 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
     return float(moocore.hypervolume(values, ref=limit)) if len(values) else 0.0
 
 
+def near_front(points: ArrayLike, most: int) -> NDArray[np.int64]:
+    """The row numbers of at most ``most`` points just behind the front, in the order of the rows.
+
+    They are the points of nondominated rank 2 (the front of what is left without the front), then of rank 3
+    and so on; of the last rank that does not fit, some evenly spread ones.
+    """
+    values = _points(points)
+    left = np.flatnonzero(np.isfinite(values).all(axis=1))
+    left = left[~front_mask(values[left])]
+    found: list[NDArray[np.int64]] = []
+    while len(left) and most > 0:
+        rank = front_mask(values[left])
+        members = left[rank]
+        if len(members) > most:
+            members = members[np.linspace(0, len(members) - 1, most).round().astype(np.int64)]
+        found.append(members)
+        most -= len(members)
+        left = left[~rank]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+
+
 def recent_gain(points: ArrayLike, last: int) -> float:
     """The fraction of the hypervolume of all ``points`` that only the ``last`` ones brought, from 0 to 1.
 
@@ -138,46 +158,62 @@ def check_objectives(objectives: Sequence[str]) -> None:
         raise WrongRowError("objectives", f"{twice[0]!r} twice", "A front is drawn over different objectives")
 
 
-def design_frame(run: RunFolder) -> pandas.DataFrame:
+def design_frame(run: RunFolder, without: Sequence[str] = ()) -> pandas.DataFrame:
     """The designs of a run ordered by id, JSON columns decoded, one column ``axis.NAME`` for every axis.
 
     Where a study was changed and run again into the same folder, designs that only its earlier forms had
-    are left out: those whose ``study_id`` is not the lock file's.
+    are left out: those whose ``study_id`` is not the lock file's. The columns ``without`` are not read.
     Values of an axis are numbers or text; lists are shown as JSON text.
     """
-    designs = _current(run, run.read("designs"))
-    rows = designs.to_pylist()
-    return _frame([DESIGNS.decode(row) for row in rows], _axes(_different(designs, "axes")))
+    columns = [name for name in DESIGNS.names() if name not in without]
+    return _frame(of_study(run.read("designs", columns), study_of(run)))
 
 
-def _current(run: RunFolder, designs: pyarrow.Table) -> pyarrow.Table:
-    """Those rows of ``designs`` that are of the study as it last ran."""
+def study_of(run: RunFolder) -> str | None:
+    """The id of the study as it last ran into this folder; None where no lock file says it."""
+    found = run.read_lock_file().get("study_id")
+    return None if found is None else str(found)
+
+
+def of_study(designs: pyarrow.Table, study_id: str | None) -> pyarrow.Table:
+    """Those rows of ``designs`` that are of this study, or that do not say of which; None: all."""
     from pyarrow import compute
 
-    current = run.read_lock_file().get("study_id")
-    if current is None:
+    if study_id is None:
         return designs
     ids = designs["study_id"]
-    return designs.filter(compute.or_kleene(compute.is_null(ids), compute.equal(ids, str(current))))
+    return designs.filter(compute.or_kleene(compute.is_null(ids), compute.equal(ids, study_id)))
 
 
-def _axes(texts: Iterable[str | None]) -> list[str]:
-    """The axes that designs name, from the stored column ``axes``."""
-    return list(dict.fromkeys(name for text in texts if text is not None for name in loads(text) or {}))
-
-
-def _frame(rows: Sequence[DesignRow], axes: Sequence[str]) -> pandas.DataFrame:
-    """Decoded rows as :func:`design_frame` gives them, with these axes."""
+def _frame(designs: pyarrow.Table, axes: Sequence[str] | None = None) -> pandas.DataFrame:
+    """Stored rows as :func:`design_frame` gives them; ``axes`` None: those that the rows name."""
     import pandas
+    import pyarrow
 
-    decoded = sorted(rows, key=lambda row: str(row["design_id"]))
-    frame = pandas.DataFrame(decoded, columns=list(DESIGNS.names()))
-    for kind, dtype in _DTYPES.items():
-        names = list(DESIGNS.names(kind))
-        frame[names] = frame[names].astype(dtype)
-    for name in axes:
-        frame[AXIS_PREFIX + name] = [_axis_value((row["axes"] or {}).get(name)) for row in decoded]
+    rows = designs.select([name for name in DESIGNS.names() if name in designs.column_names])
+    rows = rows.sort_by("design_id")
+    whole = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.bool_(): pandas.BooleanDtype()}
+    frame: pandas.DataFrame = rows.to_pandas(types_mapper=whole.get)
+    for name in DESIGNS.names("json"):
+        if name in frame:
+            frame[name] = pandas.Series(_decoded(rows[name].to_pylist()), dtype=object)
+    values = [value or {} for value in frame["axes"]]
+    for axis in list(dict.fromkeys(name for row in values for name in row)) if axes is None else axes:
+        frame[AXIS_PREFIX + axis] = [_axis_value(row.get(axis)) for row in values]
     return frame
+
+
+def _decoded(texts: Sequence[str | None]) -> list[Any]:
+    """JSON read; of equal texts and numbers in it each once, for many designs have few values."""
+    seen: dict[tuple[type, Any], Any] = {}
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {
+            name: value if isinstance(value, list | dict) else seen.setdefault((type(value), value), value)
+            for name, value in pairs
+        }
+
+    return [None if text is None else loads(text, object_pairs_hook=once) for text in texts]
 
 
 def objective_points(frame: pandas.DataFrame, objectives: Sequence[str]) -> Points:
@@ -224,13 +260,13 @@ def _front_frame(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     What decides is read first, as columns; whole rows, a hundred times as large, of the front alone.
     """
     check_objectives(objectives)
+    study_id = study_of(run)
     columns = ["design_id", "study_id", "axes", *JUDGED, *objectives]
-    designs = _current(run, run.read("designs", columns))
+    designs = of_study(run.read("designs", columns), study_id)
     judged = designs.select([*JUDGED, *objectives]).to_pandas().astype({"feasible": "boolean"})
     on_front = front_mask(objective_points(judged, objectives))
     ids = designs["design_id"].filter(_mask(on_front)).to_pylist()
-    rows = _current(run, run.read_some("designs", ids)).to_pylist()
-    return _frame([DESIGNS.decode(row) for row in rows], _axes(_different(designs, "axes")))
+    return _frame(of_study(run.read_some("designs", ids), study_id), _axes_of(designs))
 
 
 def _mask(chosen: NDArray[np.bool_]) -> pyarrow.Array:
@@ -239,10 +275,11 @@ def _mask(chosen: NDArray[np.bool_]) -> pyarrow.Array:
     return pyarrow.array(chosen)
 
 
-def _different(designs: pyarrow.Table, column: str) -> list[str | None]:
-    """The different values of a column, in the order of their design's id."""
-    ordered = designs.sort_by("design_id")
-    return cast("list[str | None]", ordered[column].unique().to_pylist())
+def _axes_of(designs: pyarrow.Table) -> list[str]:
+    """The axes that designs name, in the order of their design's id."""
+    texts = designs.sort_by("design_id")["axes"].to_pylist()
+    names = dict.fromkeys(tuple(loads(text) or ()) for text in texts if text is not None)
+    return list(dict.fromkeys(name for some in names for name in some))
 
 
 def network_labels(run: RunFolder) -> list[str]:
@@ -251,9 +288,9 @@ def network_labels(run: RunFolder) -> list[str]:
     All designs of a study name the same networks, but for those without an answer, which name none. So one
     design of each status is looked at.
     """
-    designs = _current(run, run.read("designs", ["design_id", "study_id", "status"]))
+    designs = of_study(run.read("designs", ["design_id", "study_id", "status"]), study_of(run))
     kinds = designs.group_by(["study_id", "status"]).aggregate([("design_id", "max")])
-    rows = run.read_some("designs", kinds["design_id_max"].to_pylist()).to_pylist()
+    rows = run.read_some("designs", kinds["design_id_max"].to_pylist(), ["networks"]).to_pylist()
     decoded = [DESIGNS.decode({"networks": row["networks"]})["networks"] for row in rows]
     found = {one.name: one for networks in decoded for one in networks_of(networks).values()}
     return [one.label for one in found.values()] if _weighted(found) else []

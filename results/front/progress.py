@@ -52,12 +52,13 @@ def finishing_order(designs: pandas.DataFrame) -> NDArray[np.int64]:
 
 def running_hypervolume(points: Points, reference: Points) -> NDArray[np.float64]:
     """The hypervolume of the first 1, 2, ... points; computed anew only where a point adds to the front."""
-    volumes, volume = np.zeros(len(points)), 0.0
+    # with its number as one more objective, a point is dominated by each earlier one that is as good
+    added = np.flatnonzero(front_mask(np.column_stack([points, np.arange(len(points))])))
     front = np.empty((0, points.shape[1]))
-    for number, point in enumerate(points):
-        if np.isfinite(point).all() and not (front <= point).all(axis=1).any():
-            front = np.vstack([front, point])
-            front = front[front_mask(front)]
-            volume = hypervolume(front, reference)
-        volumes[number] = volume
-    return volumes
+    found = []
+    for number in added:
+        front = np.vstack([front, points[number]])
+        front = front[front_mask(front)]
+        found.append(hypervolume(front, reference))
+    so_far = np.searchsorted(added, np.arange(len(points)), "right")
+    return np.array([0.0, *found])[so_far]

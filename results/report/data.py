@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from results.front.certainty import certain_members, objective_bounds, possible_members
 from results.front.networks import NetworkRuns, networks_of
@@ -20,13 +22,15 @@ from results.front.pareto import (
     design_frame,
     front_mask,
     knee,
+    near_front,
     objective_columns,
     objective_points,
+    study_of,
 )
 from results.report.html import chart_text
+from results.report.stored_rows import DESIGN_DETAILS, OF_A_SOLVE, SolveCounts, StoredRows
 from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES, TILE_COSTS
-from results.store.schema.columns import Table
 from results.store.schema.rows import NetworkEntry, ScheduleRow, ScratchpadRow, TileCostRow
 from results.store.schema.tables import DESIGNS, LAYERS, SCRATCHPADS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for
@@ -35,9 +39,16 @@ if TYPE_CHECKING:
     import pandas
 
 DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
-_HEAVY = ("layer_shape", "architecture", "params", "mapping", "levels")
+MOST_SHOWN = 40
+"""Designs of a front that are shown one by one with all that is stored of them."""
+MOST_POINTS = 3000
+"""Designs that are drawn each by itself; of more, those neither on nor near the front are counted."""
 SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
 """The columns of a schedule that are read for the few that are drawn."""
+_OF_SCHEDULES = tuple(
+    name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")
+)
+_NUMBERS = frozenset(LAYERS.names("int", "float"))
 OF_TILE_BATCHES = (
     "task_id",
     "status",
@@ -55,16 +66,18 @@ OF_TILE_BATCHES = (
 class RunData:
     """A run as the report sees it.
 
-    ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns;
-    ``scratchpads``: whole rows, by graph and budget; ``schedules``: by task id, rows without their largest
-    columns; ``tile_batches``: rows of ``tile_costs`` without the costs; ``points``: objectives of each
-    design, NaN where it is not judged; ``front``: row numbers of the front designs in ``designs``, by their
-    first objective, the best first.
+    ``designs``: see ``pareto.design_frame``, without DESIGN_DETAILS, which :meth:`detail` has; ``layers``:
+    see :class:`SolveCounts`; ``of_layers``: the rows that :meth:`solve` gives; ``scratchpads``: whole rows,
+    by graph and budget; ``schedules``: by task id, rows without their largest columns; ``tile_batches``:
+    rows of ``tile_costs`` without the costs; ``points``: objectives of each design, NaN where it is not
+    judged; ``front``: row numbers of the front designs in ``designs``, by their first objective, the best
+    first.
     """
 
     path: Path
     designs: pandas.DataFrame
-    layers: pandas.DataFrame
+    details: StoredRows
+    of_layers: StoredRows
     scratchpads: tuple[ScratchpadRow, ...]
     schedules: Mapping[str, ScheduleRow]
     tile_batches: tuple[TileCostRow, ...]
@@ -79,13 +92,77 @@ class RunData:
         lock = run.read_lock_file()
         chosen = objectives or study_objectives(lock)
         check_objectives(chosen)
-        kept = [name for name in LAYERS.names() if name not in _HEAVY]
-        designs = design_frame(run)
-        layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
+        designs = design_frame(run, without=DESIGN_DETAILS)
+        details = StoredRows(run, DESIGNS, DESIGN_DETAILS)
+        solves = StoredRows(run, LAYERS, OF_A_SOLVE)
+        plans, schedules = run.read_rows(SCRATCHPADS), run.read_rows(SCHEDULES, _OF_SCHEDULES)
+        if plans or schedules:
+            # what is planned or scheduled is told by the designs that name it: all are asked
+            details.load(designs["design_id"])
+            networks = [details[one]["networks"] or {} for one in designs["design_id"]]
+            entries = [entry for one in networks for entry in one.values()]
+            plans, schedules = _planned(plans, entries), _scheduled(schedules, entries)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
-        plans, schedules = _planned(run, designs), _scheduled(run, designs)
         batches = tuple(run.read_rows(TILE_COSTS, OF_TILE_BATCHES))
-        return cls(path, designs, layers, plans, schedules, batches, lock, chosen, damaged)
+        by_id = {row["task_id"]: row for row in schedules}
+        return cls(path, designs, details, solves, tuple(plans), by_id, batches, lock, chosen, damaged)
+
+    @cached_property
+    def layers(self) -> SolveCounts:
+        """What is counted of the mapping solves that the designs rest on."""
+        run = RunFolder(self.path)
+        return SolveCounts.read(run, study_of(run))
+
+    def detail(self, design: int) -> dict[str, Any]:
+        """DESIGN_DETAILS of a design."""
+        return self.details[self.design_id(design)]
+
+    def design_id(self, design: int) -> str:
+        """The id of a design, by its row number."""
+        return str(self.designs["design_id"].iloc[design])
+
+    def load(self, designs: Iterable[int]) -> None:
+        """Read all that is stored of these designs and their layers together: one by one takes longer."""
+        chosen = list(designs)
+        self.details.load(self.design_id(design) for design in chosen)
+        self.of_layers.load(
+            layer["task_id"]
+            for design in chosen
+            for network in self.networks(design).values()
+            for layer in network.one_run.get("layers", ())
+        )
+
+    @cached_property
+    def shown(self) -> list[int]:
+        """The front, or MOST_SHOWN of it evenly spread with the knee; then the baseline if it is complete."""
+        chosen = {int(p) for p in np.linspace(0, len(self.front) - 1, MOST_SHOWN - 1).round()}
+        if len(self.front) <= MOST_SHOWN:
+            chosen = set(range(len(self.front)))
+        named = {self.knee, self.baseline}
+        shown = [i for index, i in enumerate(self.front) if index in chosen or i in named]
+        if self.baseline is not None and self.baseline not in self.on_front:
+            shown += [self.baseline] if np.isfinite(self.points[self.baseline]).all() else []
+        self.load(shown)
+        return shown
+
+    @cached_property
+    def drawn(self) -> list[int]:
+        """The judged designs that charts draw each by itself: all, or MOST_POINTS on and near the front.
+
+        Of a front of more than MOST_POINTS, evenly spread ones with those that are shown.
+        """
+        if len(self.judged) <= MOST_POINTS:
+            return self.judged
+        front = thinned(self.front, MOST_POINTS)
+        near = near_front(self.points, MOST_POINTS - len(front))
+        return sorted({*front, *self.shown, *near.tolist()})
+
+    @cached_property
+    def counted(self) -> NDArray[np.int64]:
+        """The judged designs that charts only count."""
+        judged = np.array(np.isfinite(self.points).all(axis=1))
+        judged[self.drawn] = False
+        return np.flatnonzero(judged)
 
     @cached_property
     def points(self) -> Points:
@@ -178,22 +255,18 @@ class RunData:
         import pandas
 
         columns = ["status", "cached", "cpu_seconds"]
-        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads]
-        rows += [*self.schedules.values(), *self.tile_batches]
-        return pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
-
-    @cached_property
-    def _layer_rows(self) -> dict[str, int]:
-        return {task_id: row for row, task_id in enumerate(self.layers["task_id"])}
+        rows = [*self.scratchpads, *self.schedules.values(), *self.tile_batches]
+        others = pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
+        return pandas.concat([self.layers.rows[columns], others]) if rows else self.layers.rows[columns]
 
     def solve(self, task_id: str) -> dict[str, Any]:
-        """The ``layers`` row of a task, empty when the run has none."""
-        row = self._layer_rows.get(task_id)
-        return {} if row is None else dict(self.layers.iloc[row])
+        """The ``layers`` row of a task, NaN for numbers that it lacks; empty when the run has none."""
+        row = self.of_layers[task_id]
+        return {n: float("nan") if value is None and n in _NUMBERS else value for n, value in row.items()}
 
     def networks(self, design: int) -> dict[str, NetworkRuns]:
         """What a design's row says of each network, by its name; empty for a design without answers."""
-        return networks_of(self.designs["networks"].iloc[design])
+        return networks_of(self.detail(design).get("networks"))
 
     @cached_property
     def planned_for(self) -> dict[str, list[NetworkRuns]]:
@@ -208,7 +281,7 @@ class RunData:
     @cached_property
     def weighted(self) -> list[NetworkRuns]:
         """The networks of the designs, the same of each, where one of them runs more or less than once."""
-        every = {name: one for i in self.judged for name, one in self.networks(i).items()}
+        every = {name: one for i in self.shown for name, one in self.networks(i).items()}
         return list(every.values()) if any(one.weight != 1 for one in every.values()) else []
 
     def over_seeds(self, design: int, column: str) -> tuple[float, float] | None:
@@ -221,7 +294,7 @@ class RunData:
         if column == "latency_seconds":
             latency, cycles = self.value(design, column), self.value(design, "cycles")
             column, per_cycle = "cycles", latency / cycles if latency and cycles else 1.0
-        if column not in ("energy_pj", "cycles"):
+        if column not in ("energy_pj", "cycles") or not self.schedules:
             return None
         least = most = 0.0
         for network in self.networks(design).values():
@@ -240,7 +313,7 @@ class RunData:
     def _finders(self) -> dict[str, int]:
         """By id of a schedule that a search found, the first design that asked for it."""
         found: dict[str, int] = {}
-        for design in range(len(self.designs)):
+        for design in range(len(self.designs)) if self.schedules else ():
             for network in self.networks(design).values():
                 entry = network.one_run
                 for task_id in (*entry.get("seeds", ()), *entry.get("refinements", ())):
@@ -268,19 +341,21 @@ class RunData:
     @cached_property
     def spaces(self) -> list[str]:
         """The sentences that name the spaces of mappings searched, the most common first."""
-        named = Counter(
-            space["name"] for space in self.layers["space"] if isinstance(space, dict) and "name" in space
-        )
+        named: Counter[str] = Counter()
+        for text, count in self.layers.rows["space"].value_counts().items():
+            space = loads(str(text)) if count else None
+            if isinstance(space, dict) and "name" in space:
+                named[space["name"]] += int(count)
         return sorted(named, key=lambda name: (-named[name], name))
 
     @cached_property
-    def _metrics(self) -> dict[str, list[float]]:
+    def _metrics(self) -> dict[str, NDArray[np.float64]]:
         names = DESIGNS.names("int", "float")
-        return {name: self.designs[name].astype("float64").tolist() for name in names}
+        return {name: np.asarray(self.designs[name].astype("float64")) for name in names}
 
     def value(self, design: int, column: str) -> float | None:
         """A metric of a design as a float, None where it has none."""
-        value = self._metrics[column][design]
+        value = float(self._metrics[column][design])
         return value if value == value else None
 
     def scale(self, column: str) -> Scale:
@@ -309,7 +384,7 @@ class RunData:
             if (over := self.over_seeds(design, name)) is not None:
                 scale = self.scale(name)
                 lines.append(f"{scale.label} over its seeds: {scale.text(over[0])} to {scale.text(over[1])}")
-        for network in self.networks(design).values():
+        for network in self.networks(design).values() if self.schedules else ():
             if (finder := self.tree_found_on(network)) is not None:
                 on = self.tag(finder) or self.axis_line(finder)
                 lines.append(f"Tree of {chart_text(network.name)} found on: {chart_text(on)}")
@@ -326,43 +401,26 @@ def study_objectives(lock: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in named) if isinstance(named, list) and named else DEFAULT_OBJECTIVES
 
 
-def _decoded_frame(table: Table[Any], rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
-    import pandas
-
-    frame = pandas.DataFrame([table.decode(row) for row in rows], columns=columns)
-    floats = [name for name in table.names("float", "int") if name in columns]
-    frame[floats] = frame[floats].astype("float64")
-    return frame.sort_values(table.key, ignore_index=True)
+def thinned(designs: Sequence[int], most: int) -> list[int]:
+    """The designs, or ``most`` of them evenly spread."""
+    if len(designs) <= most:
+        return list(designs)
+    return [designs[int(index)] for index in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
 
 
-def _used(layers: list[dict[str, Any]], designs: pandas.DataFrame) -> list[dict[str, Any]]:
-    """The solves that the designs rest on, none of a study's earlier forms; all of them before any design."""
-    used = {layer["task_id"] for network in _networks(designs) for layer in network.get("layers", ())}
-    return [row for row in layers if row["task_id"] in used] if used else layers
-
-
-def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[ScratchpadRow, ...]:
+def _planned(rows: Sequence[ScratchpadRow], entries: Sequence[NetworkEntry]) -> list[ScratchpadRow]:
     """The scratchpad plans that the designs rest on, or all where no design names one."""
-    rows = run.read_rows(SCRATCHPADS)
-    used = {n["scratchpad"] for n in _networks(designs) if "scratchpad" in n}
+    used = {entry["scratchpad"] for entry in entries if "scratchpad" in entry}
     kept = [row for row in rows if row["task_id"] in used] if used else rows
-    return tuple(sorted(kept, key=lambda row: (row["graph"] or "", row["budget_bytes"], row["task_id"])))
+    return sorted(kept, key=lambda row: (row["graph"] or "", row["budget_bytes"], row["task_id"]))
 
 
-def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, ScheduleRow]:
+def _scheduled(rows: Sequence[ScheduleRow], entries: Sequence[NetworkEntry]) -> list[ScheduleRow]:
     """The schedules that the designs rest on, of searches and of known trees; or all, without any."""
-    light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")]
     used = {
         task_id
-        for network in _networks(designs)
-        for ids in (network.get("seeds"), network.get("refinements"), network.get("costings"))
+        for entry in entries
+        for ids in (entry.get("seeds"), entry.get("refinements"), entry.get("costings"))
         for task_id in ids or ()
     }
-    rows = run.read_rows(SCHEDULES, light)
-    return {row["task_id"]: row for row in rows if not used or row["task_id"] in used}
-
-
-def _networks(designs: pandas.DataFrame) -> Iterator[NetworkEntry]:
-    """What the designs say of their networks, one after the other."""
-    for networks in designs["networks"]:
-        yield from (networks or {}).values()
+    return [row for row in rows if not used or row["task_id"] in used]

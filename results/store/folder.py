@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from results.errors import CannotWriteError, DamagedFileError, NotARunError, ResultsError
+from results.store.digests import Digests
 from results.store.folder_lock import FolderLock
 from results.store.journal import Journal
 from results.store.parts import (
@@ -53,7 +54,9 @@ from results.store.schema.columns import Row, RowT, StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow
+    from numpy.typing import NDArray
 
 LOCK_FILE = "study.lock.yaml"
 
@@ -88,7 +91,44 @@ class RunFolder:
             # a writer joined small parts since the listing; its joined part holds their rows
             return _read_parts(described, list_parts(self.path / table), columns)
 
-    def read_some(self, table: str, keys: Collection[str]) -> pyarrow.Table:
+    def batches(
+        self,
+        table: str,
+        columns: Sequence[str],
+        coded: Collection[str] = (),
+        keep: Callable[[pyarrow.ChunkedArray], NDArray[np.bool_]] | None = None,
+    ) -> Iterator[pyarrow.Table]:
+        """The rows that :meth:`read` gives, a part at a time, so that no more than that is in memory.
+
+        The text columns ``coded`` come as dictionary arrays. ``keep`` says of the keys of all rows which rows
+        are wanted; rows that were written again are left out whatever it says. A writer that joins parts
+        while they are read is not waited for: FileNotFoundError.
+        """
+        import numpy as np
+        import pyarrow
+
+        described = table_named(table)
+        parts = list_parts(self.path / table)
+        if not parts:
+            return
+        keys = [read_part(described, part, [described.key])[described.key] for part in parts]
+        joined = pyarrow.chunked_array([chunk for part in keys for chunk in part.chunks], pyarrow.string())
+        wanted = np.ones(len(joined), dtype=bool) if keep is None else keep(joined)
+        if (last := _last_rows(joined)) is not None:
+            replaced = np.ones(len(joined), dtype=bool)
+            replaced[last] = False
+            wanted &= ~replaced
+        ends = np.cumsum([len(part) for part in keys]).tolist()
+        del keys, joined
+        for part, end, first in zip(parts, ends, [0, *ends], strict=False):
+            chosen = wanted[first:end]
+            if chosen.any():
+                rows = read_part(described, part, columns, coded)
+                yield rows if chosen.all() else rows.filter(pyarrow.array(chosen))
+
+    def read_some(
+        self, table: str, keys: Collection[str], columns: Sequence[str] | None = None
+    ) -> pyarrow.Table:
         """The rows with these keys, as :meth:`read` gives them; of others, a part at a time is in memory."""
         import pyarrow
         from pyarrow import compute
@@ -98,16 +138,16 @@ class RunFolder:
 
         def chosen(part: Path, columns: Sequence[str]) -> pyarrow.Table:
             found = read_part(described, part, [described.key])[described.key]
-            if not compute.any(compute.is_in(found, value_set=wanted)).as_py():
+            here = compute.is_in(found, value_set=wanted)
+            if not compute.any(here).as_py():
                 return described.arrow_schema().empty_table()
-            rows = read_part(described, part, columns)
-            return rows.filter(compute.is_in(rows[described.key], value_set=wanted))
+            return read_part(described, part, columns).filter(here)
 
         parts = list_parts(self.path / table)
         try:
-            return _read_parts(described, parts, None, chosen)
+            return _read_parts(described, parts, columns, chosen)
         except FileNotFoundError:
-            return _read_parts(described, list_parts(self.path / table), None, chosen)
+            return _read_parts(described, list_parts(self.path / table), columns, chosen)
 
     def answered(self, table: str) -> set[str]:
         """The tasks of an answer table whose last written row is an answer."""
@@ -370,8 +410,26 @@ def _all_columns(today: Sequence[str], parts: Sequence[Path]) -> list[str]:
 
 
 def _last_per_key(rows: pyarrow.Table, key: str) -> pyarrow.Table:
-    last = {value: index for index, value in enumerate(rows[key].to_pylist())}
-    return rows if len(last) == len(rows) else rows.take(sorted(last.values()))
+    last = _last_rows(rows[key])
+    return rows if last is None else rows.take(last)
+
+
+def _last_rows(keys: pyarrow.ChunkedArray) -> NDArray[np.int64] | None:
+    """The numbers of the rows that no later row has the key of, in their order; None: all rows.
+
+    Ten million keys as Python's text would take a gigabyte, so they are compared as numbers.
+    """
+    import numpy as np
+    import pyarrow
+
+    ordered = np.sort(Digests.of(keys).high)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return None
+    coded = keys.cast(pyarrow.large_string()).combine_chunks().dictionary_encode()
+    last = np.empty(len(coded.dictionary), dtype=np.int64)
+    # of assignments to one place the last one stays
+    last[coded.indices.to_numpy()] = np.arange(len(keys))
+    return np.sort(last) if len(last) < len(keys) else None
 
 
 def _make_folders(path: Path) -> None:

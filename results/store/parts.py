@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
@@ -108,9 +108,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         ) from error
 
 
-def read_part(table: Table[Any], path: Path, columns: Sequence[str]) -> pyarrow.Table:
+def read_part(
+    table: Table[Any], path: Path, columns: Sequence[str], coded: Collection[str] = ()
+) -> pyarrow.Table:
     """These columns of a part with today's types, null where the part is older than the column.
 
+    Text columns that are ``coded`` come as dictionary arrays, which hold each different text once.
     Raises DamagedFileError for a file that is cut short, changed, or not a part of this table, and
     FileNotFoundError for one that is gone.
     """
@@ -121,13 +124,15 @@ def read_part(table: Table[Any], path: Path, columns: Sequence[str]) -> pyarrow.
         # read ahead is for remote files, and handing a small part to threads takes longer than reading it
         with (
             pyarrow.OSFile(str(path)) as source,
-            parquet.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file,
+            parquet.ParquetFile(
+                source, pre_buffer=False, page_checksum_verification=True, read_dictionary=list(coded)
+            ) as file,
         ):
             present = set(file.schema_arrow.names)
             _check_ours(table, path, present)
             wanted = [name for name in columns if name in present]
             rows = file.read(columns=wanted, use_threads=file.metadata.num_rows > THREADED_ROWS)
-        return _with_columns(table, rows, columns)
+        return _with_columns(table, rows, columns, coded)
     except FileNotFoundError:
         raise
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -155,10 +160,15 @@ def count_rows(path: Path) -> int:
     return int(parquet.read_metadata(path).num_rows)
 
 
-def _with_columns(table: Table[Any], rows: pyarrow.Table, columns: Sequence[str]) -> pyarrow.Table:
+def _with_columns(
+    table: Table[Any], rows: pyarrow.Table, columns: Sequence[str], coded: Collection[str]
+) -> pyarrow.Table:
     import pyarrow
 
     today = table.arrow_schema()
+    for name in coded:
+        field = pyarrow.field(name, pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))
+        today = today.set(today.get_field_index(name), field)
     if rows.schema.names == list(columns) and all(field in today for field in rows.schema):
         return rows
     arrays = []

@@ -31,7 +31,7 @@ from results.report.sections.layers import (
     energy_pj,
     spaces_text,
 )
-from results.report.sections.spending import level_color, level_names, shown_designs
+from results.report.sections.spending import level_color, level_names
 from results.units import Scale, scale_for
 
 HINT = (
@@ -46,7 +46,7 @@ OF_RUNS = (
 
 def chosen_section(run: RunData) -> ReportSection | None:
     """A chooser over the shown designs and what they cost; absent without a front."""
-    designs = shown_designs(run)
+    designs = run.shown
     if not designs:
         return None
     layers = {design: design_layers(run, design) for design in designs}

@@ -92,9 +92,9 @@ def hardware_rows(run: RunData, design: int) -> Rows:
 
 
 def _hardware(run: RunData, design: int | None) -> dict[str, str]:
-    if design is not None and isinstance(chip := run.designs["chip"].iloc[design], dict):
+    if design is not None and isinstance(chip := run.detail(design).get("chip"), dict):
         return _figures(chip)
-    architecture = None if design is None else run.designs["architecture"].iloc[design]
+    architecture = None if design is None else run.detail(design).get("architecture")
     if not isinstance(architecture, dict) or not isinstance(architecture.get("levels"), list):
         return {}
     levels = [level for level in architecture["levels"] if isinstance(level, dict)]

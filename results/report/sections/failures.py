@@ -2,103 +2,114 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from results.report.data import RunData
 from results.report.html import Cell, Markup, ReportSection, element, joined, paragraph, table
+from results.report.stored_rows import limits_in
 from results.units import byte_text
 
-if TYPE_CHECKING:
-    import pandas
-
 LONGEST_TABLE = 200
-LIMIT = re.compile(r"limit of [\d,]+ [^;]+ reached: [^;]+")
-"""What a solver's note says of a limit, one of its sentences between semicolons."""
 
 
 def failures_section(run: RunData) -> ReportSection:
     """Failed solves and designs with their errors, then infeasible and discarded designs with the reason."""
     parts = []
-    failed = _failed_solves(run) + _failed_designs(run)
-    if failed:
+    failed = _solves(run, ("failed", "unknown")) + _designs(run, "failed", "error")
+    if failed.count:
         parts.append(paragraph("A failed solve is tried again when the study is resumed."))
         parts.append(_limited(["What", "Name", "Attempts", "Error"], failed, "Failures"))
     else:
         parts.append(paragraph("Nothing failed.", class_="empty"))
-    if infeasible := _infeasible(run):
+    infeasible = _designs(run, "infeasible", "note") + _solves(run, ("infeasible",))
+    if infeasible.count:
         listed = _limited(["What", "Name", "", "Reason"], infeasible, "Infeasible designs and solves")
-        summary = element("summary", f"{len(infeasible)} infeasible designs and solves")
+        summary = element("summary", f"{infeasible.count} infeasible designs and solves")
         parts.append(element("details", summary, listed))
-    if discarded := [_design(run, i, "note") for i in run.discarded]:
+    if (discarded := _designs(run, "dominated", "note")).count:
         listed = _limited(["What", "Name", "", "Reason"], discarded, "Designs discarded by their bounds")
-        summary = element("summary", f"Discarded before any solve, by their bounds: {len(discarded)}")
+        summary = element("summary", f"Discarded before any solve, by their bounds: {discarded.count}")
         parts.append(element("details", summary, listed))
-    if reached := _limits(run):
+    if (reached := _limits(run)).count:
         listed = _limited(["Solves", "Limit"], reached, "Limits that searches reached")
         summary = element(
-            "summary", f"Limits that searches reached, each proving or finding less: {len(reached)}"
+            "summary", f"Limits that searches reached, each proving or finding less: {reached.count}"
         )
         parts.append(element("details", summary, listed))
     return ReportSection("failures", "Failures", joined(parts))
 
 
-def _limits(run: RunData) -> list[list[Cell]]:
+@dataclass(frozen=True)
+class Listed:
+    """The first LONGEST_TABLE rows of a table of ``count`` rows: of hundreds of thousands no cell is made."""
+
+    rows: list[list[Cell]]
+    count: int
+
+    def __add__(self, other: Listed) -> Listed:
+        return Listed((self.rows + other.rows)[:LONGEST_TABLE], self.count + other.count)
+
+
+def _limits(run: RunData) -> Listed:
     """How many solves reached each limit, by the sentence in their notes; the most frequent first."""
-    notes = [*run.layers["note"]]
-    notes += [row["note"] for row in (*run.scratchpads, *run.schedules.values(), *run.tile_batches)]
-    found: Counter[str] = Counter()
-    for note in notes:
-        if isinstance(note, str):
-            found.update(set(LIMIT.findall(note)))
-    return [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
+    rows = (*run.scratchpads, *run.schedules.values(), *run.tile_batches)
+    notes = Counter(row["note"] for row in rows if isinstance(row["note"], str))
+    found = run.layers.limits + limits_in(notes.items())
+    cells = [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
+    return Listed(cells[:LONGEST_TABLE], len(cells))
 
 
-def _limited(headers: list[str], rows: list[list[Cell]], caption: str) -> Markup:
-    shown = table(headers, rows[:LONGEST_TABLE], caption)
-    if len(rows) <= LONGEST_TABLE:
+def _limited(headers: list[str], listed: Listed, caption: str) -> Markup:
+    shown = table(headers, listed.rows, caption)
+    if listed.count <= LONGEST_TABLE:
         return shown
-    return joined([shown, paragraph(f"The first {LONGEST_TABLE} of {len(rows)} are shown.")])
+    return joined([shown, paragraph(f"The first {LONGEST_TABLE} of {listed.count} are shown.")])
 
 
-def _failed_solves(run: RunData) -> list[list[Cell]]:
-    bad = ("failed", "unknown")
-    rows = run.layers[run.layers["status"].isin(bad)]
-    found = [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
-    plans = [r for r in run.scratchpads if r["status"] in bad]
-    found += [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
-    schedules = [r for r in run.schedules.values() if r["status"] in bad]
-    found += [_row("schedule", _seed(r), r["attempts"], r["error"] or r["note"]) for r in schedules]
-    batches = [r for r in run.tile_batches if r["status"] in bad]
-    return found + [
-        _row("tile costs", _tile_parts(r), r["attempts"], r["error"] or r["note"]) for r in batches
+def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
+    """The solves of all kinds that ended so, with what is to be said of them."""
+    rows = run.layers.unsolved
+    rows = rows[rows["status"].isin(statuses)]
+    found = Listed([_said("solve", _name(r), r) for r in rows[:LONGEST_TABLE].to_dict("records")], len(rows))
+    kinds: tuple[tuple[str, Callable[[Any], str], Sequence[Any]], ...] = (
+        ("scratchpad", _graph, run.scratchpads),
+        ("schedule", _seed, [*run.schedules.values()]),
+        ("tile costs", _tile_parts, run.tile_batches),
+    )
+    for what, name, every in kinds:
+        ended = [row for row in every if row["status"] in statuses]
+        found += Listed([_said(what, name(row), row) for row in ended[:LONGEST_TABLE]], len(ended))
+    return found
+
+
+def _said(what: str, name: str, row: Mapping[str, Any]) -> list[Cell]:
+    """A solve without an answer; of an infeasible one nobody counts the attempts."""
+    proven = row["status"] == "infeasible"
+    texts = [row["note"]] if proven else [row["error"], row["note"]]
+    return _row(what, name, None if proven else row["attempts"], next(filter(_is_text, texts), ""))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _designs(run: RunData, status: str, reason: str) -> Listed:
+    """The designs that ended so, with the column that says why."""
+    ended = np.flatnonzero(run.designs["status"].eq(status))
+    cells = [
+        _row("design", run.axis_line(int(i)), None, run.designs[reason].iloc[i])
+        for i in ended[:LONGEST_TABLE]
     ]
+    return Listed(cells, len(ended))
 
 
-def _failed_designs(run: RunData) -> list[list[Cell]]:
-    failed = [i for i, status in enumerate(run.designs["status"]) if status == "failed"]
-    return [_design(run, i, "error") for i in failed]
-
-
-def _design(run: RunData, design: int, reason: str) -> list[Cell]:
-    return _row("design", run.axis_line(design), float("nan"), run.designs[reason].iloc[design])
-
-
-def _infeasible(run: RunData) -> list[list[Cell]]:
-    designs = [i for i, status in enumerate(run.designs["status"]) if status == "infeasible"]
-    found = [_design(run, i, "note") for i in designs]
-    solves = run.layers[run.layers["status"] == "infeasible"]
-    found += [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
-    plans = [r for r in run.scratchpads if r["status"] == "infeasible"]
-    found += [_row("scratchpad", _graph(r), float("nan"), r["note"]) for r in plans]
-    schedules = [r for r in run.schedules.values() if r["status"] == "infeasible"]
-    return found + [_row("schedule", _seed(r), float("nan"), r["note"]) for r in schedules]
-
-
-def _name(row: Any) -> str:
-    return f"{row.layer_name} (task {row.task_id[:8]})"
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['layer_name']} (task {row['task_id'][:8]})"
 
 
 def _graph(row: Mapping[str, Any]) -> str:
@@ -111,10 +122,6 @@ def _seed(row: Mapping[str, Any]) -> str:
 
 def _tile_parts(row: Mapping[str, Any]) -> str:
     return f"{row['tile_parts']} parts of layers by {row['solver']} (task {row['task_id'][:8]})"
-
-
-def _tuples(rows: pandas.DataFrame) -> list[Any]:
-    return list(rows.itertuples(index=False))
 
 
 def _row(what: str, name: object, attempts: float | None, text: object) -> list[Cell]:

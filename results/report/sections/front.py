@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from results.front.pareto import Points, front_mask, hypervolume, reference_point
-from results.report.data import RunData
+from results.report.data import RunData, thinned
 from results.report.html import Figure, ReportSection, element, embedded, joined, paragraph
 from results.report.labels import label_positions
 from results.units import Scale, percent
@@ -20,6 +20,15 @@ MANY_POINTS = 3000
 WIDEST_INTERVALS = 3.0
 """Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
 CERTAIN, OPEN = "front, certain", "front"
+COUNTED = "dominated, counted"
+FEW_COLOR = "rgba(152,160,170,0.18)"
+"""DOMINATED_COLOR as it is where few designs are."""
+CELLS = (96, 72)
+"""Cells across and up in which designs are counted that are not drawn."""
+SPACE_CELLS = 14
+"""Cells along each side of the box in space."""
+MOST_DISCARDED = 1000
+"""Designs discarded by their bounds that are drawn; of more, some evenly spread."""
 OVER_SEEDS = "least to most of the seeds"
 INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
 _LEGEND_BELOW = {
@@ -46,8 +55,8 @@ def front_section(run: RunData) -> ReportSection:
     if len(run.objectives) >= 3:
         pairs.append(space_figure(run))
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
-    hovers = embedded("hovers-data", {i: run.hover(i) for i in run.judged})
-    texts = map(paragraph, filter(None, (_summary(run), _certainty(run), _searched(run))))
+    hovers = embedded("hovers-data", {i: run.hover(i) for i in (*run.drawn, *_drawn_discarded(run))})
+    texts = map(paragraph, filter(None, (_summary(run), _certainty(run), _searched(run), _drawn(run))))
     return ReportSection("front", title, joined([*texts, grid, hovers]))
 
 
@@ -58,7 +67,7 @@ def _summary(run: RunData) -> str:
     names = ", ".join(run.scale(name).label.lower() for name in run.objectives)
     at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, reference, strict=True))
     return (
-        f"{len(run.front)} of {len(run.judged)} complete designs are on the front: no other design is at "
+        f"{len(run.front):,} of {len(run.judged):,} complete designs are on the front: no other design is at "
         f"least as good in {names} and better in one. Hypervolume: {percent(fraction)} of the box between "
         f"the best value of each objective and the reference point ({at}: the worst value and 10 % of the "
         "range)."
@@ -67,13 +76,13 @@ def _summary(run: RunData) -> str:
 
 def _certainty(run: RunData) -> str:
     text = (
-        f"{len(run.certain)} of the {len(run.front)} are certain (diamonds): no other complete design "
+        f"{len(run.certain):,} of the {len(run.front):,} are certain (diamonds): no other complete design "
         "would be at least as good everywhere and better somewhere even if it reached its proven bounds. "
-        f"Designs off the front that could still join it if mapped better: {len(run.candidates)}."
+        f"Designs off the front that could still join it if mapped better: {len(run.candidates):,}."
     )
     if run.discarded:
         text += (
-            f" Designs discarded before any solve: {len(run.discarded)}; a finished design is at least as "
+            f" Designs discarded before any solve: {len(run.discarded):,}; a finished design is at least as "
             "good as their proven lower bounds, at which they are drawn."
         )
     return text
@@ -96,6 +105,20 @@ def _searched(run: RunData) -> str:
     return f"{text} (on {'; '.join(named)})." if named else f"{text}."
 
 
+def _drawn(run: RunData) -> str:
+    """What of a run with very many designs is not drawn each by itself; else empty."""
+    if not len(run.counted):
+        return ""
+    of_front = sum(i in run.on_front for i in run.drawn)
+    which = "all" if of_front == len(run.front) else f"{of_front:,}"
+    return (
+        f"{len(run.drawn):,} designs are drawn one by one: {which} on the front, and those just behind it, "
+        "which are on the front of what is left without it, and so on. Of the other "
+        f"{len(run.counted):,} the charts show how many are where: the stronger the colour, the more. "
+        "archsweep pareto --csv and the Parquet files have every design."
+    )
+
+
 def pair_figure(run: RunData, x: int, y: int) -> Figure:
     """Two objectives: dominated designs grey, the front of all objectives marked, the pair's own a line."""
     names = (run.objectives[x], run.objectives[y])
@@ -107,15 +130,20 @@ def pair_figure(run: RunData, x: int, y: int) -> Figure:
         "margin": {"l": 64, "r": 16, "t": 32, "b": 132},
     }
     description = f"{scales[1].label} against {scales[0].label.lower()} of {len(run.judged)} designs"
-    behind = [_staircase(run, x, y), *_intervals(run, x, y), *_over_seeds(run, x, y)]
+    behind = [
+        *_counted_cells(run, x, y),
+        _staircase(run, x, y),
+        *_intervals(run, x, y),
+        *_over_seeds(run, x, y),
+    ]
     behind += _discarded(run, x, y)
     traces = [*behind, *_point_traces(run, (x, y), "scatter")]
     return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout, height=480)
 
 
 def single_figure(run: RunData) -> Figure:
-    """One objective: every design by its rank."""
-    scale, order = run.scale(run.objectives[0]), sorted(run.judged, key=lambda i: run.points[i, 0])
+    """One objective: every design by its rank, or of very many the best."""
+    scale, order = run.scale(run.objectives[0]), sorted(run.drawn, key=lambda i: run.points[i, 0])
     trace = {
         "type": "bar",
         "name": scale.label,
@@ -127,7 +155,8 @@ def single_figure(run: RunData) -> Figure:
         "marker": {"color": [FRONT_COLOR if i in run.on_front else DOMINATED_COLOR for i in order]},
     }
     layout = {"xaxis": {"title": {"text": "Rank"}}, "yaxis": {"title": {"text": scale.title}}}
-    return Figure(f"front-{run.objectives[0]}", f"{scale.label} of every design", [trace], layout)
+    described = f"{scale.label} of {'the best designs' if len(run.counted) else 'every design'}"
+    return Figure(f"front-{run.objectives[0]}", described, [trace], layout)
 
 
 def space_figure(run: RunData) -> Figure:
@@ -144,14 +173,15 @@ def space_figure(run: RunData) -> Figure:
 
 
 def _point_traces(run: RunData, objectives: Sequence[int], kind: str) -> list[Trace]:
-    certain = [i for i in run.front if i in run.certain]
-    open_ = [i for i in run.front if i not in run.certain]
+    drawn = frozenset(run.drawn)
+    certain = [i for i in run.front if i in drawn and i in run.certain]
+    open_ = [i for i in run.front if i in drawn and i not in run.certain]
     size = 6 if kind == "scatter3d" else 10
     positions = label_positions(run.points[run.judged][:, objectives], run.points[run.front][:, objectives])
     position_of = dict(zip(run.front, positions, strict=True))
-    dominated = _points(run, [i for i in run.judged if i not in run.on_front], objectives, kind, "dominated")
+    dominated = _points(run, [i for i in run.drawn if i not in run.on_front], objectives, kind, "dominated")
     dominated["marker"] = {"color": DOMINATED_COLOR, "size": size * 0.65, "opacity": 0.75}
-    traces = [dominated]
+    traces = [*(_counted_in_space(run) if kind == "scatter3d" else ()), dominated]
     for chosen, name, symbol in ((open_, OPEN, "circle"), (certain, CERTAIN, "diamond")):
         trace = _points(run, chosen, objectives, kind, name)
         trace["marker"] = {"color": FRONT_COLOR, "size": size, "symbol": symbol}
@@ -259,21 +289,90 @@ def _narrow(judged: Points, bounds: Points) -> bool:
 
 
 def _discarded(run: RunData, x: int, y: int) -> list[Trace]:
-    drawable = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
+    every = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
+    drawable = [i for i in _drawn_discarded(run) if (run.bounds[i, [x, y]] > 0).all()]
     if not drawable:
         return []
+    some = f" ({len(drawable):,} of {len(every):,})" if len(drawable) < len(every) else ""
     scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
     return [
         {
-            "type": "scattergl" if len(drawable) > MANY_POINTS else "scatter",
+            "type": "scatter",
             "mode": "markers",
-            "name": DISCARDED,
+            "name": f"{DISCARDED}{some}",
             "x": [scales[0].number(run.bounds[i, x]) for i in drawable],
             "y": [scales[1].number(run.bounds[i, y]) for i in drawable],
-            "hovertext": [run.hover(i) for i in drawable],
+            "meta": {"hovers": drawable},
             "hoverinfo": "text",
             "marker": {"symbol": "x-thin", "size": 7, "line": {"width": 1.2, "color": DOMINATED_COLOR}},
         }
+    ]
+
+
+def _drawn_discarded(run: RunData) -> list[int]:
+    return thinned(run.discarded, MOST_DISCARDED)
+
+
+def _counted_cells(run: RunData, x: int, y: int) -> list[Trace]:
+    """How many of the designs that are not drawn are in each cell of the chart."""
+    if not len(run.counted):
+        return []
+    scales = [run.scale(run.objectives[objective]) for objective in (x, y)]
+    points = run.points[run.counted]
+    # cells are as wide on the screen as others, on a logarithmic axis too
+    edges = [
+        _edges(points[:, objective], cells, logarithmic=_wide(run.points[run.judged, objective]))
+        for objective, cells in zip((x, y), CELLS, strict=True)
+    ]
+    counts, _, _ = np.histogram2d(points[:, x], points[:, y], bins=edges)
+    across, up = ([scale.number(edge) for edge in ends] for scale, ends in zip(scales, edges, strict=True))
+    return [
+        {
+            "type": "heatmap",
+            "name": COUNTED,
+            "x": across,
+            "y": up,
+            "z": [[float(f"{np.log10(n):.3g}") if n else None for n in row] for row in counts.T],
+            "hovertext": [[f"{int(n):,} designs, dominated" if n else "" for n in row] for row in counts.T],
+            "hoverinfo": "text",
+            "hoverongaps": False,
+            "showscale": False,
+            "showlegend": True,
+            "colorscale": [[0, FEW_COLOR], [1, DOMINATED_COLOR]],
+            "zmin": 0,
+            "zmax": float(f"{max(np.log10(counts.max()), 1.0):.3g}"),
+        }
+    ]
+
+
+def _edges(values: Points, cells: int, logarithmic: bool) -> Points:
+    low, high = float(values.min()), float(values.max())
+    if high <= low:
+        return np.linspace(low - 0.5 * abs(low), low + 0.5 * abs(low), 2) if low else np.array([-0.5, 0.5])
+    found = np.geomspace(low, high, cells + 1) if logarithmic else np.linspace(low, high, cells + 1)
+    # rounding must leave no design outside
+    found[[0, -1]] = low, high
+    return np.asarray(found)
+
+
+def _counted_in_space(run: RunData) -> list[Trace]:
+    """The same in space: a mark in the middle of the designs of each cell, the larger the more they are."""
+    if not len(run.counted):
+        return []
+    points = run.points[run.counted][:, :3]
+    low, span = points.min(axis=0), np.ptp(points, axis=0)
+    cells = np.minimum((points - low) / np.where(span > 0, span, 1.0) * SPACE_CELLS, SPACE_CELLS - 1)
+    number = cells.astype(np.int64) @ (SPACE_CELLS ** np.arange(points.shape[1]))
+    _, inverse, counts = np.unique(number, return_inverse=True, return_counts=True)
+    scales = [run.scale(name) for name in run.objectives[:3]]
+    trace: Trace = {"type": "scatter3d", "mode": "markers", "name": COUNTED, "hoverinfo": "text"}
+    for letter, scale, column in zip("xyz", scales, points.T, strict=False):
+        middles = np.bincount(inverse, column) / counts
+        trace[letter] = [scale.number(float(middle)) for middle in middles]
+    sizes = [float(f"{2 + 1.6 * np.log10(n):.3g}") for n in counts]
+    trace["hovertext"] = [f"{n:,} designs, dominated" for n in counts.tolist()]
+    return [
+        trace | {"marker": {"color": DOMINATED_COLOR, "size": sizes, "opacity": 0.35, "line": {"width": 0}}}
     ]
 
 
@@ -293,6 +392,10 @@ def _staircase(run: RunData, x: int, y: int) -> Trace:
     }
 
 
-def _axis(scale: Scale, values: Any) -> dict[str, Any]:
-    wide = values.min() > 0 and values.max() / values.min() > 50
-    return {"title": {"text": scale.title}} | ({"type": "log"} if wide else {})
+def _axis(scale: Scale, values: Points) -> dict[str, Any]:
+    return {"title": {"text": scale.title}} | ({"type": "log"} if _wide(values) else {})
+
+
+def _wide(values: Points) -> bool:
+    """Whether an axis is better logarithmic."""
+    return bool(values.min() > 0 and values.max() / values.min() > 50)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from results.report.data import RunData
+from results.report.data import RunData, thinned
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.report.sections.front import FRONT_COLOR
 from results.units import value_order
@@ -21,21 +21,17 @@ def parallel_section(run: RunData) -> ReportSection | None:
     if not run.axes or not run.judged:
         return None
     others = [i for i in run.judged if i not in run.on_front]
-    shown = [*_thinned(others, MOST_LINES - len(run.front)), *run.front]
+    front = thinned(run.front, MOST_LINES)
+    shown = [*thinned(others, MOST_LINES - len(front)), *front]
     text = (
         "Each line is a complete design, from the values of its axes to its objectives; the front is "
         "coloured. Draw along a vertical line to keep the designs that pass there; click it to have all back."
     )
     if len(shown) < len(run.judged):
-        text += f" {len(shown)} of {len(run.judged)} designs are shown, the whole front among them."
+        among = "the whole front" if len(front) == len(run.front) else f"{len(front)} of the front"
+        text += f" {len(shown)} of {len(run.judged)} designs are shown, {among} among them."
     panel = element("div", _figure(run, shown).html(), class_="panel")
     return ReportSection("parallel", "Axes and objectives", joined([paragraph(text), panel]))
-
-
-def _thinned(designs: list[int], most: int) -> list[int]:
-    if len(designs) <= most:
-        return designs
-    return [designs[int(index)] for index in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
 
 
 def _figure(run: RunData, shown: list[int]) -> Figure:
@@ -59,8 +55,7 @@ def _figure(run: RunData, shown: list[int]) -> Figure:
 
 def _axis(run: RunData, axis: str, shown: list[int]) -> dict[str, Any]:
     """The axis' values at equal distances, from small to large where they are numbers."""
-    texts = [run.axis_text(i, axis) for i in run.judged]
-    values = sorted(set(texts), key=value_order)
+    values = sorted({run.axis_text(i, axis) for i in run.judged}, key=value_order)
     position_of = {text: index for index, text in enumerate(values)}
     ticks = sorted({int(t) for t in np.linspace(0, len(values) - 1, min(len(values), MOST_TICKS)).round()})
     dimension: dict[str, Any] = {

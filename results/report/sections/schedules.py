@@ -22,7 +22,6 @@ from results.report.html import (
     table,
 )
 from results.report.schedule_chart import acceptance, chart_content, trajectory_content
-from results.report.sections.spending import shown_designs
 from results.store.schema.rows import ScheduleRow
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
 
@@ -117,7 +116,7 @@ def schedules_section(run: RunData) -> ReportSection | None:
 
 def _scheduled(run: RunData) -> Iterator[Scheduled]:
     """The networks of the shown designs, the knee's first."""
-    designs = sorted(shown_designs(run), key=lambda design: design != run.knee)
+    designs = sorted(run.shown, key=lambda design: design != run.knee)
     for design in designs:
         for network in run.networks(design).values():
             seeds = tuple(run.schedules[s] for s in network.one_run.get("seeds", ()) if s in run.schedules)

@@ -33,9 +33,10 @@ BINS = 24
 def solves_section(run: RunData) -> ReportSection | None:
     """Status counts, gaps and seconds, by solver; absent where only chips were scheduled."""
     title = "Solver quality"
-    if run.layers.empty and run.schedules:
+    solves = run.layers.rows
+    if solves.empty and run.schedules:
         return None
-    if run.layers.empty:
+    if solves.empty:
         return ReportSection("solves", title, paragraph("No solve has finished.", class_="empty"))
     text = (
         "Optimal: no mapping is better by the cost model, which is proven. Program proven: the solver's own, "
@@ -43,10 +44,10 @@ def solves_section(run: RunData) -> ReportSection | None:
         "time; an answer from the store has the time of its original solve, which this run did not spend and "
         "which is not in the time spent. Each layer's gap is among the certificates of its design above."
     )
-    met = [status for status in STATUSES if run.layers["status"].eq(status).any()]
+    met = [status for status in STATUSES if solves["status"].eq(status).any()]
     headers = ["Solver", "Objective", "Solves", "Cached", *map(str.capitalize, met), "Program proven"]
     headers += ["Median gap", "Largest gap", "Median time", "Longest time", "Time spent"]
-    groups = list(run.layers.groupby(["solver", "objective_name"], sort=True))
+    groups = list(solves.groupby(["solver", "objective_name"], sort=True, observed=True))
     rows = [_solver_cells(names, group, met) for names, group in groups]
     figures = [figure for figure in (gap_figure(run), seconds_figure(run)) if figure is not None]
     panels = [element("div", figure.html(), class_="panel") for figure in figures]
@@ -59,7 +60,7 @@ def solves_section(run: RunData) -> ReportSection | None:
 
 def _portfolio(run: RunData) -> list[Markup]:
     """How often each member of a portfolio found the mapping that was kept; nothing without a portfolio."""
-    rows = run.layers[run.layers["solved_by"].notna() & run.layers["solved_by"].ne("")]
+    rows = run.layers.rows[_has_finder(run.layers.rows)]
     if rows.empty:
         return []
     headers = [
@@ -73,7 +74,7 @@ def _portfolio(run: RunData) -> list[Markup]:
     ]
     totals = rows["solver"].value_counts()
     cells = []
-    for (solver, member), group in rows.groupby(["solver", "solved_by"], sort=True):
+    for (solver, member), group in rows.groupby(["solver", "solved_by"], sort=True, observed=True):
         fraction, proven = len(group) / totals[solver], int(group["status"].eq("optimal").sum())
         gap, time = (_median_and_most(group[name].dropna())[0] for name in ("gap", "cpu_seconds"))
         row = [Cell(solver), Cell(member), Cell(len(group), sort=len(group), number=True)]
@@ -109,7 +110,8 @@ def _median_and_most(values: pandas.Series) -> tuple[float | None, float | None]
 
 def gap_figure(run: RunData) -> Figure | None:
     """Solves by gap, or None when no solve has one."""
-    rows = run.layers[np.isfinite(run.layers["gap"].to_numpy(dtype="float64"))]
+    rows = run.layers.rows
+    rows = rows[np.isfinite(rows["gap"].to_numpy(dtype="float64"))]
     if rows.empty:
         return None
     edges = np.linspace(0, max(float(rows["gap"].max()), 0.01), BINS + 1)
@@ -123,7 +125,7 @@ def gap_figure(run: RunData) -> Figure | None:
 
 def seconds_figure(run: RunData) -> Figure | None:
     """Solves by CPU seconds on a logarithmic axis, or None when no solve has a time."""
-    rows = run.layers[run.layers["cpu_seconds"] > 0]
+    rows = run.layers.rows[run.layers.rows["cpu_seconds"] > 0]
     if rows.empty:
         return None
     low, high = float(rows["cpu_seconds"].min()), float(rows["cpu_seconds"].max())
@@ -151,13 +153,12 @@ def _histogram(
     run: RunData, rows: pandas.DataFrame, column: str, edges: Any, unit: str
 ) -> list[dict[str, Any]]:
     """One bar trace a solver or member, ``edges`` in ``unit``; a percentage is 100 times the column."""
-    colors = {
-        finder: COLORS[index % len(COLORS)] for index, finder in enumerate(sorted(set(_finders(run.layers))))
-    }
+    every = sorted(_finders(run.layers.rows).unique())
+    colors = {finder: COLORS[index % len(COLORS)] for index, finder in enumerate(every)}
     shown = rows.assign(finder=_finders(rows), shown=rows[column] * (100.0 if unit == "%" else 1.0))
     ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(edges)]
     traces = []
-    for finder, group in shown.groupby("finder", sort=True)["shown"]:
+    for finder, group in shown.groupby("finder", sort=True, observed=True)["shown"]:
         counts, _ = np.histogram(np.clip(group, edges[0], edges[-1]), bins=edges)
         hovers = [
             f"{chart_text(finder)}<br>{text}: {n} solves" for text, n in zip(ranges, counts, strict=True)
@@ -177,5 +178,13 @@ def _histogram(
     return traces
 
 
-def _finders(rows: pandas.DataFrame) -> list[str]:
-    return [found_by(row) for row in rows[["solver", "solved_by"]].to_dict("records")]
+def _has_finder(rows: pandas.DataFrame) -> pandas.Series:
+    """Which solves were answered by a member of a portfolio."""
+    return rows["solved_by"].notna() & rows["solved_by"].ne("")
+
+
+def _finders(rows: pandas.DataFrame) -> pandas.Series:
+    """``layers.found_by`` of each solve, as categories: there are few of them."""
+    pairs = rows.groupby(["solver", "solved_by"], observed=True, dropna=False, sort=True)
+    named = [found_by({"solver": solver, "solved_by": member}) for solver, member in pairs.groups]
+    return pairs.ngroup().astype("category").cat.rename_categories(named)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from results.report.data import RunData
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.units import Scale, percent
 
-MOST_DESIGNS = 40
 COLORS = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#b8a800", "#7a6fbe")
 MAC_COLOR = "#8a8f98"
 NOT_ITEMISED = "not itemised"
@@ -19,7 +16,7 @@ Levels = dict[str, float]
 def spending_section(run: RunData) -> ReportSection:
     """Stacked energies of the front designs and the baseline."""
     title = "Where the energy goes"
-    shown = shown_designs(run)
+    shown = run.shown
     if not shown:
         return ReportSection(
             "spending", title, paragraph("No design is complete and feasible.", class_="empty")
@@ -37,16 +34,6 @@ def spending_section(run: RunData) -> ReportSection:
     return ReportSection("spending", title, joined([paragraph(text), levels]))
 
 
-def shown_designs(run: RunData) -> list[int]:
-    """The front, or MOST_DESIGNS of it evenly spread with the knee; then the baseline if it is complete."""
-    chosen = {int(p) for p in np.linspace(0, len(run.front) - 1, MOST_DESIGNS - 1).round()}
-    if len(run.front) <= MOST_DESIGNS:
-        chosen = set(range(len(run.front)))
-    named = {run.knee, run.baseline}
-    shown = [i for index, i in enumerate(run.front) if index in chosen or i in named]
-    return shown + [i for i in run.judged if i == run.baseline and i not in run.on_front]
-
-
 def level_names(run: RunData, designs: list[int]) -> list[str]:
     """Every level that a design spends energy in, innermost first, MAC units last."""
     names = dict.fromkeys(name for design in designs for name in _levels(run, design))
@@ -54,7 +41,7 @@ def level_names(run: RunData, designs: list[int]) -> list[str]:
 
 
 def _levels(run: RunData, design: int) -> Levels:
-    levels = run.designs["energy_by_level_pj"].iloc[design]
+    levels = run.detail(design).get("energy_by_level_pj")
     return levels if isinstance(levels, dict) else {NOT_ITEMISED: run.value(design, "energy_pj") or 0.0}
 
 

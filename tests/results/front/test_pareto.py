@@ -23,6 +23,7 @@ from results.front.pareto import (
     front_table,
     hypervolume,
     knee,
+    near_front,
     objective_columns,
     reference_point,
 )
@@ -51,6 +52,22 @@ def finite(point: Point) -> bool:
 def test_a_front_equals_pairwise_comparison(rows: list[Point]) -> None:
     expected = [finite(row) and not any(dominates(other, row) for other in rows) for row in rows]
     assert front_mask(rows).tolist() == expected
+
+
+@given(points(VALUES, (1, 25)), st.integers(0, 12))
+def test_near_the_front_are_the_next_ranks(rows: list[Point], most: int) -> None:
+    left = {i for i, row in enumerate(rows) if finite(row)}
+    ranks: list[set[int]] = []
+    while left:
+        ranks.append({i for i in left if not any(dominates(rows[j], rows[i]) for j in left)})
+        left -= ranks[-1]
+    found = near_front(rows, most).tolist()
+    assert found == sorted(set(found))
+    assert len(found) == min(most, sum(map(len, ranks[1:])))
+    for rank in ranks[1:]:
+        taken = rank & set(found)
+        # the next rank begins once this one is whole
+        assert taken == rank or set(found) <= set().union(*ranks[1 : ranks.index(rank) + 1])
 
 
 @given(points(st.floats(0, 10), (1, 7)))

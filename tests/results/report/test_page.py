@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.errors import DamagedFileError, NotARunError, WrongRowError
-from results.report.data import RunData, study_objectives
+from results.report.data import MOST_SHOWN, RunData, study_objectives
 from results.report.html import Markup, chart_text, element, script_json, table
 from results.report.labels import label_positions
 from results.report.page import build_page, write_report
 from results.report.sections.compare import hardware_rows
 from results.report.sections.front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
 from results.report.sections.layers import CERTIFICATE_HEADERS, design_layers
-from results.report.sections.spending import MOST_DESIGNS, levels_figure, shown_designs
+from results.report.sections.spending import levels_figure
 from results.store.folder import RunWriter
 from results.store.parts import list_parts
 from results.units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
@@ -149,8 +149,8 @@ def test_long_fronts_are_thinned_and_said_so(run_path: Path, make_design: Make) 
             run.append("designs", make_design(number))
     data = RunData.read(run_path)
     assert len(data.front) == 150
-    shown = shown_designs(data)
-    assert len(shown) <= MOST_DESIGNS
+    shown = data.shown
+    assert len(shown) <= MOST_SHOWN
     assert {data.front[0], data.front[-1], data.knee} <= set(shown)
     text = " ".join(_page(run_path).text)
     assert "The first 100 of 150 are shown" in text
@@ -214,7 +214,7 @@ def test_a_search_is_told_in_full(make_search: Callable[..., Path], run_path: Pa
         "Space of mappings searched (1): all mappings of perfect factors.",
     ):
         assert words in text, words
-    wins = run.layers["solved_by"].value_counts()
+    wins = run.layers.rows["solved_by"].value_counts()
     for member in ("cosa", "exact"):
         assert f"auto {member} {wins[member]} " in text
 
@@ -238,7 +238,7 @@ def test_each_certificate_names_its_space(run_path: Path, make_layer: Make, make
 def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., Path], run_path: Path) -> None:
     content = _page(make_search(run_path)).data["chosen-data"]
     run = RunData.read(run_path)
-    designs = shown_designs(run)
+    designs = run.shown
     assert run.baseline is not None
     assert run.baseline not in run.on_front
     assert designs[content["baseline"]] == run.baseline
@@ -264,7 +264,8 @@ def test_differing_hardware_is_marked(run_path: Path, make_example: Callable[...
     run.designs["baseline"] = [i == run.front[0] for i in range(len(run.designs))]
     sram = {"name": "SRAM", "size_words": 65536, "word_bits": 16, "fanout_x": 14, "fanout_y": 12}
     architectures = [{"levels": [sram | {"size_words": 32768 << (i % 2)}]} for i in range(len(run.designs))]
-    run.designs["architecture"] = architectures
+    for design, architecture in enumerate(architectures):
+        run.detail(design)["architecture"] = architecture
     for design in run.front:
         rows = {str(row[0]): (row[1][0], row[2][0]) for row in hardware_rows(run, design)}
         assert rows["SRAM: fan-out"] == (f"14{TIMES}12", f"14{TIMES}12")

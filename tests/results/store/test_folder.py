@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pytest
+from numpy.typing import NDArray
 from pyarrow import parquet
 
 from results.errors import (
@@ -444,3 +446,27 @@ def test_tasks_whose_last_row_is_an_answer_are_answered(run_path: Path, make_lay
     found = RunFolder(run_path).answered("layers")
     assert found == {make_layer(number)["task_id"] for number in (0, 2)}
     assert RunFolder(run_path).answered("schedules") == set()
+
+
+def test_batches_are_what_is_read_a_part_at_a_time(
+    run_path: Path, make_layer: Make, small_parts: Buffering
+) -> None:
+    with RunWriter(run_path, small_parts) as run:
+        for number in (*range(25), *range(5, 15)):
+            run.append("layers", make_layer(number, note=f"note {number % 3}"))
+    folder, columns = RunFolder(run_path), ("task_id", "note", "cycles")
+    whole = folder.read("layers", columns)
+    assert len(whole) == 25
+    batches = list(folder.batches("layers", columns, ("note",)))
+    assert len(batches) > 1
+    assert all(pyarrow.types.is_dictionary(batch.schema.field("note").type) for batch in batches)
+    assert [row for batch in batches for row in batch.to_pylist()] == whole.to_pylist()
+    wanted = whole["task_id"].to_pylist()[::2]
+
+    def chosen(keys: pyarrow.ChunkedArray) -> NDArray[np.bool_]:
+        return np.array([key in wanted for key in keys.to_pylist()])
+
+    some = [row for batch in folder.batches("layers", columns, keep=chosen) for row in batch.to_pylist()]
+    assert some == [row for row in whole.to_pylist() if row["task_id"] in wanted]
+    assert folder.read_some("layers", wanted, columns).to_pylist() == some
+    assert list(RunFolder(run_path.with_name("none")).batches("layers", columns)) == []
