@@ -17,7 +17,7 @@ def rows_of(
 
     ``columns`` has ``task_id`` among them.
     """
-    # A run has millions of rows, and a design needs some dozens: they are chosen as columns, a part at a time,
+    # A run has millions of rows, and a design needs some dozens: they are chosen as columns, part by part,
     # before any of them becomes a dict.
     found = RunFolder(run.path).read_some(table.name, set(task_ids), columns).to_pylist()
     return {row["task_id"]: dict(table.decode(row)) for row in found}
