@@ -29,7 +29,8 @@ class MappingProblem:
     """Minimise ``objective`` (energy in pJ, cycles, or their product) of ``layer`` on ``architecture``.
 
     ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
-    that there is not.
+    that there is not, and for an architecture with a timing of processing, which only ``evaluate`` counts:
+    what a solver proved without it would be no proof.
     """
 
     architecture: Architecture
@@ -41,6 +42,14 @@ class MappingProblem:
         if self.objective not in OBJECTIVES:
             raise InputError(
                 "mapping problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
+            )
+        if self.architecture.timing is not None and self.architecture.timing.processing is not None:
+            raise InputError(
+                f"architecture {self.architecture.name}",
+                "a timing that mapping solvers count",
+                "timing: processing:, which only evaluate and validate count",
+                "Solve on a copy of the file without that section",
+                key="timing.processing",
             )
         self.rules.check(self.architecture, self.layer)
 

@@ -7,6 +7,7 @@ paper's columns differ from Timeloop's counts. docs/silicon-eyeriss.md explains 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.errors import InputError
@@ -33,6 +34,8 @@ class EyerissFigures:
     dram_uncompressed_mb: float
     power_mw: float
     active_pes: int
+    binding: str
+    """What most cycles wait for: ``PEs``, that multiply and add, or ``links`` to them."""
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -81,6 +84,7 @@ def predicted(row: EyerissRow, architecture: Architecture) -> EyerissFigures:
         / seconds
         * 1e-9,
         active_pes=max(part.active_pes for part in parts),
+        binding=_binding([evaluation for _, evaluation in counted]),
     )
 
 
@@ -92,6 +96,14 @@ def processing_cycles_of(evaluation: Evaluation) -> float:
     if evaluation.timed is None or evaluation.timed.processing is None:
         return float(evaluation.cycles)
     return evaluation.timed.processing.cycles
+
+
+def _binding(evaluations: Sequence[Evaluation]) -> str:
+    longest = max(evaluations, key=processing_cycles_of)
+    processing = longest.timed.processing if longest.timed is not None else None
+    if processing is None:
+        return "bandwidth"
+    return "links" if processing.link > processing.macs + processing.accumulation else "PEs"
 
 
 def with_accumulation(architecture: Architecture, cycles: float) -> Architecture:

@@ -43,6 +43,16 @@ class EyerissRow:
     measured: dict[str, float] = field(compare=False)
 
 
+def has_eyeriss_rows(path: Path) -> bool:
+    """Whether the first row of a file has what rows of this chip have. A file that cannot be read has not."""
+    try:
+        _, line = next(json_lines(path, MOST_LINE_BYTES))
+        row = parse_json(line, str(path))
+    except (InputError, StopIteration):
+        return False
+    return isinstance(row, dict) and "processing_latency_ms" in row
+
+
 def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:
     """The rows of a file; those without a layer, which are totals, are left out.
 
