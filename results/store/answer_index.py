@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from results.store.digests import Digests
 from results.store.part_listing import StoredPart
 from results.store.schema.tables import ANSWERED
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 RANKING = ("status", "cached", "finished_at")
 """What decides which of several rows of one task is its answer."""
-DIGEST_BYTES = 16
 COPIED = 1 << 62
 """Added to the rank of a copied row: more than the microseconds of any time, so that it comes last."""
 ROW_BITS = 32
@@ -32,48 +31,75 @@ RowPosition = tuple[StoredPart, int]
 class _Entries:
     """One entry for each answered row, all arrays of one length.
 
-    ``digests``: 16 bytes made of the row's value in the indexed column. ``ranks``: the microsecond since 1970
-    at which the row was finished, and COPIED more for a copied row, so that the least rank is the answer to
-    take. ``positions``: the number of the part in the upper 32 bits, and LAST_ROW minus the number of the row
-    in the lower ones. So of rows with equal ranks the least position is the last row of the first part.
+    ``digests``: of the row's value in the indexed column. ``ranks``: the microsecond since 1970 at which the
+    row was finished, and COPIED more for a copied row, so that the least rank is the answer to take.
+    ``positions``: the number of the part in the upper 32 bits, LAST_ROW minus the number of the row in the
+    lower ones. So of rows with equal ranks the least position is the last row of the first part.
     """
 
-    digests: NDArray[np.bytes_]
+    digests: Digests
     ranks: NDArray[np.int64]
     positions: NDArray[np.uint64]
 
     @staticmethod
-    def of(rows: pyarrow.Table, column: str, positions: NDArray[np.uint64]) -> _Entries:
-        """Entries of the answered ones among ``rows``, which are at these positions."""
+    def of(rows: pyarrow.Table, column: str, number: int) -> _Entries:
+        """Entries of the answered ones among the ``rows`` of a part, which has this number."""
         from pyarrow import array, compute, int64
 
-        answered = compute.is_in(rows["status"], value_set=array(ANSWERED))
-        rows, positions = rows.filter(answered), positions[answered.to_numpy(zero_copy_only=False)]
-        digests = [digest(value or "") for value in rows[column].to_pylist()]
+        answered = compute.is_in(rows["status"], value_set=array(ANSWERED)).to_numpy()
+        positions = _positions(np.full(len(rows), number), LAST_ROW - np.arange(len(rows)))
         finished = rows["finished_at"].cast(int64()).fill_null(0).to_numpy()
-        cached = rows["cached"].fill_null(False).to_numpy(zero_copy_only=False)
         # A copy may be newer than the original in time, but says nothing that the original does not.
-        ranks = finished + np.where(cached, COPIED, 0)
-        return _Entries(np.array(digests, dtype=f"S{DIGEST_BYTES}"), ranks, positions)
+        ranks = finished + np.where(rows["cached"].fill_null(False).to_numpy(), COPIED, 0)
+        return _Entries(Digests.of(rows[column]), ranks, positions).at(answered)
 
     @staticmethod
     def joined(parts: Sequence[_Entries]) -> _Entries:
         """All entries, ordered by digest, those of one digest from the best rank on."""
-        digests = np.concatenate([part.digests for part in parts])
+        if len(parts) == 1:
+            return parts[0]
+        digests = Digests.joined([part.digests for part in parts])
         ranks = np.concatenate([part.ranks for part in parts])
         positions = np.concatenate([part.positions for part in parts])
-        order = np.lexsort((positions, ranks, digests))
-        return _Entries(digests[order], ranks[order], positions[order])
+        order = np.argsort(digests.high)
+        entries = _Entries(digests, ranks, positions).at(order)
+        high = entries.digests.high
+        same = np.zeros(len(high) + 1, dtype=bool)
+        same[1:-1] = high[1:] == high[:-1]
+        # most ids have one row: only those with several are ordered by all that orders them
+        many = np.flatnonzero(same[1:] | same[:-1])
+        if len(many):
+            some = entries.at(many)
+            by = np.lexsort((some.positions, some.ranks, some.digests.low, some.digests.high))
+            entries = entries.with_at(many, some.at(by))
+        return entries
+
+    def at(self, chosen: NDArray[Any]) -> _Entries:
+        """The entries that a mask or numbers choose."""
+        digests = Digests(self.digests.high[chosen], self.digests.low[chosen])
+        return _Entries(digests, self.ranks[chosen], self.positions[chosen])
+
+    def with_at(self, numbers: NDArray[np.int64], others: _Entries) -> _Entries:
+        """These entries, with others in some places."""
+        for mine, theirs in (
+            (self.digests.high, others.digests.high),
+            (self.digests.low, others.digests.low),
+            (self.ranks, others.ranks),
+            (self.positions, others.positions),
+        ):
+            mine[numbers] = theirs
+        return self
 
     def renumbered(self, numbers: NDArray[np.int64]) -> _Entries:
         """The entries after parts got other numbers: part n is ``numbers[n]`` now, dropped if that is -1."""
         given = numbers[(self.positions >> ROW_BITS).astype(np.int64)]
         kept = given >= 0
         positions = _positions(given[kept], self.positions[kept] & LAST_ROW)
-        return _Entries(self.digests[kept], self.ranks[kept], positions)
+        digests = Digests(self.digests.high[kept], self.digests.low[kept])
+        return _Entries(digests, self.ranks[kept], positions)
 
 
-NO_ENTRIES = _Entries(np.empty(0, f"S{DIGEST_BYTES}"), np.empty(0, np.int64), np.empty(0, np.uint64))
+NO_ENTRIES = _Entries(Digests.joined([]), np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 class ColumnIndex:
@@ -97,9 +123,21 @@ class ColumnIndex:
         kept = np.array([numbers.get(part, -1) for part in self._parts], np.int64)
         known = self._entries.renumbered(kept) if self._parts else NO_ENTRIES
         # A part never changes once it is written, so what was read of it stays right.
-        unread = numbers.keys() - set(self._parts)
-        self._entries = _Entries.joined([known, self._entries_of({numbers[part]: part for part in unread})])
+        known_parts = set(self._parts)
+        added = (
+            _Entries.of(rows, self._column, number)
+            for part, number in numbers.items()
+            if part not in known_parts
+            if (rows := self._read(part, (self._column, *RANKING))) is not None
+        )
+        self._entries = _Entries.joined([known, *added])
         self._parts = parts
+
+    def holds(self, values: Iterable[str]) -> set[str]:
+        """Those of the values that have answered rows."""
+        wanted = list(values)
+        first, end = self._ranges(wanted)
+        return {wanted[number] for number in np.flatnonzero(first < end).tolist()}
 
     def best(self, values: Iterable[str]) -> dict[str, RowPosition]:
         """Of each value that has answered rows, the position of the one that ranks first."""
@@ -136,26 +174,23 @@ class ColumnIndex:
         found = [self._position(position) for positions in ranges for position in positions]
         return sorted(found)
 
-    def _entries_of(self, parts: Mapping[int, StoredPart]) -> _Entries:
-        """The answered rows of these parts, each with its number."""
-        from pyarrow import concat_tables
-
-        columns = (self._column, *RANKING)
-        pieces = {number: self._read(part, columns) for number, part in parts.items()}
-        rows = {number: piece for number, piece in pieces.items() if piece is not None}
-        if not rows:
-            return NO_ENTRIES
-        positions = [
-            _positions(np.full(len(piece), number), LAST_ROW - np.arange(len(piece)))
-            for number, piece in rows.items()
-        ]
-        return _Entries.of(concat_tables(rows.values()), self._column, np.concatenate(positions))
-
     def _ranges(self, values: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        wanted = np.array([digest(value) for value in values], dtype=f"S{DIGEST_BYTES}")
-        digests = self._entries.digests
+        """Of each value the numbers of its first entry and of the one after its last."""
+        wanted, known = Digests.of_texts(values), self._entries.digests
         # Entries are sorted by digest, so those of one value are a range: two bisections find it.
-        return np.searchsorted(digests, wanted, "left"), np.searchsorted(digests, wanted, "right")
+        first = np.searchsorted(known.high, wanted.high, "left")
+        end = np.searchsorted(known.high, wanted.high, "right")
+        # Two values may have the upper bits in common: the lower ones say where each has its entries.
+        inside = np.flatnonzero(first < end)
+        other = known.low[first[inside]] != wanted.low[inside]
+        other |= known.low[end[inside] - 1] != wanted.low[inside]
+        for number in inside[other].tolist():
+            low = known.low[first[number] : end[number]]
+            mine = wanted.low[number]
+            begin = first[number]
+            first[number] = begin + np.searchsorted(low, mine, "left")
+            end[number] = begin + np.searchsorted(low, mine, "right")
+        return first, end
 
     def _position(self, position: int | np.uint64) -> RowPosition:
         number, back = divmod(int(position), 1 << ROW_BITS)
@@ -166,8 +201,3 @@ def _positions(numbers: NDArray[np.int64], backs: NDArray[Any]) -> NDArray[np.ui
     """Numbers of parts in the upper half of the bits, below them how far rows are from LAST_ROW."""
     upper: NDArray[np.uint64] = numbers.astype(np.uint64) << np.uint64(ROW_BITS)
     return upper | backs.astype(np.uint64)
-
-
-def digest(value: str) -> bytes:
-    """128 bits for a value of any length."""
-    return blake2b(value.encode(), digest_size=DIGEST_BYTES).digest()

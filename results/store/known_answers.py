@@ -94,7 +94,7 @@ class StoredAnswers:
 
     def known(self, table: Table[Any], task_ids: Iterable[str]) -> set[str]:
         """Those of the tasks that have an answer; reads no rows."""
-        return set(self._index(table, "task_id").best(task_ids))
+        return self._index(table, "task_id").holds(task_ids)
 
     def find(
         self, table: Table[RowT], task_ids: Iterable[str], columns: Sequence[str] | None = None

@@ -196,5 +196,7 @@ def _finders(rows: pandas.DataFrame) -> pandas.Series:
         found_by({"solver": texts[0][pair // members], "solved_by": ["", *texts[1]][pair % members]})
         for pair in met.tolist()
     ]
-    codes = np.searchsorted(met, pairs).astype(np.int32)
-    return pandas.Series(pandas.Categorical.from_codes(codes, named), index=rows.index)
+    # without a member a solver has one name, whether the row says so with null or with an empty text
+    names, number = np.unique(named, return_inverse=True) if named else (np.array([]), np.array([], int))
+    codes = number[np.searchsorted(met, pairs)]
+    return pandas.Series(pandas.Categorical.from_codes(codes, names.tolist()), index=rows.index)

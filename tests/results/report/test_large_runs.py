@@ -117,3 +117,10 @@ def test_counted_designs_are_drawn_in_the_browser(
     assert page.run("document.querySelectorAll('#front-energy_pj-area_um2 .heatmaplayer image').length") == 1
     page.until("document.querySelectorAll('#front-space canvas').length > 0")
     page.check_quiet()
+
+
+def test_a_solver_without_a_member_is_named_once(run_path: Path, make_layer: Make) -> None:
+    with RunWriter(run_path) as writer:
+        for number, member in enumerate((None, "", "exact")):
+            writer.append("layers", make_layer(number, solved_by=member))
+    assert "cosa: exact" in build_page(RunData.read(run_path))

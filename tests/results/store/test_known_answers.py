@@ -320,3 +320,16 @@ def test_a_store_that_is_not_there_or_empty_has_no_answers(tmp_path: Path) -> No
             assert stored.matching(table, "study", ["x"], ()) == []
         assert stored.find(LAYERS, ["x"]) == {}
         assert stored.known(LAYERS, []) == set()
+
+
+def test_ids_whose_digests_begin_alike_are_told_apart(tmp_path: Path, make_layer: Make) -> None:
+    # the upper bits of a digest are those of the id, mixed with its lower ones: these three have equal ones
+    odd, every = 0x9E3779B97F4A7C15, 1 << 64
+    alike = [f"{(5 ^ low * odd % every):016x}{low:016x}" for low in (0, 1, 2)]
+    with RunWriter(tmp_path / "one") as run:
+        for number, task_id in enumerate((alike[0], alike[2], alike[2])):
+            run.append("layers", make_layer(number, task_id=task_id))
+    store = StoredAnswers(tmp_path)
+    assert store.known(LAYERS, alike) == {alike[0], alike[2]}
+    found = store.find(LAYERS, alike)
+    assert {task_id: row["cycles"] for task_id, row in found.items()} == {alike[0]: 1000, alike[2]: 1001}
