@@ -221,12 +221,14 @@ class SegmentEvaluation:
             )
         planned = self._planned(segment, 0)
         found = self._node(planned, 0, self._chip.tiles, True, None)
-        assert found.runs is not None
-        first = found.runs.first
-        # before the first batch nothing computes while data comes
-        found = replace(found, cycles=first.fetched(self._chip) + first.running)
+        found = self._fetched_first(found)
         # last, because tiles leak for the time of the whole cut, which is known only up here
         return _leaking(found, found.cycles)
+
+    def _fetched_first(self, cost: NodeCost) -> NodeCost:
+        """The cost of a segment by itself: before its first batch nothing computes while data comes."""
+        first = runs_on_tiles(cost).first
+        return replace(cost, cycles=first.fetched(self._chip) + first.running)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer: cut among tiles or mapped on the whole chip, the better by E^n D^m.
@@ -244,6 +246,8 @@ class SegmentEvaluation:
             return on_chip
         try:
             on_tiles = self._leaf(leaf, 0, self._chip.tiles, None)
+            if self._chip.tiles > 1:  # one tile costs what its stack of levels does, whose fetch is free
+                on_tiles = self._fetched_first(on_tiles)
             on_tiles = _leaking(on_tiles, on_tiles.cycles)
         except NotPossibleError:
             if on_chip is None:

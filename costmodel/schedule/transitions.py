@@ -18,7 +18,7 @@ that fetch begins while tiles still compute the other's last steps, or have ende
   bytes at DRAM's rate, and no link carries more than it can.
 
 Only the first fetch moves; two segments never compute at a time. A layer that is mapped on the whole chip
-begins and ends by itself: its cycles do not say when each tile has which bits in its buffer.
+begins and ends by itself: its fill and drain are part of its cycles (:mod:`.whole_chip.cost`).
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ class Ending:
     def of(cost: NodeCost, chip: Chip) -> Ending:
         """Of a segment on tiles."""
         first = runs_on_tiles(cost).first
-        # a leaf's own first fetch overlaps its computation
-        whole = not cost.children
+        whole = _overlaps_itself(cost, chip)
         running = cost.cycles if whole else first.running
         leaves = list(_ending(cost, 0, running))
         last = [one for one in leaves if one.is_last]  # of their tiles, which follow one another
@@ -233,11 +232,11 @@ class Beginning:
     producers: tuple[tuple[int, str, int], ...]
     cycles: int
     runs: NodeRuns
-    is_leaf: bool
+    overlaps_itself: bool
     leakage_pj: float
 
     @staticmethod
-    def of(cost: NodeCost, producers: Mapping[str, Sequence[str]]) -> Beginning:
+    def of(cost: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]) -> Beginning:
         """Of a segment on tiles; ``producers``: whom each layer of the network reads."""
         leaves = list(_starting(cost))
         weights, inputs = sum(leaf.held.weights for leaf in leaves), sum(leaf.held.ahead for leaf in leaves)
@@ -259,20 +258,29 @@ class Beginning:
             ),
             cost.cycles,
             runs_on_tiles(cost),
-            not cost.children,
+            _overlaps_itself(cost, chip),
             leakage_pj_per_cycle(cost),
         )
 
     def saved(self, waiting: int, chip: Chip) -> int:
         """Cycles that the segment takes less where its fetch takes ``waiting`` cycles after the last one."""
         first = self.runs.first
-        if not self.is_leaf:
+        if not self.overlaps_itself:
             return max(0, first.fetched(chip) - waiting)
-        # By itself a leaf's fetch overlaps its computation. So only what DRAM holds up is saved.
+        # By itself its fetch overlaps its computation. So only what DRAM holds up is saved.
         rate = chip.dram.bits_per_cycle
         ahead = max(0, first.ahead_bits - waiting * rate) // rate * rate
         rest = chip.least_cycles(first.dram_bits - ahead, 0)
         return max(0, self.cycles - max(first.running, rest, first.link_cycles))
+
+
+def _overlaps_itself(cost: NodeCost, chip: Chip) -> bool:
+    """Whether the first fetch of a segment overlaps the computation that needs it.
+
+    Only on a chip of one tile, which is its stack of levels and costs what that does: to a mapping the first
+    words arrive without a wait.
+    """
+    return chip.tiles == 1 and not cost.children
 
 
 def _starting(cost: NodeCost) -> Iterator[NodeCost]:
@@ -329,7 +337,7 @@ def fitting_early(
     if before is after or before.whole_chip is not None or after.whole_chip is not None:
         return np.zeros((2, chip.tiles), bool)
     found: Array = (
-        Ending.of(before, chip).held + Beginning.of(after, producers).need <= chip.tile.buffer.size_bits
+        Ending.of(before, chip).held + Beginning.of(after, chip, producers).need <= chip.tile.buffer.size_bits
     )
     return found
 
@@ -392,7 +400,7 @@ class KnownTransitions:
         if found is None:
             if len(self._ends) >= MOST_REMEMBERED // 4:
                 self._forget()
-            ends = Ending.of(cost, self._chip), Beginning.of(cost, self._producers)
+            ends = Ending.of(cost, self._chip), Beginning.of(cost, self._chip, self._producers)
             found = self._ends[id(cost)] = (cost, *ends)
         return found[1:]
 

@@ -52,7 +52,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.in_turn import CountedSegment, worth_keeping
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
-VERSION = "4"
+VERSION = "5"
 
 MOST_CORNERS = 200
 """The most corners of the hull that are looked for; beyond, the best of those found is the answer."""

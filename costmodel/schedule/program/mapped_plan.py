@@ -333,15 +333,17 @@ class _Walk:
         for part in range(self.steps * self.parts):
             own = [region.need(part + 1) for region in buffer]
             freed_before, needed = (list(chain(*(one[which] for one in own))) for which in range(2))
-            next_step = (part // self.parts + 2) * self.parts
-            ahead = self._taken(buffer, next_step)
+            # One step ahead and no further: what comes later would take DRAM's time from what is needed
+            # first, as transfers that are issued together take turns.
+            horizon = part + 1 + self.parts
+            ahead = self._taken(buffer, horizon)
             done = [self.alias[number] for number in ends[part] if not outputs[number]]
             stores = [self.alias[number] for number in ends[part] if outputs[number]]
             for alias in done:
                 buffer[self.pieces[alias].tensor].occupancy.leave([alias])
             for alias in stores:
                 buffer[self.pieces[alias].tensor].stored.append(alias)
-            later = self._taken(buffer, next_step)
+            later = self._taken(buffer, horizon)
             reads = [
                 self.alias[number]
                 for number in self.reads[part]

@@ -24,10 +24,7 @@ from costmodel.schedule.program.program import Box, Instruction, Message, Moves,
 from costmodel.schedule.program.segment_messages import Written, reduced_dims
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
-from costmodel.schedule.whole_chip.cost import planes_of_tiles
-
-TURNS = 8
-"""In how many turns at least a tile goes through its planes, if it has so many: data comes meanwhile."""
+from costmodel.schedule.whole_chip.cost import TURNS, planes_of_tiles
 
 
 class StreamedLayer:

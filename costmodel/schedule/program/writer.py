@@ -46,7 +46,7 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 
-VERSION = "5"
+VERSION = "6"
 """Goes up when the writer writes another program for a schedule than before."""
 
 

@@ -4,14 +4,17 @@ The chip is taken as one stack of levels, the tiles' levels and buffers below DR
 is mapped on it. Unlike a leaf of SET's trees such a layer pins nothing: its weights and inputs are fetched in
 pieces, and again where the mapping says so. Hence it needs no capacity for all of its weights.
 :func:`costmodel.mapping.evaluate.evaluate` counts words and energy within tiles; links are counted one by
-one, as for all schedules.
+one, as for all schedules. On a chip of one tile the layer takes the cycles of ``evaluate``, too, whose first
+words arrive without a wait; with more tiles the fill before the first step and the drain after the last one
+count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Any
+from math import inf, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +25,23 @@ from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import counted_architecture
 from costmodel.mapping.counts.traffic import nest_of
 from costmodel.mapping.evaluate import TensorTraffic
+from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import nest_text
 from costmodel.mapping.uneven import AnyMapping, as_parts
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.mesh.deliveries import Delivery, link_loads
-from costmodel.schedule.mesh.tile_groups import Moved, deliveries_of, placements, tile_groups
+from costmodel.schedule.mesh.tile_groups import Moved, Sides, deliveries_of, placements, tile_groups
 from costmodel.schedule.tile_counts.tile_count import TileCount, counted_on_stack
-from costmodel.schedule.whole_chip.padding import image_words
+from costmodel.schedule.whole_chip.padding import first_image_words, image_words
 from costmodel.schedule.whole_chip.steps import regions
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
+
+
+TURNS = 8
+"""In how many turns at least a tile goes through the planes of a streamed layer, if it has so many."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +140,89 @@ def whole_chip_cost(
     placed = [deliveries_of(nest, sides, of_way) for sides, of_way in zip(ways, moved, strict=True)]
     loads = [link_loads(chip, deliveries) for deliveries in placed]
     best = min(range(len(ways)), key=lambda way: int(loads[way].sum()))
-    cost = _cost(
-        chip,
-        within,
-        placed[0][0].group.size,
-        (sum(one.read_bits for one in counts.values()), sum(one.written_bits for one in counts.values())),
-        loads[best],
+    dram_bits = (
+        sum(one.read_bits for one in counts.values()),
+        sum(one.written_bits for one in counts.values()),
     )
+    ends = None
+    if chip.tiles > 1:
+        reading = _cycles_of(chip, dram_bits[0], [one for one in placed[best] if not one.to_dram])
+        ends = _ends_of_mapping(chip, nest, loops, ways[best], bits, padded, reading)
+    cost = _cost(chip, within, placed[0][0].group.size, dram_bits, loads[best], ends)
     kept = loops.levels[-2].keep
     widths = [getattr(bits, tensor.role) if tensor.name in kept else 0 for tensor in nest.tensors]
     held = sum(regions(nest, loops, widths, chip.tile.free_bits)) + chip.tile.output_stream_bits
     return replace(cost, mapping=nest_text(mapping), placement=best, held_bits=held)
+
+
+class _Ends(NamedTuple):
+    """How a layer begins and ends where its data first has to come: cycles of DRAM and the busiest link.
+
+    A tile computes step after step, and DRAM and links bring the data of the next step meanwhile, and take
+    the outputs::
+
+        tiles | (wait)     | step 0 | step 1 | ... | last step        |
+        DRAM  | of step 0  | of 1   | of 2   | ... | its outputs          |
+
+    ``fill``: of the first step's data. ``reading``: of all data that is read. ``drain``: of the last step's
+    outputs, which leave while they are computed. ``steps``: how many there are, all with equal work.
+    """
+
+    fill: int
+    reading: int
+    drain: int
+    steps: int
+
+    def least_cycles(self, computing: int) -> int:
+        """The least cycles of a layer that computes for ``computing`` cycles.
+
+        The first step waits for its data, the last one for all data, and what follows the last step's begin
+        is its computation or its outputs.
+        """
+        step = -(-computing // self.steps)
+        return max(self.fill + computing - step, self.reading) + max(step, self.drain)
+
+
+def _cycles_of(chip: Chip, dram_bits: int, deliveries: Sequence[Delivery]) -> int:
+    """The cycles that DRAM and the busiest link need for ``deliveries`` of ``dram_bits`` in all."""
+    return chip.least_cycles(dram_bits, int(link_loads(chip, deliveries).max()))
+
+
+def _ends_of_mapping(
+    chip: Chip,
+    nest: Layer,
+    loops: Mapping,
+    sides: Sides,
+    bits: ElementBits,
+    padded: Tensor | None,
+    reading: int,
+) -> _Ends:
+    """How a mapped nest begins and ends whose loops lie on the mesh as ``sides`` say.
+
+    A step is an iteration of DRAM's temporal loops. Each tile needs its box of every tensor for it; what its
+    buffer does not keep is used as it comes, and is not waited for.
+    """
+    first: list[Delivery] = []
+    last: list[Delivery] = []
+    first_bits = last_bits = 0
+    for tensor in nest.tensors:
+        if tensor.name not in loops.levels[-2].keep:
+            continue
+        groups, extents = tile_groups(tensor, sides), tensor.extents(loops.tiles[-2])
+        elements = np.full(len(groups.origins), prod(extents))
+        if tensor.role == "inputs" and padded is not None:
+            elements = first_image_words(tensor, extents, groups.origins, padded)
+        if not tensor.is_output:
+            size = elements * getattr(bits, tensor.role)
+            first.append(Delivery(groups.of_tile, size, to_dram=False))
+            first_bits += int(size.sum())
+            continue
+        # what several tiles send of the same outputs is added on the way
+        on_links = bits.outputs if len(groups.origins) == groups.of_tile.size else bits.partial_sums
+        last.append(Delivery(groups.of_tile, elements * on_links, to_dram=True))
+        last_bits += int(elements.sum()) * bits.outputs
+    steps = prod(bound for _, bound in loops.levels[-1].temporal)
+    return _Ends(_cycles_of(chip, first_bits, first), reading, _cycles_of(chip, last_bits, last), steps)
 
 
 def _blocks(buffer: StorageLevel, elements: int, bits: int) -> int:
@@ -164,6 +244,14 @@ def planes_of_tiles(chip: Chip, layer: NetworkLayer, batch: int) -> Array:
     """
     ends: Array = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
     return ends
+
+
+def turns_of(chip: Chip, planes: int, plane_bits: int) -> int:
+    """In how many turns a tile goes through its ``planes``, each with ``plane_bits`` of inputs.
+
+    In a few at least, as data comes meanwhile; and as many as two turns fit the buffer.
+    """
+    return max(min(TURNS, planes), -(-2 * planes * plane_bits // chip.tile.free_bits))
 
 
 def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
@@ -188,21 +276,30 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     cycles = -(-int(planes.max()) * layer.operations // (layer.k * chip.tile.vector_units))
     total, buffer = layer.k * batch, chip.tile.buffer
     transfers = total * (inputs * buffer.write_pj_per_bit + outputs * buffer.read_pj_per_bit)
+    incoming, outgoing = (
+        Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))
+    )
+    ends = None
+    if chip.tiles > 1:
+        turns = turns_of(chip, int(planes.max()), inputs)
+        reading, writing = (
+            _cycles_of(chip, total * size, [one]) for size, one in ((inputs, incoming), (outputs, outgoing))
+        )
+        ends = _Ends(-(-reading // turns), reading, -(-writing // turns), turns)
     cost = _cost(
         chip,
         TileCount(batch * layer.operations * chip.tile.vector_operation_pj, transfers, 0.0, cycles),
         int(np.count_nonzero(planes)),
         (total * inputs, total * outputs),
-        link_loads(
-            chip, [Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))]
-        ),
+        link_loads(chip, [incoming, outgoing]),
+        ends,
     )
     # the program of such a layer brings as many planes at a time as the buffer holds twice
     return replace(cost, held_bits=chip.tile.buffer.size_bits)
 
 
 def _cost(
-    chip: Chip, within: TileCount, tiles: int, dram_bits: tuple[int, int], loads: Array
+    chip: Chip, within: TileCount, tiles: int, dram_bits: tuple[int, int], loads: Array, ends: _Ends | None
 ) -> WholeChipCost:
     """A WholeChipCost from its parts.
 
@@ -214,6 +311,8 @@ def _cost(
     hop_bits = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
     cycles = max(within.cycles, chip.least_cycles(read + written, int(loads.max())))
+    if ends is not None:
+        cycles = max(cycles, ends.least_cycles(within.cycles))
     # With the cycles of the slower of tiles, DRAM and links, for tiles leak while they wait.
     tiles_pj = within.energy_pj + within.leakage_pj_per_cycle * cycles
     return WholeChipCost(

@@ -94,3 +94,16 @@ def image_words(
         group = group * len(begins) + own.reshape(-1)
     found: Array = words.sum(axis=1)[group]
     return found
+
+
+def first_image_words(inputs: Tensor, extents: Sequence[int], origins: Array, padded: Tensor) -> Array:
+    """Words of the image in the first box of each group of tiles: [groups]; see :func:`image_words`."""
+    found: Array = np.ones(len(origins), np.int64)
+    for axis, (at, extent) in enumerate(zip(inputs.terms, extents, strict=True)):
+        window = _window(padded, at)
+        if window is None:
+            found = found * extent
+            continue
+        first = origins[:, axis] - window[0]
+        found = found * np.maximum(np.minimum(first + extent, window[1]) - np.maximum(first, 0), 0)
+    return found

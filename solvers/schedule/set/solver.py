@@ -11,7 +11,7 @@ from solvers.schedule.set.space import SpaceName
 
 __all__ = ["VERSION", "Params", "solve", "spaces_of"]
 
-VERSION = "14"
+VERSION = "15"
 DEFAULT = Params()
 PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 

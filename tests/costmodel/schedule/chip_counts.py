@@ -349,10 +349,14 @@ def cycles(
             ahead, every = counts.first_slices[number], pinned // runs
             running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
             running = max(running, on_links if runs > 1 or slices > 1 else 0)
-            each = Time(ahead + inputs, on_links, running, every + inputs + out)
-            return {id(cost): Times(total, each, each)}
-        first = Time(pinned + inputs, on_links, running, pinned + inputs + out)
-        return {id(cost): Times(total, first, Time(inputs, on_links, running, inputs + out))}
+            first = later = Time(ahead + inputs, on_links, running, every + inputs + out)
+        else:
+            first = Time(pinned + inputs, on_links, running, pinned + inputs + out)
+            later = Time(inputs, on_links, running, inputs + out)
+        if top and chip.tiles > 1:
+            # by itself on several tiles nothing computes before its first data is there
+            total = max(at_dram(first.ahead), first.links) + first.running
+        return {id(cost): Times(total, first, later)}
     assert isinstance(cost.node, Cut)
     found: dict[int, Times] = {}
     for child in cost.children:

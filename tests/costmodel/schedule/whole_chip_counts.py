@@ -8,9 +8,10 @@ meet on their way to DRAM.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, permutations, product
+from math import ceil
 
 from costmodel.hardware.chip import Chip
 from costmodel.mapping.mapping import Loop, Mapping
@@ -20,6 +21,22 @@ from tests.costmodel.schedule.chip_counts import Link, path, tree
 Point = dict[str, int]
 Words = frozenset[tuple[int, ...]]
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class Traffic:
+    """Bits that DRAM moves for a part of a layer, and those on each link."""
+
+    def __init__(self) -> None:
+        self.bits = 0
+        self.links: dict[Link, Fraction] = defaultdict(Fraction)
+
+    def cycles(self, chip: Chip) -> int:
+        """The cycles of the slower of DRAM and the busiest link."""
+        busiest = max(self.links.values(), default=Fraction(0))
+        return max(
+            ceil(Fraction(self.bits, 8 * chip.dram.bytes_per_cycle)),
+            ceil(busiest / (8 * chip.noc.link_bytes_per_cycle)),
+        )
 
 
 class WholeChipCounts:
@@ -32,14 +49,15 @@ class WholeChipCounts:
         self.bits = {"weights": widths.weights, "inputs": widths.activations, "outputs": widths.activations}
         self.sum_bits = widths.partial_sums
         self.links: dict[Link, Fraction] = defaultdict(Fraction)
+        self.first, self.reading, self.last = Traffic(), Traffic(), Traffic()
         for tensor in nest.tensors:
             (self._outputs if tensor.is_output else self._operand)(tensor)
 
     def _operand(self, tensor: Tensor) -> None:
         held: dict[int, Words] = {}
-        for needed in self._steps(tensor):
+        for step, needed in enumerate(self._steps(tensor)):
             missing = {tile: words - held.get(tile, frozenset()) for tile, words in needed.items()}
-            self._spread(missing, self.bits[tensor.role])
+            self._spread(missing, self.bits[tensor.role], () if step else (self.first,))
             held = needed
 
     def _outputs(self, tensor: Tensor) -> None:
@@ -64,24 +82,31 @@ class WholeChipCounts:
                 on_links = partial * self.sum_bits + (len(words) - partial) * complete
                 self.written += partial * self.sum_bits + (len(words) - partial) * self.bits["outputs"]
                 self.emptied += len(words) * len(tiles)
+                phases = () if needed else (self.last,)
+                for phase in phases:
+                    phase.bits += partial * self.sum_bits + (len(words) - partial) * self.bits["outputs"]
                 for port in self.chip.ports:
                     ways = set().union(*(path(self.chip.positions[tile], port) for tile in tiles))
-                    self._load(ways, on_links)
+                    self._load(ways, on_links, phases)
                 sent |= words
             arriving = {tile: words & sent for tile, words in needed.items() if held.get(tile) != words}
             self._spread(arriving, self.sum_bits)
             held = needed
 
-    def _spread(self, missing: dict[int, Words], bits: int) -> None:
+    def _spread(self, missing: dict[int, Words], bits: int, phases: Sequence[Traffic] = ()) -> None:
+        """Bring tiles what they miss; ``phases``: what it is counted for beside all that is read."""
         for words, tiles in _alike(missing).items():
+            for phase in (*phases, self.reading):
+                phase.bits += len(words) * bits
             self.read += len(words) * bits
             self.filled += len(words) * len(tiles) * bits
             for port in self.chip.ports:
-                self._load(tree(self.chip, port, tiles), len(words) * bits)
+                self._load(tree(self.chip, port, tiles), len(words) * bits, (*phases, self.reading))
 
-    def _load(self, links: set[Link], size: int) -> None:
+    def _load(self, links: set[Link], size: int, phases: Sequence[Traffic]) -> None:
         for link in links:
-            self.links[link] += Fraction(size, len(self.chip.ports))
+            for loads in (self.links, *(phase.links for phase in phases)):
+                loads[link] += Fraction(size, len(self.chip.ports))
 
     def _steps(self, tensor: Tensor) -> Iterator[dict[int, Words]]:
         """What every tile in use needs, iteration by iteration of DRAM's loops."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from random import Random
 from typing import Any
 
@@ -97,7 +97,8 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
         counted = evaluate(whole, nest, mapping)
         # DRAM's own cycles are counted anew: evaluate rounds them in floating point, up to one cycle above
         inner_cycles = max(counted.compute_cycles, *(level.cycles for level in counted.levels[:-1]))
-        assert found.cycles in {_cycles(on, one, inner_cycles) for one in best}
+        steps = prod(bound for _, bound in mapping.levels[-1].temporal)
+        assert found.cycles in {_cycles(on, one, inner_cycles, steps) for one in best}
         tiles, transfers, noc, dram = found.parts_pj
         # each buffer takes a tensor in whole words, of which the last may be filled in part
         rounded = len(nest.tensors) * on.tiles * whole.levels[-2].write_energy_pj
@@ -110,10 +111,14 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
         assert tiles == pytest.approx(inner)
 
 
-def _cycles(on: Chip, counts: WholeChipCounts, of_tiles: int) -> int:
+def _cycles(on: Chip, counts: WholeChipCounts, of_tiles: int, steps: int) -> int:
+    """The first step waits for its data, the last one for all data; then it computes, and outputs leave."""
     busiest = max(counts.links.values(), default=0)
     dram = ceil((counts.read + counts.written) / (8 * on.dram.bytes_per_cycle))
-    return max(of_tiles, dram, ceil(busiest / (8 * on.noc.link_bytes_per_cycle)))
+    fill, reading, drain = (one.cycles(on) for one in (counts.first, counts.reading, counts.last))
+    step = ceil(of_tiles / steps)
+    ends = max(fill + of_tiles - step, reading) + max(step, drain)
+    return max(ends, dram, ceil(busiest / (8 * on.noc.link_bytes_per_cycle)))
 
 
 class OneRow(FormulaCosts):
@@ -143,10 +148,18 @@ def test_a_layer_that_is_fetched_once_costs_on_the_whole_chip_what_it_costs_pinn
     split = LevelMapping((), (("K", 2),), (("N", 2),), inner[0].keep)
     found = whole_chip_cost(on, nest, Mapping((*inner, split)))
     assert found.parts_pj == pytest.approx(tuple(pinned.parts_pj.values()))
-    assert found.cycles == pinned.cycles
+    # beside leaves links have the time of the first fetch for their outputs, too
+    cost = pinned.segments[0].leaf
+    assert cost is not None
+    outputs = on.least_cycles(0, int(cost.links.max()))
+    assert (
+        pinned.cycles - outputs <= found.cycles <= pinned.cycles
+        if link == 1
+        else found.cycles == pinned.cycles
+    )
     assert (found.dram_read_bits, found.dram_write_bits) == (pinned.dram_read_bits, pinned.dram_write_bits)
     assert found.hop_bits == pinned.noc_hop_bits
-    assert 4 * found.cycles - found.tile_cycles == pinned.bubble_tile_cycles
+    assert found.tile_cycles == pinned.segments[0].busy
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -286,8 +299,10 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
     found = streamed_layer_cost(on, pooled, 2)
     assert found is not None
     assert (found.dram_read_bits, found.dram_write_bits) == (8 * 6 * 16, 8 * 6 * 4)
-    assert found.cycles == 2 * 16 // 2
-    assert found.tile_cycles == 4 * found.cycles
+    computing = 2 * 16 // 2
+    # the first of two planes takes DRAM a cycle, and nothing computes until it is there
+    assert found.cycles == 1 + computing
+    assert found.tile_cycles == 4 * computing
     # every tile is one, one, two and no links from the four ports
     assert found.hop_bits == 8 * 6 * 20 * (0 + 1 + 1 + 2) / 4
     noc, dram = found.hop_bits / 8 * 5.0, 60.0 * 6 * 16 + 70.0 * 6 * 4
