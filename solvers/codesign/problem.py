@@ -58,6 +58,10 @@ class CodesignProblem:
             raise InputError(where, "at least one layer", "none", key="layers")
         if self.objective not in OBJECTIVES:
             raise InputError(where, f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective")
+        if self.family.base.timing is not None:
+            # Its constants belong to the machine that was measured: nobody knows those of another size.
+            remedy = "Leave out timing in a copy of the architecture's file"
+            raise InputError(where, "an architecture without timing", self.family.base.name, remedy)
         self._check_free()
         if not isfinite(self.area_um2) or self.area_um2 <= 0:
             raise InputError(where, "an area above 0 um2", self.area_um2, key="area_um2")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry, inlined
 from costmodel.mapping.batch.counting_kernel import delivered_words, filled, level_cycles, sent, tile_words
 from costmodel.mapping.batch.multicast_kernel import count_groups
+from costmodel.mapping.batch.timing_kernel import count_walk, walk_cycles
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables, TemporalLoops
@@ -147,12 +148,36 @@ def row_cost(
     for tensor in range(tensors):
         energy_pj += _tensor_cost(tables, rows, row, tensor, counts, compute_cycles)
     cycles: Int = compute_cycles
-    for level in range(levels):
-        read, write = counts.read_demand[level], counts.write_demand[level]
-        cycles = max(cycles, np.int64(level_cycles(tables, level, read, write, compute_cycles)))
+    if tables.timing.timed:
+        cycles = _timed_cycles(tables, rows, row, counts, compute_cycles)
+    else:
+        for level in range(levels):
+            read, write = counts.read_demand[level], counts.write_demand[level]
+            cycles = max(cycles, np.int64(level_cycles(tables, level, read, write, compute_cycles)))
     for level in range(levels):
         energy_pj += tables.leakage_pj[level] * cycles * counts.instances[level]
     return cycles, energy_pj
+
+
+@inlined
+def _timed_cycles(tables: Tables, rows: BatchRows, row: int, counts: RowCounts, compute_cycles: int) -> Int:
+    """The cycles of a row on a machine with timing (:mod:`costmodel.mapping.timing`)."""
+    timing, walk, loops = tables.timing, counts.walk, counts.loops
+    inner = float(compute_cycles) if timing.counts_macs else 0.0
+    for level in range(timing.inner_levels):
+        read, written = counts.read_words[level], counts.written_words[level]
+        inner = max(inner, read / tables.read_bandwidth[level])
+        inner = max(inner, written / tables.write_bandwidth[level])
+        inner = max(inner, (read + written) / tables.shared_bandwidth[level])
+    outermost = counts.words.shape[0] - 1
+    first = loops.starts[outermost]
+    walk.loops[0] = loops.starts[outermost + 1] - first
+    for loop in range(walk.loops[0]):
+        walk.dim[loop] = loops.dim[first + loop]
+        walk.bound[loop] = loops.bound[first + loop]
+    count_walk(timing, tables.sizes, walk, False)
+    cycles: Int = np.int64(np.ceil(walk_cycles(timing, walk.cycles, inner)))
+    return cycles
 
 
 @inlined
@@ -168,6 +193,8 @@ def begin_row(rows: BatchRows, row: int, counts: RowCounts) -> Int:
     for level in range(levels):
         counts.read_demand[level] = 0.0
         counts.write_demand[level] = 0.0
+        counts.read_words[level] = 0
+        counts.written_words[level] = 0
     return compute_cycles
 
 
@@ -206,6 +233,8 @@ def _tensor_cost(
         fills = filled(is_output, delivered, counts.partitions[level])
         counts.read_demand[level] += reads / compute_cycles
         counts.write_demand[level] += (fills + updates) / compute_cycles
+        counts.read_words[level] += reads
+        counts.written_words[level] += fills + updates
         energy_pj += counts.instances[level] * (
             blocks(reads, tables.block_size[level]) * tables.read_pj[level]
             + blocks(fills, tables.block_size[level]) * tables.write_pj[level]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts, timing_tables, walk_workspace
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
@@ -62,6 +63,7 @@ class Tables(NamedTuple):
     shared_bandwidth: Array
     mac_energy_pj: float
     """pJ of all MACs of the layer."""
+    timing: TimingTables
 
 
 class TemporalLoops(NamedTuple):
@@ -102,6 +104,10 @@ class RowCounts(NamedTuple):
     """[levels] words read per compute cycle and instance."""
     write_demand: Array
     """[levels] words written (filled and updated) per compute cycle and instance."""
+    read_words: Array
+    """[levels] words read per instance, whatever the cycles; timed cycles need them."""
+    written_words: Array
+    """[levels] words written per instance."""
     term_bounds: Array
     """[terms] bounds of the spatial loops along one axis of one tensor."""
     term_strides: Array
@@ -109,6 +115,8 @@ class RowCounts(NamedTuple):
     sums: Array
     """[children] the positions that three or more such loops take the children to; empty where no axis sums
     so many dims."""
+    walk: WalkCounts
+    """The steps of a machine with timing."""
 
 
 def tables_of(architecture: Architecture, layer: Layer) -> Tables:
@@ -138,6 +146,7 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
         write_bandwidth=np.array([_limit(level.write_bandwidth) for level in levels]),
         shared_bandwidth=np.array([_limit(level.shared_bandwidth) for level in levels]),
         mac_energy_pj=float(layer.macs * architecture.compute.energy_pj),
+        timing=timing_tables(architecture, layer),
     )
 
 
@@ -156,11 +165,14 @@ def workspace(tables: Tables) -> RowCounts:
         union=np.empty(dims, np.int64),
         read_demand=np.empty(levels, np.float64),
         write_demand=np.empty(levels, np.float64),
+        read_words=np.empty(levels, np.int64),
+        written_words=np.empty(levels, np.int64),
         term_bounds=np.empty(terms, np.int64),
         term_strides=np.empty(terms, np.int64),
         # Two dims of one axis have a closed form (``distinct_pairs``); only three or more are listed one by
         # one.
         sums=np.empty(most_children if terms > 2 else 0, np.int64),
+        walk=walk_workspace(tables.timing),
     )
 
 

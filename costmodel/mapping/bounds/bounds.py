@@ -46,6 +46,10 @@ Its cycles are at least ``macs`` over the largest product of spatial factors tha
 ``macs``; and at least what the instances of each level need to move the words just named. The least energy,
 the least cycles and the least product are each a minimum over all choices and allocations.
 
+**Timing.** On a machine with timing the cycles are at least those of
+:mod:`costmodel.mapping.bounds.timed`. Where the timing describes the array, neither the MACs nor the compute
+cycles bound them, and where it describes both ports, the outermost level's bandwidth does not either.
+
 **Fewer or more mappings.** A :class:`Scope` may rule out innermost levels, which leaves fewer choices. Or it
 may allow larger dims (padding). MACs, words touched and products of irrelevant dims only grow with the dims;
 multicast factors are bounded for all sizes up to the largest at once; and for the parallelism fan-outs count
@@ -67,6 +71,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.limits import cached
 from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.mapping.bounds.sharing import allocations, fanouts_to, largest_product
+from costmodel.mapping.bounds.timed import least_timed_cycles
 from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.workload.network import Layer, Tensor
 
@@ -143,11 +148,16 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
             zip(layer.tensors, scope.innermost or [every] * len(layer.tensors), strict=True)
         )
     ]
-    fastest = -(-layer.macs // _parallel(architecture, layer, len(architecture.levels), padded))
+    fastest = 0
+    if _has_mac_cycles(architecture):
+        fastest = -(-layer.macs // _parallel(architecture, layer, len(architecture.levels), padded))
     energy = cycles = edp = inf
     for choice in product(*options):
         moved = _cycles(architecture, [words for option in choice for words in option.words])
         taken = np.maximum(np.ceil(moved * ROUNDING), fastest)
+        if architecture.timing is not None:
+            timed = least_timed_cycles(architecture, layer, float(taken.min()), larger=padded)
+            taken = np.maximum(taken, ceil(timed * ROUNDING))
         spent = layer.macs * architecture.compute.energy_pj + _leakage(architecture, layer, taken, padded)
         for option in choice:
             spent = spent + option.energy_pj
@@ -155,6 +165,14 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
         cycles = min(cycles, float(taken.min()))
         edp = min(edp, float((spent * taken).min()))
     return Bounds(energy * ROUNDING, int(cycles), edp * ROUNDING)
+
+
+def _has_mac_cycles(architecture: Architecture) -> bool:
+    """Whether a mapping takes at least as many cycles as its nest has temporal iterations.
+
+    A machine whose timing describes the array need not: it cuts tiles into blocks of its own.
+    """
+    return architecture.timing is None or architecture.timing.array is None
 
 
 def touched_words(tensor: Tensor, layer: Layer) -> int:
@@ -233,7 +251,10 @@ def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:
     """Cycles that the instances of every level need at least to move their ``parts``, the slowest bandwidth
     of any level: float [allocations]."""
     slowest = np.zeros_like(parts[0].reads)
-    for index in {part.level for part in parts}:
+    timing = architecture.timing
+    # The ports that the timing describes take the place of the outermost level's bandwidth.
+    described = {len(architecture.levels) - 1} if timing and timing.load and timing.store else set()
+    for index in {part.level for part in parts} - described:
         level, here = architecture.levels[index], [part for part in parts if part.level == index]
         reads = np.sum([part.reads for part in here], axis=0)
         writes = np.sum([part.fills + part.updates for part in here], axis=0)
@@ -252,6 +273,8 @@ def _leakage(architecture: Architecture, layer: Layer, cycles: Array, padded: bo
     total = np.zeros_like(cycles)
     for index, level in enumerate(architecture.levels):
         if level.leakage_pj_per_cycle:
-            inside = _parallel(architecture, layer, index, padded)
-            total += level.leakage_pj_per_cycle * np.maximum(cycles, layer.macs / inside)
+            lasts = cycles
+            if _has_mac_cycles(architecture):
+                lasts = np.maximum(cycles, layer.macs / _parallel(architecture, layer, index, padded))
+            total += level.leakage_pj_per_cycle * lasts
     return total

@@ -24,6 +24,7 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.mapping.space.starts import drawn
+from solvers.mapping.untimed import guided_by_untimed_cycles
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"
@@ -32,6 +33,7 @@ _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
 
 
+@guided_by_untimed_cycles
 @noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008

@@ -57,11 +57,16 @@ def with_cycles(
     otherwise add up energy (``value`` in ``kernels/assignment_kernel.py``). Where ``in_time()`` ends the
     computation, the bound is only the cost model's, which is lower.
     """
+    everywhere = float(space_bounds(problem).cycles)
+    if problem.architecture.timing is not None:
+        # Timed cycles are counted from the steps themselves, and words of the outermost level bound none.
+        model = weighed(tables.model, Weights(0.0, 0.0)) if problem.objective == "cycles" else tables.model
+        return tables._replace(model=model, least_cycles=everywhere)
     bandwidths = outermost_bandwidths(tables.model)
     found = [(least_cycles(tables, keeps, lattice, weights, in_time), weights) for weights in bandwidths]
     cycles, slowest = max(found, default=(0.0, Weights(0.0, 0.0)))
     model = weighed(tables.model, slowest) if problem.objective == "cycles" else tables.model
-    return tables._replace(model=model, least_cycles=max(cycles, float(space_bounds(problem).cycles)))
+    return tables._replace(model=model, least_cycles=max(cycles, everywhere))
 
 
 def outermost_bandwidths(model: Tables) -> list[Weights]:

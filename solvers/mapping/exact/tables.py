@@ -17,12 +17,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch.batch_tables import Tables, TemporalLoops, loops_workspace, tables_of
+from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts, walk_workspace
 from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.workload.network import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
@@ -118,6 +120,8 @@ class Assignment(NamedTuple):
     """[1] cycles that every mapping of the assignment takes, whatever its loops."""
     demand: Array
     """[2, levels, tensors] words per instance that are read, and written, whatever the loops."""
+    walk: Array
+    """[6] the cycles of a walk over tiles of which nothing is known: no cycles, one step."""
 
 
 class Steps(NamedTuple):
@@ -228,6 +232,8 @@ class Nodes(NamedTuple):
     """[dims] the tile of the node that is being decided, or of the child that is being listed."""
     held: Array
     """[levels] words that a part holds, together with the parts of the same level outside it."""
+    walk: WalkCounts
+    """The steps of a machine with timing, for the outermost loops being tried; see ``search_kernel.py``."""
 
 
 def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Space:
@@ -240,9 +246,11 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
     looping = [index for index, (_, size) in enumerate(layer.dims) if size > 1]
     runs = runs_together(motions, looping)
     temporal = [slot for slot in space.slots if not slot.spatial]
-    orders, order_start = _orders(motions, looping, space, dominance)
+    model = tables_of(space.architecture, layer)
+    walks = problem.objective != "energy" and _depends_on_order(model.timing)
+    orders, order_start = _orders(motions, looping, space, dominance, walks)
     return Space(
-        model=tables_of(space.architecture, layer),
+        model=model,
         objective=OBJECTIVES.index(problem.objective),
         least_cycles=0.0,
         divisors=space.tables.divisors,
@@ -270,24 +278,40 @@ def _still(motions: Sequence[Motion], tensors: int) -> int:
     )
 
 
+def _depends_on_order(timing: TimingTables) -> bool:
+    """Whether the timed cycles of steps depend on their order."""
+    reloaded = all(timing.reloads[tensor] or tensor == timing.output for tensor in range(len(timing.reloads)))
+    return bool(timing.timed) and not (
+        reloaded and timing.keeps_partial_sums and len(timing.cache_lines) == 0
+    )
+
+
 def _orders(
-    motions: tuple[Motion, ...], looping: list[int], space: MappingSpace, dominance: bool
+    motions: tuple[Motion, ...], looping: list[int], space: MappingSpace, dominance: bool, walks: bool
 ) -> tuple[Array, Array]:
-    """``Space.orders`` and ``Space.order_start``; levels with the same rules on orders have the same rows."""
+    """``Space.orders`` and ``Space.order_start``; levels with the same rules on orders have the same rows.
+
+    With ``walks`` the outermost level has every order: caches see more of it than deliveries do.
+    """
     tables = space.tables
     dims = len(space.layer.dims)
     rows: list[tuple[int, ...]] = []
     start = np.zeros((len(space.architecture.levels), (1 << dims), 2), np.int64)
-    known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    known: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
     for level, order in enumerate(tables.order.tolist()):
         first, last = tuple(order[: tables.free_from[level]]), tuple(order[tables.free_to[level] :])
-        if (first, last) in known:
-            start[level] = start[known[first, last]]
+        every = walks and level == len(tables.order) - 1
+        if (first, last, every) in known:
+            start[level] = start[known[first, last, every]]
             continue
-        known[first, last] = level
+        known[first, last, every] = level
         for looped in looped_sets(looping):
             inside, outside = (tuple(dim for dim in fixed if dim in looped) for fixed in (first, last))
-            found = orders_of(motions, looped, inside, outside, dominance)
+            if every:
+                free = permutations(sorted(looped - {*inside, *outside}))
+                found = tuple((*inside, *between, *outside) for between in free)
+            else:
+                found = orders_of(motions, looped, inside, outside, dominance)
             bits = sum(1 << dim for dim in looped)
             start[level, bits] = len(rows), len(rows) + len(found)
             # Dims that do not loop at this level stand last: with a bound of 1 they do nothing, but a
@@ -333,6 +357,7 @@ def assignment_workspace(space: Space) -> Assignment:
         energy_pj=real(1),
         cycles=real(1),
         demand=real((2, levels, tensors)),
+        walk=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
     )
 
 
@@ -390,4 +415,5 @@ def nodes_workspace(space: Space, size: int) -> Nodes:
         allowed=whole(space.divisors.shape),
         tile=whole(dims),
         held=whole(levels),
+        walk=walk_workspace(space.model.timing),
     )

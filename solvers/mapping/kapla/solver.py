@@ -17,11 +17,13 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.mapping.space.starts import drawn, fewest_kept, serial
+from solvers.mapping.untimed import guided_by_untimed_cycles
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "2"
 
 
+@guided_by_untimed_cycles
 @noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -263,14 +263,17 @@ class MappingSpace:
         ``masks``: one of each class of equal cost, among those that the rules allow.
 
         Only deliveries to tensors that some level further inside keeps depend on the order: see
-        :class:`LoopOrders`.
+        :class:`LoopOrders`. On a machine with timing, what the caches hold depends on every order of the
+        outermost level.
         """
+        first, middle, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
+        if self.architecture.timing is not None and level == len(masks) - 1:
+            return [(*first, *between, *last) for between in permutations(middle)]
         kept_inside = tuple(
             tensor
             for number, tensor in enumerate(self.layer.tensors)
             if any(mask >> number & 1 for mask in masks[:level])
         )
-        first, _, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
         return list(LoopOrders(self.layer, kept_inside).of(looped, first, last))
 
 

@@ -42,6 +42,7 @@ from solvers.mapping.thistle.params import Params
 from solvers.mapping.thistle.search.class_search import Branching, ClassNode, ClassSearch
 from solvers.mapping.thistle.search.proof import proven_bound
 from solvers.mapping.thistle.search.rounding import Rounding
+from solvers.mapping.untimed import guided_by_untimed_cycles
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import within_tolerance
 
@@ -54,6 +55,7 @@ _LOADED: set[str] = set()
 """Holds "all" once this process has loaded what the solver needs."""
 
 
+@guided_by_untimed_cycles
 @noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008

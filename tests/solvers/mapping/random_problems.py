@@ -12,6 +12,7 @@ import numpy as np
 
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.hardware.timing import ArrayTiming, CacheTiming, Timing, TransferTiming
 from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
@@ -45,6 +46,65 @@ def invented_problems(seed: int) -> Iterator[MappingProblem]:
         layer = small_layer(rng, most_macs=200 if len(architecture.levels) < 4 else 40)
         keep = rng.choice(KEEPS) if len(architecture.levels) < 5 else "fitting"
         yield MappingProblem(architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=keep))
+
+
+def timed_problems(seed: int) -> Iterator[MappingProblem]:
+    """Endless problems on machines with timing of every kind, whose caches are too small for most layers."""
+    rng = random.Random(seed)
+    for problem in invented_problems(seed + 1):
+        timing = drawn_timing(rng)
+        architecture = replace(problem.architecture, timing=timing)
+        yield replace(problem, architecture=architecture, objective=rng.choice(["cycles", "cycles", "edp"]))
+
+
+def drawn_timing(rng: random.Random) -> Timing:
+    """A timing in which every number is drawn and every part can be missing."""
+
+    def transfer() -> TransferTiming | None:
+        if rng.random() < 0.15:
+            return None
+        return TransferTiming(
+            request_bytes=rng.choice([8, 64, 24]),
+            beat_bytes=rng.choice([1, 4, 16, 3]),
+            buffer_bytes=rng.choice([None, 1, 5]),
+            short_requests_in_proportion=rng.random() < 0.5,
+            cycles_per_request=rng.choice([0.0, 2.05, 7.0]),
+            cycles_per_row=rng.choice([0.0, 0.0, 1.3]),
+            joins_rows=rng.random() < 0.4,
+            row_elements=rng.choice([None, None, 3, 16]),
+            product_row_elements=rng.choice([None, 4]),
+        )
+
+    def cache(name: str) -> CacheTiming:
+        line, ways, sets = rng.choice([4, 16, 64, 12]), rng.choice([1, 2]), rng.choice([1, 2, 4, 8, 3])
+        costs = rng.choice([0.0, 5.5]), rng.choice([1.0, 2.0])
+        return CacheTiming(name, line * ways * sets, line, ways, *costs)
+
+    array = ArrayTiming(
+        block=rng.choice([(("C", 4), ("K", 4)), (("K", 3),), ()]),
+        pass_dim=rng.choice(["P", "Q"]),
+        pass_points=rng.choice([1, 4, 16]),
+        least_pass_cycles=rng.choice([1.0, 4.0, 7.2]),
+        pass_latency_cycles=rng.choice([0.0, 11.0]),
+        passes_in_flight=rng.choice([1, 3]),
+        least_last_pass_cycles=rng.choice([0.0, 6.0]),
+    )
+    return Timing(
+        array=array if rng.random() < 0.8 else None,
+        load=transfer(),
+        store=transfer(),
+        caches=tuple(cache(f"cache {number}") for number in range(rng.choice([0, 1, 2]))),
+        layouts=rng.choice([(), (("inputs", ("N", "Q", "P", "C")), ("weights", ("R", "S", "C", "K")))]),
+        steps_in_flight=rng.choice([1, 2, 2, 2]),
+        issue_cycles=rng.choice([0.0, 3.0, 40.0]),
+        product_issue_cycles=rng.choice([None, 5.0]),
+        product_block=rng.choice([(), (("P", 4), ("K", 3))]),
+        reloads=rng.choice([(), ("inputs",), ("inputs", "weights")]),
+        keeps_partial_sums=rng.random() < 0.5,
+        clear_cycles_per_row=rng.choice([0.0, 1.0]),
+        whole_strides=rng.random() < 0.5,
+        starts_warm=rng.random() < 0.5,
+    )
 
 
 def _invented(rng: random.Random) -> Architecture:

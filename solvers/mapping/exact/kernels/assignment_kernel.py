@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
 from costmodel.mapping.batch.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
+from costmodel.mapping.batch.timing_kernel import walk_cycles
 from costmodel.mapping.bounds.rounding import ROUNDING
 
 if TYPE_CHECKING:
@@ -33,25 +34,52 @@ READ, WRITTEN = 0, 1
 
 
 @inlined
-def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array) -> float:
+def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array, walk: Array) -> float:
     """The objective, given the energy without leakage and ``demand``, words per instance read and written.
 
-    It never falls when either of them rises. So from bounds on them it is a bound on the mapping's objective,
+    ``walk`` are the cycles of the steps of a machine with timing, as in ``WalkCounts``: those of the loops
+    that are decided, or ``Assignment.walk`` where none is.
+
+    It never falls when any of them rises. So from bounds on them it is a bound on the mapping's objective,
     and from the mapping's own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
     cycles = float(assignment.cycles[0])
-    if space.objective == 1:  # the weights are cycles: see aggregate.py
-        cycles = max(cycles, energy_pj)
-    cycles = float(np.ceil(cycles * ROUNDING))
-    for level in range(len(assignment.keep)):
-        if space.first[level] == level:
-            cycles = max(cycles, _bandwidth_cycles(space, level, demand, assignment.iterations[0]))
+    if space.model.timing.timed:
+        cycles = max(cycles, walk_cycles(space.model.timing, walk, _inner_cycles(space, assignment, demand)))
+        cycles = float(np.ceil(cycles * ROUNDING))
+    else:
+        if space.objective == 1:  # the weights are cycles: see aggregate.py
+            cycles = max(cycles, energy_pj)
+        cycles = float(np.ceil(cycles * ROUNDING))
+        for level in range(len(assignment.keep)):
+            if space.first[level] == level:
+                cycles = max(cycles, _bandwidth_cycles(space, level, demand, assignment.iterations[0]))
     if space.objective == 1:
         return cycles
     for level in range(len(assignment.keep)):
         energy_pj += space.model.leakage_pj[level] * assignment.instances[level] * cycles
     return energy_pj if space.objective == 0 else energy_pj * cycles
+
+
+@inlined
+def _inner_cycles(space: Space, assignment: Assignment, demand: Array) -> float:
+    """Cycles that the levels inside the described transfers take by their bandwidths; the timing adds the
+    rest."""
+    model = space.model
+    inner = float(assignment.iterations[0]) if model.timing.counts_macs else 0.0
+    for level in range(model.timing.inner_levels):
+        if space.first[level] < level:  # the words of all parts of a level go over the same ports
+            continue
+        read, written = 0.0, 0.0
+        for tensor in range(demand.shape[2]):
+            for part in range(level, space.last[level] + 1):
+                read += demand[READ, part, tensor]
+                written += demand[WRITTEN, part, tensor]
+        inner = max(inner, read / model.read_bandwidth[level])
+        inner = max(inner, written / model.write_bandwidth[level])
+        inner = max(inner, (read + written) / model.shared_bandwidth[level])
+    return inner
 
 
 @inlined
@@ -107,7 +135,10 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
         assignment.instances[level] = assignment.instances[level + 1]
         for dim in range(dims):
             assignment.instances[level] *= assignment.spatial[level + 1, dim]
-    assignment.cycles[0] = max(assignment.iterations[0], space.least_cycles)
+    assignment.cycles[0] = space.least_cycles
+    # A machine whose timing describes its array can need fewer cycles than the nest has iterations.
+    if not space.model.timing.timed or space.model.timing.counts_macs:
+        assignment.cycles[0] = max(assignment.iterations[0], space.least_cycles)
     _groups(space, assignment)
     _partitions(space, assignment)
 

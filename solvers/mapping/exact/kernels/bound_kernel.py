@@ -102,7 +102,8 @@ def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, 
     lattice.steps.done[0] = 0
     top = len(assignment.keep) - 1
     whole = table_start(space, lattice, top, 0) + lattice.size[0] - 1
-    return value(space, assignment, assignment.energy_pj[0] + lattice.opened[whole], assignment.demand)
+    energy = assignment.energy_pj[0] + lattice.opened[whole]
+    return value(space, assignment, energy, assignment.demand, assignment.walk)
 
 
 @inlined

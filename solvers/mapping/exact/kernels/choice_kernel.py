@@ -53,7 +53,7 @@ def spread_bounds(
                     for chain in range(chains.counts[tensor]):
                         words = min(words, chains.demand[tensor, chain, part, level])
                     assignment.demand[part, level, tensor] = words
-        bounds[row] = value(space, assignment, energy, assignment.demand)
+        bounds[row] = value(space, assignment, energy, assignment.demand, assignment.walk)
 
 
 @entry
@@ -71,7 +71,7 @@ def keep_bounds(
             for part in range(2):
                 for level in range(len(assignment.keep)):
                     assignment.demand[part, level, tensor] = chains.demand[tensor, chain, part, level]
-        bounds[row] = value(space, assignment, energy, assignment.demand)
+        bounds[row] = value(space, assignment, energy, assignment.demand, assignment.walk)
 
 
 @inlined

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
+from costmodel.mapping.batch.timing_kernel import count_walk
 from solvers.mapping.exact.kernels.assignment_kernel import boundary_pj, copy, copy_rows, value
 from solvers.mapping.exact.kernels.bound_kernel import floors_pj, table_start
 from solvers.mapping.exact.kernels.delivery_kernel import decide
@@ -82,10 +83,16 @@ def explore(
         if not _next_order(space, lattice, nodes, limit):
             nodes.level[0] = level + 1  # nothing is left below this node: back to its parent
             continue
+        if space.model.timing.timed and level == levels - 1:
+            _walk(space, nodes, False)
+            known = value(space, assignment, nodes.energy[level], nodes.demand[level], nodes.walk.cycles)
+            if known >= limit:
+                nodes.visited[0] += 1
+                continue
         decide(space, assignment, nodes, level)
         inner = level - 1
         if inner == 0:
-            bound = value(space, assignment, nodes.energy[0], nodes.demand[0])
+            bound = value(space, assignment, nodes.energy[0], nodes.demand[0], nodes.walk.cycles)
             if bound < limit:
                 nodes.leaf_bound[nodes.leaf_count[0]] = bound
                 _keep_leaf(nodes)
@@ -93,6 +100,23 @@ def explore(
             nodes.level[0] = inner
             _open_node(space, assignment, lattice, nodes, limit)
     return True
+
+
+@inlined
+def _walk(space: Space, nodes: Nodes, any_order: bool) -> None:
+    """Count the steps of the outermost level's loops, in the order being tried or, for children that are
+    listed, in whatever order: ``nodes.walk`` then holds until the next ones are tried."""
+    outermost = nodes.inside.shape[0] - 1
+    count = 0
+    for position in range(nodes.inside.shape[1]):
+        dim = position if any_order else space.orders[nodes.order[outermost], position]
+        bound = nodes.inside[outermost, dim] // nodes.inside[outermost - 1, dim]
+        if bound > 1:
+            nodes.walk.dim[count] = dim
+            nodes.walk.bound[count] = bound
+            count += 1
+    nodes.walk.loops[0] = count
+    count_walk(space.model.timing, space.model.sizes, nodes.walk, any_order)
 
 
 @inlined
@@ -147,7 +171,7 @@ def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes,
         if space.runs[run] & ~nodes.runs[level] == 0:
             energy = lattice.opened[table_start(space, lattice, level, run) + vector]
             least = min(least, energy + _floors_outside(space, assignment, nodes, level, space.runs[run]))
-    return value(space, assignment, nodes.energy[level] + least, nodes.demand[level])
+    return value(space, assignment, nodes.energy[level] + least, nodes.demand[level], nodes.walk.cycles)
 
 
 @inlined
@@ -186,10 +210,14 @@ def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: No
         for dim in range(len(lattice.counts)):
             number += nodes.allowed[dim, nodes.pick[dim]] * lattice.stride[dim]
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
-        bound = value(space, assignment, energy, nodes.demand[level])
+        if space.model.timing.timed and level == len(assignment.keep) - 1:
+            for dim in range(len(lattice.counts)):
+                nodes.inside[level - 1, dim] = lattice.value[dim, nodes.allowed[dim, nodes.pick[dim]]]
+            _walk(space, nodes, True)
+        bound = value(space, assignment, energy, nodes.demand[level], nodes.walk.cycles)
         if bound < limit and space.last[level - 1] > space.first[level - 1]:
             energy += _price_of_free_capacity(space, assignment, lattice, nodes, number)
-            bound = value(space, assignment, energy, nodes.demand[level])
+            bound = value(space, assignment, energy, nodes.demand[level], nodes.walk.cycles)
         if bound < limit:
             nodes.children[level, nodes.child_count[level]] = number
             nodes.bounds[level, nodes.child_count[level]] = bound

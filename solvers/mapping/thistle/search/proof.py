@@ -77,7 +77,9 @@ def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Call
     It holds whenever ``may_go_on`` ends the search, as choices that are still open then count with the
     program that covers them.
     """
-    if problem.rules.padding or not _is_covered(problem.layer):
+    # The programs know no timing: their cycles, and the leakage during them, bound no timed ones.
+    timed = problem.architecture.timing is not None
+    if timed or problem.rules.padding or not _is_covered(problem.layer):
         return 0.0
     everywhere = space_bounds(problem)
     if problem.objective == "cycles":

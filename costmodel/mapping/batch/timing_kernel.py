@@ -1,0 +1,483 @@
+"""Compiled: the timed cycles of a walk over tiles, as :mod:`costmodel.mapping.timing` defines them.
+
+A walk is the temporal loops of the outermost level, and nothing else of a mapping counts for it: the tile
+along a dim is the layer's size divided by the loop's bound. The only other number is what the levels inside
+take by their own bandwidths. So the exact mapper counts a walk once its outermost loops are chosen.
+
+The order of floating-point operations is that of the readable definition, so that both round alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import inlined
+
+if TYPE_CHECKING:
+    from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Real = Any
+"""A 64-bit floating-point number of compiled code."""
+ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS = range(6)
+"""The entries of ``WalkCounts.cycles``."""
+LOAD, STORE = 0, 1
+MOST_ROUNDS = 100
+
+
+@inlined
+def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: bool) -> None:
+    """Fill ``walk.cycles`` for the loops ``walk.dim`` and ``walk.bound``, innermost first.
+
+    With ``any_order`` no entry is above that of the same loops in any order: tiles that can stay count as
+    loaded once, and caches miss nothing.
+    """
+    _tiles(timing, sizes, walk)
+    steps = 1.0
+    for loop in range(walk.loops[0]):
+        steps *= walk.bound[loop]
+    walk.cycles[STEPS] = steps
+    walk.cycles[ISSUE] = steps * timing.issue
+    walk.cycles[ARRAY] = _array_cycles(timing, sizes, walk) if timing.has_array else 0.0
+    read_misses, write_misses = 0.0, 0.0
+    if not any_order:
+        for cache in range(len(timing.cache_lines)):
+            if timing.cold[cache] == 0.0:  # the cache has held the whole layer from the beginning
+                continue
+            _count_misses(timing, sizes, walk, cache)
+            read, written = 0.0, 0.0
+            for tensor in range(len(timing.axes)):
+                if tensor == timing.output:
+                    written += walk.missed[tensor]
+                else:
+                    read += walk.missed[tensor]
+            read_misses += read * timing.read_miss[cache]
+            write_misses += written * timing.write_miss[cache]
+    spills = 1
+    if not timing.keeps_partial_sums and not any_order:
+        spills = _visits(timing, walk, timing.output)
+    walk.cycles[LOADS] = _loads(timing, walk, spills, any_order, read_misses)
+    walk.cycles[STORES] = _stores(timing, walk, spills, write_misses)
+    walk.cycles[MISSES] = read_misses + write_misses
+
+
+@inlined
+def walk_cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
+    """The cycles of a walk, not rounded, from ``cycles`` as in ``WalkCounts``, where the levels inside take
+    ``inner`` cycles.
+
+    They never fall when an entry other than the steps rises, or ``inner`` does.
+    """
+    array = max(cycles[ARRAY], inner)
+    loads, stores, issue = cycles[LOADS], cycles[STORES], cycles[ISSUE]
+    alone = array + loads + stores + issue
+    if timing.in_flight == 1:
+        return alone
+    slowest = max(max(max(array, loads), max(stores, cycles[MISSES])), issue)
+    steps = cycles[STEPS]
+    return (steps - 1) / steps * slowest + alone / steps
+
+
+@inlined
+def _tiles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> None:
+    """Fill ``tile``, ``tiles`` and ``last``; round tiles of products, drop loops that end at once."""
+    for dim in range(len(sizes)):
+        walk.tile[dim] = sizes[dim]
+        walk.tiles[dim] = 1
+        walk.last[dim] = sizes[dim]
+    kept = 0
+    for loop in range(walk.loops[0]):
+        dim, bound = walk.dim[loop], walk.bound[loop]
+        tile = sizes[dim] // bound
+        if timing.rounding[dim] > 1:
+            points = timing.rounding[dim]
+            tile = min((tile + points - 1) // points * points, sizes[dim])
+            bound = (sizes[dim] + tile - 1) // tile
+        walk.tile[dim] = tile
+        walk.tiles[dim] = bound
+        walk.last[dim] = sizes[dim] - (bound - 1) * tile
+        if bound > 1:
+            walk.dim[kept] = dim
+            walk.bound[kept] = bound
+            kept += 1
+    walk.loops[0] = kept
+
+
+@inlined
+def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
+    """Passes of all blocks, and what the last pass of a block waits for."""
+    blocks, through, row_tiles = 1, 1, 1
+    for dim in range(len(sizes)):
+        points = timing.block[dim]
+        if points > 0:
+            whole = (walk.tile[dim] + points - 1) // points
+            blocks *= (walk.tiles[dim] - 1) * whole + (walk.last[dim] + points - 1) // points
+        elif timing.streams[dim]:
+            through *= sizes[dim]
+            row_tiles *= walk.tiles[dim]
+    tile, last, tiles = 1, 1, 1
+    if timing.streamed >= 0:
+        tile, last, tiles = (
+            walk.tile[timing.streamed],
+            walk.last[timing.streamed],
+            walk.tiles[timing.streamed],
+        )
+    most, shortest = timing.pass_points, timing.shortest_pass
+    full = (tiles - 1) * (tile // most) + last // most
+    rest, last_rest = tile % most, last % most
+    # Tiles with the same rest are added before they are multiplied, as the definition does.
+    rests, last_rests = 0, 0
+    if rest == last_rest:
+        rests = tiles if rest else 0
+    else:
+        rests, last_rests = (tiles - 1 if rest else 0), (1 if last_rest else 0)
+    cycles = full * through * blocks * max(float(most), shortest)
+    cycles += rests * through * blocks * max(float(rest), shortest)
+    cycles += last_rests * through * blocks * max(float(last_rest), shortest)
+    waiting = 0.0
+    ending = rest if rest else most
+    last_ending = last_rest if last_rest else most
+    wait = max(timing.least_last_pass - max(float(ending), shortest), 0.0)
+    last_wait = max(timing.least_last_pass - max(float(last_ending), shortest), 0.0)
+    if ending == last_ending:
+        waiting = tiles * row_tiles * blocks * wait
+    else:
+        waiting = (tiles - 1) * row_tiles * blocks * wait + row_tiles * blocks * last_wait
+    return cycles + waiting
+
+
+@inlined
+def _visits(timing: TimingTables, walk: WalkCounts, tensor: int) -> Int:
+    """How often a walk comes to each tile of a tensor that stays until another takes its place."""
+    count, moved = 1, False
+    for loop in range(walk.loops[0]):
+        if timing.relevant[tensor, walk.dim[loop]]:
+            moved = True
+        elif moved:
+            count *= walk.bound[loop]
+    return count
+
+
+@inlined
+def _repeats(timing: TimingTables, walk: WalkCounts, tensor: int) -> Int:
+    """How many steps use each tile of a tensor."""
+    count = 1
+    for loop in range(walk.loops[0]):
+        if not timing.relevant[tensor, walk.dim[loop]]:
+            count *= walk.bound[loop]
+    return count
+
+
+@inlined
+def _loads(timing: TimingTables, walk: WalkCounts, spills: int, any_order: bool, misses: float) -> Real:
+    """Cycles of all loads, of setting outputs to zero, and of lines that miss."""
+    rows, requests, beats, slower = 0.0, 0.0, 0.0, 0.0
+    if timing.moves[LOAD]:
+        for tensor in range(len(timing.axes)):
+            if tensor == timing.output:
+                continue
+            times = 1
+            if timing.reloads[tensor]:
+                times = _repeats(timing, walk, tensor)
+            elif not any_order:
+                times = _visits(timing, walk, tensor)
+            moved = _transfer(timing, walk, tensor, LOAD, times)
+            rows, requests, beats = rows + moved[0], requests + moved[1], beats + moved[2]
+            slower += _slower(timing, LOAD, moved)
+        if spills > 1:  # all visits but the first bring the partial sums back
+            moved = _transfer(timing, walk, timing.output, LOAD, spills - 1)
+            rows, requests, beats = rows + moved[0], requests + moved[1], beats + moved[2]
+            slower += _slower(timing, LOAD, moved)
+    clearing = 0.0
+    if timing.clear_per_row > 0:
+        clearing = timing.clear_per_row * _cleared_rows(timing, walk)
+    return _port(timing, LOAD, (rows, requests, beats, slower)) + misses + clearing
+
+
+@inlined
+def _stores(timing: TimingTables, walk: WalkCounts, spills: int, misses: float) -> Real:
+    """Cycles of all stores, and of lines that miss."""
+    if not timing.moves[STORE]:
+        return misses
+    moved = _transfer(timing, walk, timing.output, STORE, spills)
+    every = (moved[0], moved[1], moved[2], _slower(timing, STORE, moved))
+    return _port(timing, STORE, every) + misses
+
+
+@inlined
+def _slower(timing: TimingTables, direction: int, moved: tuple[float, float, float, float]) -> Real:
+    """Cycles of one tensor's transfers by the slower of bus and buffer, which work side by side."""
+    rows, requests, beats, buffer = moved
+    bus = beats + timing.per_request[direction] * requests + timing.per_row[direction] * rows
+    return max(buffer, bus)
+
+
+@inlined
+def _port(timing: TimingTables, direction: int, every: tuple[float, float, float, float]) -> Real:
+    """Cycles of all transfers of a direction: by the bus, and what the buffer needs beyond that."""
+    rows, requests, beats, slower = every
+    requesting, moving = timing.per_request[direction] * requests, timing.per_row[direction] * rows
+    return beats + requesting + moving + max(0.0, slower - beats - requesting - moving)
+
+
+@inlined
+def _extents(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> Int:
+    """Fill ``extents`` and ``counts``: elements of the tiles along an axis, each kind once; their number."""
+    kinds = 1
+    walk.extents[0] = 1
+    walk.counts[0] = 1
+    for term in range(timing.term_dims.shape[2]):
+        dim = timing.term_dims[tensor, axis, term]
+        if dim < 0:
+            break
+        step = timing.term_steps[tensor, axis, term]
+        behind = step - 1 if timing.whole_strides else 0
+        tile, last, tiles = walk.tile[dim], walk.last[dim], walk.tiles[dim]
+        if last == tile:
+            for kind in range(kinds):
+                walk.extents[kind] += step * (tile - 1) + behind
+                walk.counts[kind] *= tiles
+        else:
+            for kind in range(kinds - 1, -1, -1):
+                extent, count = walk.extents[kind], walk.counts[kind]
+                walk.extents[2 * kind] = extent + step * (tile - 1) + behind
+                walk.counts[2 * kind] = count * (tiles - 1)
+                walk.extents[2 * kind + 1] = extent + step * (last - 1) + behind
+                walk.counts[2 * kind + 1] = count
+            kinds *= 2
+    for kind in range(kinds):
+        walk.extents[kind] = min(walk.extents[kind], timing.lengths[tensor, axis])
+    return kinds
+
+
+@inlined
+def _transfer(
+    timing: TimingTables, walk: WalkCounts, tensor: int, direction: int, times: int
+) -> tuple[Real, Real, Real, Real]:
+    """Rows, requests, beats and cycles of the buffer of all tiles of a tensor, each moved ``times`` times."""
+    inner = timing.axes[tensor] - 1
+    element = timing.element_bytes
+    stride = (
+        timing.strides[tensor, inner - 1]
+        if inner > 0
+        else (timing.lengths[tensor, 0] * timing.strides[tensor, 0])
+    )
+    # Rows that are whole follow each other in memory; ``joined`` elements of them make one of the next axis.
+    joined, joined_tiles = 1, 1
+    while timing.joins_rows[direction] and inner > 0:
+        kinds = _extents(timing, walk, tensor, inner)
+        tiles, whole = 0, True
+        for kind in range(kinds):
+            tiles += walk.counts[kind]
+            whole = whole and walk.extents[kind] == timing.lengths[tensor, inner]
+        if not whole:
+            break
+        joined *= timing.lengths[tensor, inner]
+        joined_tiles *= tiles
+        inner -= 1
+        stride = element * timing.lengths[tensor, inner] * joined
+    outer = float(times)
+    for axis in range(inner):
+        kinds = _extents(timing, walk, tensor, axis)
+        elements = 0
+        for kind in range(kinds):
+            elements += walk.extents[kind] * walk.counts[kind]
+        outer *= elements
+    kinds = _extents(timing, walk, tensor, inner)
+    most = timing.row_elements[direction]
+    apart = _divisor(stride, most * element)
+    rows, requests, beats, buffer = 0.0, 0.0, 0.0, 0.0
+    for kind in range(kinds):
+        extent, count = walk.extents[kind] * joined, walk.counts[kind] * joined_tiles
+        elements = most if most > 0 else extent
+        for part in range(2):
+            pieces = extent // elements if part == 0 else 1
+            size = (elements if part == 0 else extent % elements) * element
+            if pieces == 0 or size == 0:
+                continue
+            rows += count * pieces
+            filled = 1.0
+            if timing.in_proportion[direction]:
+                filled = min(1.0, size / timing.beat_bytes[direction])
+            lines = lines_of_run(float(size), apart, timing.request_bytes[direction])
+            requests += count * pieces * filled * lines
+            buffer += count * pieces * np.ceil(size / timing.buffer_bytes[direction])
+            beats += count * pieces * np.ceil(size / timing.beat_bytes[direction])
+    return outer * rows, outer * requests, outer * beats, outer * buffer
+
+
+@inlined
+def _cleared_rows(timing: TimingTables, walk: WalkCounts) -> Real:
+    """Rows of the array's width that all tiles of outputs have."""
+    tensor, inner = timing.output, timing.axes[timing.output] - 1
+    rows = 1.0
+    for axis in range(inner):
+        kinds = _extents(timing, walk, tensor, axis)
+        elements = 0
+        for kind in range(kinds):
+            elements += walk.extents[kind] * walk.counts[kind]
+        rows *= elements
+    pieces = 0
+    for kind in range(_extents(timing, walk, tensor, inner)):
+        wide = (walk.extents[kind] + timing.clear_width - 1) // timing.clear_width
+        pieces += wide * walk.counts[kind]
+    return rows * pieces
+
+
+@inlined
+def _divisor(one: int, other: int) -> Int:
+    """The greatest common divisor; of a number and 0 it is the number.
+
+    Lines and sets are mostly powers of two, whose common divisor with a number is its lowest bit: that spares
+    Euclid's divisions.
+    """
+    if other & (other - 1) == 0 and one > 0 and other > 0:
+        return min(one & -one, other)
+    while other:
+        one, other = other, one % other
+    return one
+
+
+@inlined
+def lines_of_run(run: float, stride: int, line: int) -> Real:
+    """Lines that a run of ``run`` bytes touches, in the mean over the offsets of runs ``stride`` bytes apart.
+
+    With g = gcd(stride, line) there are n = line / g offsets k * g. Of run = q * line + r, the part r touches
+    no line at offset 0 if r is 0, two lines where k * g + r is above ``line``, and one elsewhere.
+    """
+    step = _divisor(stride, line)
+    offsets = line // step
+    whole = np.floor(run / line)
+    rest = run - whole * line
+    touched = offsets * whole + offsets
+    if rest == 0.0:
+        touched -= 1.0
+    else:
+        touched += offsets - 1 - np.floor((line - rest) / step)
+    return touched / offsets
+
+
+@inlined
+def _extent(timing: TimingTables, tensor: int, axis: int, box: Array) -> Int:
+    extent = 1
+    for term in range(timing.term_dims.shape[2]):
+        dim = timing.term_dims[tensor, axis, term]
+        if dim >= 0:
+            extent += timing.term_steps[tensor, axis, term] * (box[dim] - 1)
+    return min(extent, timing.lengths[tensor, axis])
+
+
+@inlined
+def _lines_of_box(timing: TimingTables, tensor: int, box: Array, line: int) -> Real:
+    """Lines that ``box`` touches: rows that lie closer together than a line are one run, others count one by
+    one."""
+    run, count = float(timing.element_bytes), 1.0
+    stride = timing.element_bytes
+    for axis in range(timing.axes[tensor] - 1, -1, -1):
+        extent, step = _extent(timing, tensor, axis, box), timing.strides[tensor, axis]
+        if count == 1.0 and step - run < line:
+            run = (extent - 1) * step + run
+        elif extent > 1:
+            stride = step if count == 1.0 else _divisor(stride, step)
+            count *= extent
+    return count * lines_of_run(run, stride if count > 1 else line, line)
+
+
+@inlined
+def _usable_lines(timing: TimingTables, tensor: int, cache: int, box: Array) -> Real:
+    """Lines of the cache that a tensor can use: rows a power of two apart meet in few of its sets."""
+    lines, line = timing.cache_lines[cache], timing.line_bytes[cache]
+    inner = timing.axes[tensor] - 1
+    if inner < 1:
+        return lines
+    extent, stride = _extent(timing, tensor, inner, box), timing.strides[tensor, inner - 1]
+    if extent >= timing.lengths[tensor, inner] or stride < line or stride % line:
+        return lines
+    sets = timing.cache_sets[cache]
+    row = lines_of_run(float(extent * timing.element_bytes), stride, line)
+    return min(float(sets), sets / _divisor(max(1, stride // line), sets) * row) * timing.cache_ways[cache]
+
+
+@inlined
+def _count_lines(timing: TimingTables, sizes: Array, walk: WalkCounts, line: int) -> None:
+    """Fill ``lines``: what the tile touches, and what the loops up to each one touch together."""
+    tensors = len(timing.axes)
+    for dim in range(len(sizes)):
+        walk.box[dim] = walk.tile[dim]
+    for tensor in range(tensors):
+        walk.lines[0, tensor] = _lines_of_box(timing, tensor, walk.box, line)
+    for loop in range(walk.loops[0]):
+        dim = walk.dim[loop]
+        walk.box[dim] = sizes[dim]
+        for tensor in range(tensors):
+            walk.lines[loop + 1, tensor] = walk.lines[loop, tensor]
+            if timing.relevant[tensor, dim]:
+                walk.lines[loop + 1, tensor] = _lines_of_box(timing, tensor, walk.box, line)
+
+
+@inlined
+def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: int) -> None:
+    """Fill ``missed``: the lines of each tensor that the steps touch and the cache does not hold."""
+    tensors, lines = len(timing.axes), timing.cache_lines[cache]
+    # Caches mostly have lines of one length.
+    counted = cache > 0 and timing.cold[cache - 1] > 0.0
+    if not counted or timing.line_bytes[cache] != timing.line_bytes[cache - 1]:
+        _count_lines(timing, sizes, walk, timing.line_bytes[cache])
+    for dim in range(len(sizes)):
+        walk.box[dim] = walk.tile[dim]
+    for tensor in range(tensors):
+        walk.missed[tensor] = walk.lines[0, tensor]
+        walk.stays[tensor] = not timing.reloads[tensor]
+    for loop in range(walk.loops[0]):
+        dim = walk.dim[loop]
+        bound = sizes[dim] / walk.box[dim]
+        between = 0.0
+        for tensor in range(tensors):
+            between += walk.lines[loop, tensor]
+        between /= lines
+        pushed = 1 - hit_rate(between)
+        for tensor in range(tensors):
+            touched, growth = walk.lines[loop, tensor], 1.0
+            if not timing.relevant[tensor, dim]:
+                if walk.stays[tensor]:  # it is not touched again
+                    continue
+            else:
+                kept = tensor == timing.output and timing.keeps_partial_sums
+                walk.stays[tensor] = walk.stays[tensor] and kept
+                growth = min(walk.lines[loop + 1, tensor] / touched, bound)
+            if growth == bound:  # every iteration touches lines of its own: none can be lost
+                walk.missed[tensor] *= growth
+                continue
+            lost = pushed
+            usable = _usable_lines(timing, tensor, cache, walk.box)
+            if usable < lines:
+                pressure = touched / usable
+                lost = pushed if pressure <= between else 1 - hit_rate(pressure)
+            walk.missed[tensor] *= growth + (bound - growth) * lost
+        walk.box[dim] = sizes[dim]
+    for tensor in range(tensors):
+        walk.missed[tensor] *= timing.cold[cache]
+
+
+@inlined
+def hit_rate(pressure: float) -> Real:
+    """The root h below 1 of h = exp(-x (1 - h)); 1 up to x = 1.
+
+    From 0, Newton's method climbs to the root and never passes it, since h - exp(-x (1 - h)) is concave; it
+    ends at the first step that no longer climbs.
+    """
+    if pressure <= 1.0:
+        return 1.0
+    rate = 0.0
+    for _ in range(MOST_ROUNDS):
+        power = np.exp(-pressure * (1 - rate))
+        better = rate + (power - rate) / (1 - pressure * power)
+        if better <= rate:
+            break
+        rate = better
+    return rate

@@ -1,0 +1,261 @@
+"""The arrays that the compiled timed cycles work on: a machine's timing for one layer, and a workspace."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.timing import CacheTiming, Timing, TransferTiming
+from costmodel.mapping.timing.caches import Placed, hit_rate, lines_of_box, placed
+from costmodel.mapping.timing.walk import dim_of, is_product
+from costmodel.workload.network import Layer
+
+Array = NDArray[Any]
+
+
+class TimingTables(NamedTuple):
+    """``costmodel.hardware.timing.Timing`` for one layer; without timing only ``timed`` has a meaning.
+
+    Axes are those of tensors in memory, OUTERMOST FIRST; directions are loads (0) and stores (1).
+    """
+
+    timed: int
+    """1 with timing, else 0."""
+    in_flight: int
+    issue: float
+    """Cycles to issue one step."""
+    rounding: Array
+    """[dims] tiles are rounded up to whole multiples of so many points; 1 for no rounding."""
+    inner_levels: int
+    """How many levels, from the innermost, have bandwidths that the timing does not describe."""
+    counts_macs: int
+    """1 if the MAC units' own cycles count, as the timing describes no array."""
+    has_array: int
+    block: Array
+    """[dims] points that a block of weights holds; 0 for dims that stream through it."""
+    streamed: int
+    """The dim that is cut into passes, -1 where the layer does not have it."""
+    streams: Array
+    """[dims] whether all of the dim's points stream through every block, apart from ``streamed``."""
+    pass_points: int
+    shortest_pass: float
+    least_last_pass: float
+    axes: Array
+    """[tensors] how many axes there are."""
+    term_dims: Array
+    """[tensors, axes, terms] the dims that an axis sums, -1 beyond the last."""
+    term_steps: Array
+    """[tensors, axes, terms] their coefficients."""
+    lengths: Array
+    """[tensors, axes] elements along the axis."""
+    strides: Array
+    """[tensors, axes] bytes of one step along it."""
+    relevant: Array
+    """[tensors, dims] whether the dim moves the tensor."""
+    output: int
+    element_bytes: int
+    whole_strides: int
+    moves: Array
+    """[2] whether the direction's transfers are described; what follows is [2], too."""
+    request_bytes: Array
+    beat_bytes: Array
+    buffer_bytes: Array
+    """Bytes that the buffer takes in or gives in a cycle."""
+    in_proportion: Array
+    """Whether a request for less than a beat counts in proportion to its bytes."""
+    per_request: Array
+    per_row: Array
+    joins_rows: Array
+    row_elements: Array
+    """Elements of a row that are moved at once; 0 for no limit."""
+    reloads: Array
+    """[tensors] whether every step loads the tensor's tile."""
+    keeps_partial_sums: int
+    clear_per_row: float
+    clear_width: int
+    cache_lines: Array
+    """[caches] lines; what follows is [caches], too."""
+    line_bytes: Array
+    cache_sets: Array
+    cache_ways: Array
+    read_miss: Array
+    write_miss: Array
+    cold: Array
+    """[caches] of the lines that a cold cache would miss, the part that is missed: 1 where caches start cold,
+    0 where they hold the whole layer from the beginning."""
+
+
+class WalkCounts(NamedTuple):
+    """Workspace for the timed cycles of one walk over tiles."""
+
+    dim: Array
+    """[dims] the loops over tiles, innermost first."""
+    bound: Array
+    """[dims] their iterations."""
+    loops: Array
+    """[1] how many there are."""
+    tile: Array
+    """[dims] points of a tile."""
+    tiles: Array
+    """[dims] tiles along the dim."""
+    last: Array
+    """[dims] points of the last of them."""
+    box: Array
+    """[dims] points that the loops looked at so far cover."""
+    lines: Array
+    """[dims + 1, tensors] lines of memory that a tile touches, and all tiles of the loops up to each."""
+    missed: Array
+    """[tensors] lines that a cache did not hold."""
+    stays: Array
+    """[tensors] whether a tensor has stayed in the machine during the loops looked at so far."""
+    extents: Array
+    """[tiles of an axis] elements of a tile along one axis, each kind of tile once."""
+    counts: Array
+    """[tiles of an axis] how many tiles have so many."""
+    cycles: Array
+    """[6] cycles of array, loads, stores, misses and issue, each by itself, and the steps."""
+
+
+def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
+    """The architecture's timing for the layer, or tables without one, as compiled code takes them."""
+    timing = architecture.timing
+    if timing is None:
+        timing = Timing(array=None, load=None, store=None)
+    dims = [dim for dim, _ in layer.dims]
+    element_bytes = max(1, architecture.levels[-1].word_bits // 8)
+    tensors = [
+        placed(layer, tensor, tuple(dim_of(layer, dim) for dim in timing.layout(tensor.role)), element_bytes)
+        for tensor in layer.tensors
+    ]
+    product = is_product(layer)
+    directions = (timing.load, timing.store)
+    described = timing.load is not None and timing.store is not None
+    streamed = dim_of(layer, timing.array.pass_dim) if timing.array else ""
+    block = _blocks(timing, layer, dims)
+    return TimingTables(
+        timed=int(architecture.timing is not None),
+        in_flight=timing.steps_in_flight,
+        issue=float(timing.issue_of(product=product)),
+        rounding=_rounding(timing, layer, dims, product),
+        inner_levels=len(architecture.levels) - int(described),
+        counts_macs=int(timing.array is None),
+        has_array=int(timing.array is not None),
+        block=block,
+        streamed=dims.index(streamed) if streamed in dims else -1,
+        streams=np.array([held == 0 and dim != streamed for dim, held in zip(dims, block, strict=True)]),
+        pass_points=timing.array.pass_points if timing.array else 1,
+        shortest_pass=float(timing.array.shortest_pass_cycles) if timing.array else 0.0,
+        least_last_pass=float(timing.array.least_last_pass_cycles) if timing.array else 0.0,
+        # A tensor of one element has no axis; one of length 1 is the same.
+        axes=np.array([max(1, len(tensor.axes)) for tensor in tensors], np.int64),
+        term_dims=_terms(tensors, dims, 0, -1),
+        term_steps=_terms(tensors, dims, 1, 0),
+        lengths=_per_axis([tensor.lengths for tensor in tensors]),
+        strides=_per_axis([tensor.strides or (element_bytes,) for tensor in tensors]),
+        relevant=np.array([[dim in tensor.dims for dim in dims] for tensor in layer.tensors]),
+        output=layer.tensors.index(layer.output),
+        element_bytes=element_bytes,
+        whole_strides=int(timing.whole_strides),
+        moves=np.array([one is not None for one in directions]),
+        request_bytes=np.array([one.request_bytes if one else 1 for one in directions], np.int64),
+        beat_bytes=np.array([float(one.beat_bytes) if one else 1.0 for one in directions]),
+        buffer_bytes=np.array(
+            [float(one.buffer_bytes or one.beat_bytes) if one else 1.0 for one in directions]
+        ),
+        in_proportion=np.array([one is not None and one.short_requests_in_proportion for one in directions]),
+        per_request=np.array([float(one.cycles_per_request) if one else 0.0 for one in directions]),
+        per_row=np.array([float(one.cycles_per_row) if one else 0.0 for one in directions]),
+        joins_rows=np.array([one is not None and one.joins_rows for one in directions]),
+        row_elements=np.array([_row_elements(one, product) for one in directions], np.int64),
+        reloads=np.array([tensor.role in timing.reloads for tensor in layer.tensors]),
+        keeps_partial_sums=int(timing.keeps_partial_sums),
+        clear_per_row=float(timing.clear_cycles_per_row),
+        clear_width=dict(timing.array.block).get("K", 1) if timing.array else 1,
+        cache_lines=np.array([float(cache.lines) for cache in timing.caches]),
+        line_bytes=np.array([cache.line_bytes for cache in timing.caches], np.int64),
+        cache_sets=np.array([cache.sets for cache in timing.caches], np.int64),
+        cache_ways=np.array([cache.ways for cache in timing.caches], np.int64),
+        read_miss=np.array([float(cache.cycles_per_miss) for cache in timing.caches]),
+        write_miss=np.array(
+            [float(cache.cycles_per_miss * cache.lines_per_write_miss) for cache in timing.caches]
+        ),
+        cold=np.array([_cold(timing, cache, layer, tensors) for cache in timing.caches]),
+    )
+
+
+def walk_workspace(timing: TimingTables) -> WalkCounts:
+    """Workspace for one walk at a time; what it holds has no meaning before a walk is counted."""
+    dims, tensors = len(timing.rounding), len(timing.axes)
+    # A tile along a dim is whole or the last one, so an axis of n dims has up to 2**n kinds of tiles.
+    kinds = 1 << timing.term_dims.shape[2]
+    whole = (np.zeros(dims, np.int64) for _ in range(6))
+    dim, bound, tile, tiles, last, box = whole
+    return WalkCounts(
+        dim=dim,
+        bound=bound,
+        loops=np.zeros(1, np.int64),
+        tile=tile,
+        tiles=tiles,
+        last=last,
+        box=box,
+        lines=np.zeros((dims + 1, tensors)),
+        missed=np.zeros(tensors),
+        stays=np.zeros(tensors, np.bool_),
+        extents=np.zeros(kinds, np.int64),
+        counts=np.zeros(kinds, np.int64),
+        cycles=np.zeros(6),
+    )
+
+
+def _cold(timing: Timing, cache: CacheTiming, layer: Layer, tensors: list[Placed]) -> float:
+    if not timing.starts_warm:
+        return 1.0
+    lines = sum(lines_of_box(tensor, layer.sizes, cache.line_bytes) for tensor in tensors)
+    return 1 - hit_rate(lines / cache.lines)
+
+
+def _blocks(timing: Timing, layer: Layer, dims: list[str]) -> Array:
+    """What the weights depend on and what is summed makes blocks, of one point where the file has no size."""
+    if timing.array is None:
+        return np.zeros(len(dims), np.int64)
+    size_of = {dim_of(layer, dim): points for dim, points in timing.array.block}
+    held = {dim for tensor in layer.tensors if tensor.role == "weights" for dim in tensor.dims}
+    held |= layer.summed | size_of.keys()
+    return np.array([size_of.get(dim, 1) if dim in held else 0 for dim in dims], np.int64)
+
+
+def _rounding(timing: Timing, layer: Layer, dims: list[str], product: bool) -> Array:
+    points = {dim_of(layer, dim): points for dim, points in timing.product_block} if product else {}
+    return np.array([points.get(dim, 1) for dim in dims], np.int64)
+
+
+def _row_elements(transfer: TransferTiming | None, product: bool) -> int:
+    if transfer is None:
+        return 0
+    if product and transfer.product_row_elements is not None:
+        return transfer.product_row_elements
+    return transfer.row_elements or 0
+
+
+def _per_axis(rows: list[tuple[int, ...]]) -> Array:
+    """A row of numbers for each tensor, 1 beyond its last axis."""
+    table = np.ones((len(rows), max(1, *(len(row) for row in rows))), np.int64)
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = row
+    return table
+
+
+def _terms(tensors: list[Placed], dims: list[str], part: int, missing: int) -> Array:
+    """The dims (``part`` 0, as indices) or coefficients (``part`` 1) of all axes, ``missing`` beyond the
+    last term."""
+    axes = max(1, *(len(tensor.axes) for tensor in tensors))
+    terms = max([1, *(len(axis.steps) for tensor in tensors for axis in tensor.axes)])
+    table = np.full((len(tensors), axes, terms), missing, np.int64)
+    for number, tensor in enumerate(tensors):
+        for position, axis in enumerate(tensor.axes):
+            for term, step in enumerate(axis.steps):
+                table[number, position, term] = (dims.index(step.dim), step.coefficient)[part]
+    return table
