@@ -144,3 +144,8 @@ def silicon_chips(found: dict[str, Any]) -> str:
         for name, numbers in found["summary"].items()
     ]
     return "; ".join(errors[:2])
+
+
+def gemmini_mappings(found: dict[str, Any]) -> str:
+    over = written(found["geomean_over"]["predicted_of_best"])
+    return f"{found['proven']} of {found['layers']} proven, {over} of the cycles of DOSA's best"

@@ -202,3 +202,16 @@ def silicon_chips(found: dict[str, Any]) -> Iterator[Table]:
     rows = [{"figure": name, **numbers} for name, numbers in found["summary"].items()]
     columns = {"figure": "figure", "rows": "rows", "mape": "mean error", "worst": "worst error"}
     yield Table.of(rows, columns)
+
+
+def gemmini_mappings(found: dict[str, Any]) -> Iterator[Table]:
+    columns = {
+        "layer": "layer",
+        "status": "status",
+        "cycles": "least, predicted",
+        "predicted_of_best": "DOSA's best, predicted",
+        "rtl_best": "DOSA's best, RTL",
+        "rtl_auto_tiling": "automatic tiling, RTL",
+        "cpu_seconds": "CPU s",
+    }
+    yield Table.of(found["by_layer"], columns)

@@ -71,6 +71,14 @@ CONFORMANCE = (
         full="--fit",
         headline=headlines.silicon_chips,
     ),
+    Entry(
+        "gemmini_mappings",
+        "The least timed cycles on Gemmini beside its RTL",
+        "gemmini_mappings",
+        "",
+        shown_proofs.gemmini_mappings,
+        headline=headlines.gemmini_mappings,
+    ),
 )
 PROOFS = (
     *(

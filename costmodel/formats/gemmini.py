@@ -72,7 +72,7 @@ def tiled_call(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
 
     Raises InputError for an architecture without two equal fan-outs, a layer that neither call computes, and
     a mapping that the hardware cannot run: one with a spread of other dims, with loops at DRAM in another
-    order, or with tiles that are no whole blocks.
+    order, or whose tiles do not fit once they are rounded up to whole blocks.
     """
     dim = array_side(architecture)
     if not isinstance(mapping, Mapping):
@@ -174,20 +174,23 @@ def _matmul(
     letters = ("I", "J", "K")
     walk = _walk(mapping, tuple(product[letter] for letter in letters), "tiled_matmul")
     arguments = {f"dim_{letter}": layer.sizes.get(product[letter], 1) for letter in letters}
-    for letter in letters:
-        name = product[letter]
-        tile, size = _tile(mapping, name), layer.sizes.get(name, 1)
-        # The last block may be partly empty, so a tile that is the whole dim is always right.
-        if tile % side and tile != size:
-            raise InputError(
-                WHERE,
-                f"tiles of {name} in blocks of {side}, as tile_{letter} counts them",
-                tile,
-                f"Constrain the factors of {name} inside {architecture.levels[-1].name}",
-            )
-        arguments[f"tile_{letter}"] = -(-tile // side)
     named = {product[letter]: letter for letter in letters}
-    return TiledCall("tiled_matmul", side, arguments, tuple((named[dim], bound) for dim, bound in walk))
+    tile = dict(mapping.tiles[-2]) if len(mapping.levels) > 1 else {}
+    for letter in letters:
+        # The call counts whole blocks, the last of which may be partly empty.
+        blocks = -(-tile.get(product[letter], 1) // side)
+        arguments[f"tile_{letter}"] = blocks
+        tile[product[letter]] = min(blocks * side, arguments[f"dim_{letter}"])
+    for hardware, level in list(zip(architecture.levels, mapping.levels, strict=True))[-2::-1]:
+        words = sum(tensor.words(tile) for tensor in layer.tensors if tensor.name in level.keep)
+        room = hardware.usable_words * architecture.instances[architecture.index(hardware.name)]
+        if hardware.fanout > 1 and words > room:
+            expected = f"tiles that fit {hardware.name} as whole blocks of {side}, as the call counts them"
+            remedy = f"Constrain the factors inside {architecture.levels[-1].name}"
+            raise InputError(WHERE, expected, f"{words} words", remedy)
+    bounds = {dim: -(-layer.sizes[dim] // tile[dim]) for dim, _ in walk}
+    walked = tuple((named[dim], bounds[dim]) for dim, _ in walk if bounds[dim] > 1)
+    return TiledCall("tiled_matmul", side, arguments, walked)
 
 
 def _check_convolution(layer: Layer) -> tuple[dict[str, int], dict[str, int]]:

@@ -142,10 +142,21 @@ def test_what_the_hardware_cannot_spread_is_refused() -> None:
         tiled_call(machine(), CONV, found)
 
 
-def test_tiles_that_are_no_blocks_are_refused() -> None:
+def test_tiles_of_products_are_rounded_up_to_blocks() -> None:
     layer = gemm("g", M=128, N=64, K=64)
     found = mapping(layer, (("M", 16),), ((("N", 16),), (("K", 16),)), machine())
-    with pytest.raises(InputError, match="tile_I"):
+    call = tiled_call(machine(), layer, found)
+    assert [call.arguments[f"tile_{letter}"] for letter in "IJK"] == [1, 4, 4]
+    assert call.walk == (("I", 8),)
+
+
+def test_rounded_tiles_have_to_fit() -> None:
+    layer = gemm("g", M=8 * 5, N=16, K=2**13)
+    found = mapping(layer, (("M", 5),), ((("N", 16),), (("K", 16),)), machine())
+    assert tiled_call(machine(), layer, found).walk == (("I", 3),)
+    layer = gemm("g", M=8 * 5, N=16, K=10_000)
+    found = mapping(layer, (("M", 5),), ((("N", 16),), (("K", 16),)), machine())
+    with pytest.raises(InputError, match="fit Scratchpad as whole blocks"):
         tiled_call(machine(), layer, found)
 
 

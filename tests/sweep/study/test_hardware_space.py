@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.workload.network import convolution, gemm
+from costmodel.formats.gemmini import tiled_call
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping.space.rules import SpaceRules
 from sweep.solve.mapping import MappingRequest, SpaceOptions
@@ -109,3 +110,12 @@ def test_other_machines_have_no_such_call(tmp_path: Path) -> None:
             MappingRequest("tpu-like", CONV, space=SpaceOptions("free"))
         )
     assert not (tmp_path / "call.json").exists()
+
+
+@pytest.mark.parametrize("layer", [CONV, gemm("g", M=24, N=32, K=48)])
+def test_the_best_mapping_of_the_librarys_gemmini_has_a_call(layer: Layer) -> None:
+    answer = MappingRequest("gemmini", layer, "exact", "cycles", Budget(20.0, None, 0)).solved()
+    assert answer.status == "optimal"
+    assert answer.mapping is not None
+    call = tiled_call(answer.problem.architecture, layer, answer.mapping)
+    assert call.dim == 16
