@@ -30,7 +30,8 @@ class Held:
 
     ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from
     producers below the node's parent (its siblings), ``arriving[1]`` from below the parent of that, and so
-    on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles.
+    on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles,
+    with the rows of inputs that a leaf keeps from band to band (:mod:`.row_bands`).
     ``busy``: the most of everything but weights that a tile holds at a time while the node runs.
     """
 

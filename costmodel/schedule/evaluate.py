@@ -14,11 +14,12 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.row_bands import segment_band_violations
 from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Node, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, Node, leaves, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 MOST_REMEMBERED = 50_000
@@ -119,8 +120,9 @@ class ChipEvaluator:
         producers = self.graph.producers
         # Producers outside of the segment do not matter to its form: their outputs are in DRAM.
         inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
-        if violations(node, inside, node.batch):
+        if violations(node, inside, node.batch, segment=True):
             self._refuse(violations(tree, producers, tree.batch))
+        self._refuse(segment_band_violations(node, self.graph))
         needs = frozenset(one for name in names for one in producers[name]) - names
         flow = SegmentFlow(node, self._wiring)
         try:
@@ -134,7 +136,7 @@ class ChipEvaluator:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
         rounds, _ = rounds_of_segments(tree)
         batch = tree.batch // rounds
-        if tree.batch % rounds:
+        if tree.batch % rounds or (isinstance(tree, Cut) and tree.kind == "T" and tree.bands > 1):
             return False
         seen: set[str] = set()
         for segment in segments:

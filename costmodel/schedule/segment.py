@@ -36,6 +36,7 @@ from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_hel
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
 from costmodel.schedule.leaf.streams import LeafRun, Placement
+from costmodel.schedule.row_bands import LeafBands, leaf_bands
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
@@ -207,6 +208,7 @@ class SegmentEvaluation:
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
         self._batch = 1
+        self._bands: dict[int, LeafBands] = {}
         self._placements: dict[int, Placement] = {}
 
     def cost(self, segment: Node) -> NodeCost:
@@ -219,6 +221,7 @@ class SegmentEvaluation:
             raise NotPossibleError(
                 f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
             )
+        self._bands = leaf_bands(self._graph, self._flow, segment)
         planned = self._planned(segment, 0)
         found = self._node(planned, 0, self._chip.tiles, True, None)
         found = self._fetched_first(found)
@@ -311,7 +314,7 @@ class SegmentEvaluation:
         if node.kind == "T":
             least = max(child.least_tiles for child in children)
         else:
-            cycles = cycles * (node.subbatches + max(stages)) / node.subbatches
+            cycles = cycles * (node.child_runs + max(stages)) / node.child_runs
             least = sum(child.least_tiles for child in children)
         return _Planned(node, cycles, least, has_parameters, tuple(children), stages, cuts)
 
@@ -326,8 +329,8 @@ class SegmentEvaluation:
         node = planned.node
         if isinstance(node, Leaf):
             return self._leaf(node, first, tiles, free)
-        once_below = once and node.subbatches == 1
-        key = (node.kind, node.batch, node.subbatches, self._batch, once, planned.stages)
+        once_below = once and node.child_runs == 1
+        key = (node.kind, node.batch, node.subbatches, node.bands, self._batch, once, planned.stages)
         leaving, reason = [free] * len(planned.children), ""
         for _ in range(MOST_TRIES):
             try:
@@ -342,7 +345,7 @@ class SegmentEvaluation:
             if isinstance(found, NodeCost):
                 return found
             # in most trees that do not fit it is the inputs that are too many, and streaming does not help
-            once_fetched = once and node.kind == "T" and node.subbatches == 1
+            once_fetched = once and node.kind == "T" and node.child_runs == 1
             if not reason and not (found.of_weights or once_fetched):
                 raise NotPossibleError(found.reason)
             reason = reason or found.reason
@@ -373,13 +376,15 @@ class SegmentEvaluation:
         links = np.add.reduce([child.links for child in children])
         holding = [child.held for child in children]
         if node.kind == "T":
-            held = cut_in_time(holding, node.subbatches, once)
-            runs = turns([runs_on_tiles(child) for child in children], node.subbatches, self._chip)
+            held = cut_in_time(holding, node.child_runs, once)
+            runs = turns([runs_on_tiles(child) for child in children], node.child_runs, self._chip)
         else:
-            held = cut_in_space(holding, node.subbatches)
-            on_links = self._chip.least_cycles(0, int(links.max()), self._batch // node.batch)
+            held = cut_in_space(holding, node.child_runs)
+            # below a cut with bands every cut runs once a band
+            times = self._batch // node.batch * (self._band_count if node.bands == 1 else 1)
+            on_links = self._chip.least_cycles(0, int(links.max()), times)
             each = [runs_on_tiles(child) for child in children]
-            runs = pipelined(each, stages, node.subbatches, self._chip, on_links)
+            runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         if reason := self._too_much(_name(node), held):
             of_weights = int(held.busy.max()) <= self._chip.tile.buffer.size_bits
             return _Overflow(reason, self._missing(held, children), of_weights)
@@ -441,14 +446,14 @@ class SegmentEvaluation:
         near = tuple(
             [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
         )
-        to_dram = layer in flow.written
-        if free is not None and not self._search.has_parameters(layer):
+        to_dram, bands = layer in flow.written, self._bands.get(layer)
+        if free is not None and (bands is not None or not self._search.has_parameters(layer)):
             free = None
-        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near)
+        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near, bands)
 
         def count() -> NodeCost:
             runs = self._batch // leaf.batch
-            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0)
+            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0, bands)
             return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
 
         found = self._known.leaf(key, count)
@@ -485,6 +490,11 @@ class SegmentEvaluation:
             leaf=cost,
         )
 
+    @property
+    def _band_count(self) -> int:
+        """How many bands the segment has."""
+        return next((bands.count for bands in self._bands.values()), 1)
+
     def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
         """Energy by ENERGY_PARTS, in pJ; links count bits times ports, so ports divide their sum."""
         noc, dram = self._chip.noc, self._chip.dram
@@ -513,6 +523,9 @@ class SegmentEvaluation:
             elif stream.kind != "outputs":
                 from_dram = from_dram + held
         found = leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bits)
+        if cost.kept is not None:
+            # rows for the next band stay beside the weights while other leaves run
+            return replace(found, weights=weights + cost.kept)
         if not cost.slices:
             return found
         of_slice = self._search.slice_bits(layer, weights, cost.slices)
@@ -572,4 +585,4 @@ def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
 
 
 def _name(node: Node) -> str:
-    return f"{node.kind} cut {node.batch}/{node.subbatches}" if isinstance(node, Cut) else node.layer
+    return f"{node.kind} cut {node.name[2:]}" if isinstance(node, Cut) else node.layer

@@ -7,7 +7,7 @@ the chip model's own. Mapping solvers stand behind it (``solvers/schedule/tiles`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +54,10 @@ class TileRows:
         least_pj = min((array.min() for array in (columns[0], columns[2]) if count), default=0)
         if count and not (self.parts.min() >= 1 and least_pj >= 0 and self.cycles.min() >= 1):
             raise InputError("tile costs", "parts and cycles of at least 1, energies of at least 0", "less")
+
+    def kept(self, which: Array) -> TileRows:
+        """Only the rows ``which`` [n] is true for."""
+        return TileRows(*(getattr(self, one.name)[which] for one in fields(self)))
 
     @staticmethod
     def of(
@@ -112,6 +116,14 @@ class TileCosts(TileFloors, Protocol):
 
         Each partition has one number of slices. No rows: that is not offered, or the layer has no weights
         that are parameters.
+        """
+        ...
+
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        """The partitions along K, B and W of bands of a layer, each of so many rows of ``batch`` samples.
+
+        For each of ``heights`` the rows of the same partitions, in the same order. No rows: that is not
+        offered.
         """
         ...
 

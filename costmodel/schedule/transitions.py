@@ -106,14 +106,15 @@ class Ending:
 
     Arrays [tiles]: ``begun`` and ``done`` are cycles before the segment's end, in which a tile begins its
     last step and has ended it; ``held``: bits in its buffer meanwhile. ``made``: for each layer when its
-    last run has ended, the cycles of a run, the number of runs and the samples of each. ``running``: cycles
+    last run has ended, the cycles of a run, the number of runs, how many of them have the same samples (one
+    for each band), and these samples. ``running``: cycles
     of the segment in which DRAM moves ``dram_bits`` and the busiest link is busy for ``link_cycles``.
     """
 
     begun: Array
     done: Array
     held: Array
-    made: Mapping[str, tuple[int, int, int, int]]
+    made: Mapping[str, tuple[int, int, int, int, int]]
     last: _LastRuns
     running: int
     dram_bits: int
@@ -130,9 +131,10 @@ class Ending:
         tiles = [one.leaf.tiles for one in last]
         later = [runs_on_tiles(one.leaf).later for one in leaves]
         taken = [max(1, one.running) for one in later]
-        runs = [cost.node.batch // one.leaf.node.batch for one in leaves]
+        bands = cost.node.bands if isinstance(cost.node, Cut) else 1
+        runs = [bands * (cost.node.batch // one.leaf.node.batch) for one in leaves]
         made = {
-            one.leaf.node.layer: (one.done, cycles, times, one.leaf.node.batch)  # type: ignore[union-attr]
+            one.leaf.node.layer: (one.done, cycles, times, bands, one.leaf.node.batch)  # type: ignore[union-attr]
             for one, cycles, times in zip(leaves, taken, runs, strict=True)
         }
         return Ending(
@@ -177,8 +179,8 @@ class Ending:
 
     def made_before(self, layer: str, samples: int) -> int:
         """How many cycles before the end the first ``samples`` of one of its layers are in DRAM."""
-        done, taken, runs, each = self.made[layer]
-        return min(done + max(0, runs - -(-samples // each)) * taken, self.running)
+        done, taken, runs, bands, each = self.made[layer]
+        return min(done + max(0, runs - bands * -(-samples // each)) * taken, self.running)
 
 
 class _LastRun(NamedTuple):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
 from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tile_cost import TileCosts, TileFloor
+from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
@@ -19,10 +20,14 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 @dataclass(frozen=True, eq=False)
 class ChipModel:
-    """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``."""
+    """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
+
+    ``bands``: the bounds are those of all trees, with bands of rows or without; else of trees without.
+    """
 
     chip: Chip
     tile_costs: TileCosts
+    bands: bool = False
 
     @property
     def name(self) -> str:
@@ -64,9 +69,30 @@ class ChipModel:
         only with its operations on busy units, which makes the bounds lower but keeps them proven.
         """
         costs = self.tile_costs
-        floors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
-        found = lower_bounds(graph, self.chip, batch, floors)
+        floors: TileFloors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
+        if self.bands:
+            # what bands cost is not in the rows that floors are read from
+            if not isinstance(costs, TabledTileCosts):
+                return None
+            floors = FloorsOfWork(costs)
+        found = lower_bounds(graph, self.chip, batch, floors, self.bands)
         return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
+
+
+def with_bands(params: Mapping[str, Any]) -> bool:
+    """Whether a scheduler with these parameters tries bands of rows: its key ``bands`` is above 1."""
+    bands = params.get("bands", 1)
+    return isinstance(bands, int) and bands > 1
+
+
+@dataclass(frozen=True)
+class FloorsOfWork:
+    """The floors of a table that hold for any part of a layer, of its bands, too."""
+
+    costs: TabledTileCosts
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        return self.costs.floor_of_work(layer, max(batches))
 
 
 @dataclass(frozen=True)

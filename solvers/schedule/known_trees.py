@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.schedule.tile_cost import TileFloor, TileRows
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Node, rounds_of_segments
+from costmodel.schedule.tree.tree import Node, has_bands, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.budget import Deadline
@@ -84,6 +84,8 @@ def best_of(problem: ScheduleProblem, trees: Sequence[KnownTree], wall_seconds: 
     InputError for a tree of another network or batch.
     """
     deadline = Deadline(wall_seconds)
+    if isinstance(problem.model, ChipModel) and any(has_bands(parse_tree(one.text)) for one in trees):
+        problem = replace(problem, model=replace(problem.model, bands=True))
     costed: list[CostedTree] = []
 
     @noting_limits
@@ -180,6 +182,10 @@ class _AskingCosts:
     def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         self.table.need([Request(layer, batch, tiles)])
         return self.table.streamed_rows(layer, batch, tiles)
+
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        self.table.need([Request(layer, batch, tiles, tuple(heights))])
+        return self.table.band_rows(layer, batch, tiles, heights)
 
     def normalized_cycles(self, layer: int) -> float:
         self.table.need([Request(layer, 1, 1)])

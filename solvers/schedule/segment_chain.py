@@ -16,6 +16,8 @@ In a comb any two layers are children of one T cut or of two next to each other,
 chip, such as that of a residual connection. In a pipeline of few combs a layer has more tiles than in one of
 single layers, and fewer than in a comb with all tiles: less data is repeated in buffers, so more layers fit.
 Its combs have as equal work as neighbouring layers can have. Cuts are tried with every number of sub-batches.
+With ``bands`` each form is also tried sample by sample in bands of rows
+(:mod:`costmodel.schedule.row_bands`), in as many as divide the rows of the last layer.
 
 Each segment is counted once, with the chip model, and so is each pair of segments that a best chain may have
 in a row. Then the best chain follows exactly. E^n D^m of a chain is quasi-concave in its (E, D), so of all
@@ -40,8 +42,10 @@ from typing import NamedTuple
 
 from costmodel.errors import InputError
 from costmodel.limits import limit_reached
+from costmodel.schedule.allocation import allocate
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.row_bands import heights_of, made_in_bands, segment_band_violations
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, InTime, OutOfTimeError
 from solvers.checks import check_counts
@@ -51,6 +55,8 @@ from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.in_turn import CountedSegment, worth_keeping
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.tiles.cost_table import TileCostsNeeded, need
+from solvers.schedule.tiles.layer_parts import Request
 
 VERSION = "5"
 
@@ -64,15 +70,17 @@ class Params:
 
     ``misses``: from a layer on, segments are not made longer after so many lengths in a row that did not fit;
     a longer one may fit again, for a layer without weights can end a segment with fewer bytes to hold.
-    ``combs``: the most combs of a pipeline; 1: there are no pipelines of combs.
+    ``combs``: the most combs of a pipeline; 1: there are no pipelines of combs. ``bands``: the most bands of
+    rows of a segment; 1: there are no bands.
     """
 
     longest: int = 26
     misses: int = 5
     combs: int = 4
+    bands: int = 1
 
     def __post_init__(self) -> None:
-        check_counts("chains of segments", self, {"longest": 1, "misses": 1, "combs": 1})
+        check_counts("chains of segments", self, {"longest": 1, "misses": 1, "combs": 1, "bands": 1})
 
 
 DEFAULT = Params()
@@ -106,15 +114,19 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 
     More rounds have fewer samples each, which take less of the buffers, but load all weights again. Where the
     time is up, the best chain of the segments counted until then is the answer: single layers come first.
-    InputError for a model other than the chip's.
+    InputError for a model other than the chip's. With bands, costs may be lacking that this process cannot
+    solve: TileCostsNeeded is raised then, with those of all segments that can be told; the caller has them
+    solved and calls again.
     """
     model = problem.model
     if not isinstance(model, ChipModel):
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
         raise InputError("segment_chain", "the chip model", model.name, remedy, key="model")
     deadline = Deadline(budget.wall_seconds)
+    if params.bands > 1:
+        problem = replace(problem, model=replace(model, bands=True))
     for rounds in divisors(problem.batch):
-        segments = _Segments(problem, model, rounds)
+        segments = _Segments(problem, model, rounds, params)
         try:
             if not segments.single_layers(deadline):
                 continue
@@ -123,7 +135,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         prepare_bound(problem, deadline.left)
         kept = kept_for_recount(deadline)
         end = Deadline(deadline.left - kept)
-        complete = segments.longer(params, budget.iterations, end.in_time)
+        complete = segments.longer(budget.iterations, end.in_time)
         chain = _best(problem, Chains(segments.kept(), segments.saved, rounds))
         tree = Cut("T", problem.batch, rounds, chain.segments)
         note = f"segments={segments.counted} rounds={rounds}"
@@ -135,10 +147,12 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 class _Segments:
     """The segments that the chip can run in one of ``rounds``; ``ending``: by the layer after the last."""
 
-    def __init__(self, problem: ScheduleProblem, model: ChipModel, rounds: int) -> None:
+    def __init__(self, problem: ScheduleProblem, model: ChipModel, rounds: int, params: Params) -> None:
         evaluator = problem.evaluator()
         assert isinstance(evaluator, ChipEvaluator)
-        self._evaluator, self._chip = evaluator, model.chip
+        self._evaluator, self._chip, self._params = evaluator, model.chip, params
+        self._graph, self._costs = problem.graph, model.tile_costs
+        self._lacking: dict[Request, None] = {}
         self._names = [layer.name for layer in problem.graph.layers]
         self._cycles = cache(model.tile_costs.normalized_cycles)
         self._batch = problem.batch // rounds
@@ -167,41 +181,101 @@ class _Segments:
         """
         for number, name in enumerate(self._names):
             deadline.check()
-            if not self._count(number, number + 1, _single(name, self._batch)):
+            if not self._count(number, number + 1, self._single(number, name)):
+                self._ask()
                 return False
         return True
 
-    def longer(self, params: Params, most: int | None, in_time: InTime) -> bool:
+    def _single(self, number: int, name: str) -> Iterator[Node]:
+        yield Leaf(name, self._batch)
+        for parts in divisors(self._batch)[1:]:
+            yield Cut("T", self._batch, parts, (Leaf(name, self._batch // parts),))
+        for bands in self._bands_after(number):
+            segment = Cut("T", self._batch, self._batch, (Leaf(name, 1),), bands)
+            if self._can_have_bands(segment):
+                yield segment
+
+    def longer(self, most: int | None, in_time: InTime) -> bool:
         """Count segments of several layers, short ones first; False where the time or ``most`` ended it."""
-        missed = [0] * len(self._names)
+        complete = self._all_longer(most, in_time)
+        self._ask()
+        return complete
+
+    def _ask(self) -> None:
+        """TileCostsNeeded for all costs that were found to be lacking."""
+        if self._lacking:
+            raise TileCostsNeeded(tuple(self._lacking))
+
+    def _all_longer(self, most: int | None, in_time: InTime) -> bool:
+        missed, params = [0] * len(self._names), self._params
         for length in range(2, min(params.longest, len(self._names)) + 1):
             for first in range(len(self._names) - length + 1):
                 if missed[first] == params.misses:
                     continue
                 if not in_time() or (most is not None and self.counted >= most):
                     return False
-                fits = self._count(first, first + length, self._several(first, first + length, params.combs))
+                fits = self._count(first, first + length, self._several(first, first + length))
                 missed[first] = 0 if fits else missed[first] + 1
         return True
 
-    def _several(self, first: int, end: int, combs: int) -> Iterator[Node]:
+    def _several(self, first: int, end: int) -> Iterator[Node]:
         """The segments of neighbouring layers, as the module's docstring draws them."""
-        names, batch, tiles = self._names[first:end], self._batch, self._chip.tiles
-        for parts in divisors(batch):
-            samples = batch // parts
-            leaves = tuple(Leaf(name, samples) for name in names)
-            yield Cut("T", batch, parts, leaves)
-            if len(names) > 2:  # of two layers the comb is the T cut
-                yield comb(leaves) if parts == 1 else Cut("T", batch, parts, (comb(leaves),))
-            if len(names) <= tiles:
-                yield Cut("S", batch, parts, leaves)
-            if parts == 1:  # a pipeline of a single sub-batch would have one comb wait for the other
-                continue
-            for count in range(2, min(combs, tiles, len(names) - 1) + 1):
-                ends = even_ends([self._cycles(number) for number in range(first, end)], count)
-                if ends is not None:
-                    pieces = (leaves[begin:until] for begin, until in pairwise((0, *ends)))
-                    yield Cut("S", batch, parts, tuple(comb(piece) for piece in pieces))
+        for parts in divisors(self._batch):
+            yield from self._in_parts(first, end, parts, 1)
+        for bands in self._bands_after(end - 1):
+            segments = self._in_parts(first, end, self._batch, bands)
+            yield from filter(self._can_have_bands, segments)
+
+    def _bands_after(self, last: int) -> list[int]:
+        """In how many bands segments are tried that end with a layer."""
+        rows = self._graph.layers[last].h
+        return [bands for bands in divisors(rows)[1:] if bands <= self._params.bands]
+
+    def _can_have_bands(self, segment: Node) -> bool:
+        return not segment_band_violations(segment, self._graph) and self._is_costed(segment)
+
+    def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[Node]:
+        """Those of some sub-batches, and bands."""
+        names, batch, tiles, combs = self._names[first:end], self._batch, self._chip.tiles, self._params.combs
+        samples, runs = batch // parts, parts * bands
+        leaves = tuple(Leaf(name, samples) for name in names)
+        yield Cut("T", batch, parts, leaves, bands)
+        if len(names) > 2:  # of two layers the comb is the T cut
+            yield comb(leaves) if runs == 1 else Cut("T", batch, parts, (comb(leaves),), bands)
+        if len(names) <= tiles:
+            yield Cut("S", batch, parts, leaves, bands)
+        if runs == 1:  # a pipeline of a single sub-batch would have one comb wait for the other
+            return
+        for count in range(2, min(combs, tiles, len(names) - 1) + 1):
+            ends = even_ends([self._cycles(number) for number in range(first, end)], count)
+            if ends is not None:
+                pieces = (leaves[begin:until] for begin, until in pairwise((0, *ends)))
+                yield Cut("S", batch, parts, tuple(comb(piece) for piece in pieces), bands)
+
+    def _is_costed(self, segment: Node) -> bool:
+        """Whether the costs of a segment with bands are known or can be solved here; else they are noted."""
+        assert isinstance(segment, Cut)
+        made = made_in_bands(segment, self._graph)
+        children = segment.children
+        tiles: Sequence[int] = [self._chip.tiles] * len(children)
+        if segment.kind == "S":
+            work = [sum(self._cycles(self._number(leaf)) for leaf in leaves(child)) for child in children]
+            tiles = allocate(self._chip.tiles, work, [1] * len(children)) or []
+        requests = [
+            Request(number, leaf.batch, count, tuple(sorted(set(heights_of(made[number])), reverse=True)))
+            for child, count in zip(children, tiles, strict=False)
+            for leaf in leaves(child)
+            for number in [self._number(leaf)]
+        ]
+        try:
+            need(self._costs, requests)
+        except TileCostsNeeded as more:
+            self._lacking |= dict.fromkeys(more.requests)
+            return False
+        return True
+
+    def _number(self, leaf: Leaf) -> int:
+        return self._graph.index[leaf.layer]
 
     def _count(self, first: int, end: int, segments: Iterator[Node]) -> bool:
         """Count segments of the layers ``first`` to ``end - 1``; whether the chip can run one of them."""
@@ -214,12 +288,6 @@ class _Segments:
                 self.reason = str(reason)
         self._found[first, end] += found
         return bool(found)
-
-
-def _single(name: str, batch: int) -> Iterator[Node]:
-    yield Leaf(name, batch)
-    for parts in divisors(batch)[1:]:
-        yield Cut("T", batch, parts, (Leaf(name, batch // parts),))
 
 
 def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from math import isfinite, prod
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.tile_cost import TileFloor
+from solvers.schedule.chip_model import FloorsOfWork, with_bands
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
@@ -63,7 +65,9 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     costs = TabledTileCosts(
         demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
-    found = lower_bounds(demand.graph, chip, demand.batch, _RaisedFloors(costs))
+    bands = with_bands(json.loads(task.solve.params))
+    floors = FloorsOfWork(costs) if bands else _RaisedFloors(costs)
+    found = lower_bounds(demand.graph, chip, demand.batch, floors, bands)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
         return 0.0, 0.0
     return found.energy_pj, found.cycles

@@ -288,9 +288,14 @@ class _Scheduled:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own."""
-        energy = max(answer.energy_bound_pj for _, answer in self._all)
-        cycles = max(answer.cycles_bound for _, answer in self._all)
+        """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own.
+
+        Where some answer may have bands of rows, only those that bound schedules with bands, too.
+        """
+        answers = [answer for _, answer in self._all]
+        bounding = [answer for answer in answers if answer.bands] or answers
+        energy = max(answer.energy_bound_pj for answer in bounding)
+        cycles = max(answer.cycles_bound for answer in bounding)
         return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
 
     @property

@@ -46,8 +46,8 @@ class Rehearsal:
         """Run all rounds, of which the last is a whole solve, or as many as there is time for."""
         while (needs := _needs_of(self._round())) and self._watch.wall_seconds < self._seconds:
             before = len(self.asked)
-            for request in needs:
-                self._answer(Request(*request))
+            for numbers in needs:
+                self._answer(Request.of_numbers(numbers))
             if len(self.asked) == before:
                 raise RuntimeError(f"{self._task.solve.solver} asked again for costs that it had: {needs}")
 

@@ -62,7 +62,7 @@ class CostLedger:
         course.wall_seconds += answer["wall_seconds"]
         told = len(course.wanted)
         needed: list[CostTask] = []
-        for request in (Request(*numbers) for numbers in answer["needs"]):
+        for request in (Request.of_numbers(numbers) for numbers in answer["needs"]):
             wanted = wanted_for(task, request)
             # each request by itself: parts of different requests are not put into one solve
             needed += self._tables.tasks(task, wanted)

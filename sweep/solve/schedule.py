@@ -22,7 +22,7 @@ from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ProgramRow, ScheduleRow
 from results.store.schema.tables import DESIGNS
 from solvers.schedule.fitting import fitted
-from solvers.schedule.tiles.layer_parts import TilePart, distinct_boxes
+from solvers.schedule.tiles.layer_parts import TilePart, band_of, distinct_boxes
 from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.design.schedule_workload import whole_chip_offered
 from sweep.run.run_tally import RunTally
@@ -182,7 +182,13 @@ def _with_mappings(
         if parts and layer.has_weights:
             k, n, p, q = (parts[dim] for dim in CUT_DIMS)
             k *= leaf.get("slices", 1)  # a slice of a tile's part is mapped by itself
-            for box, _ in distinct_boxes(layer.sizes(leaf["samples"]), (k, n, p, q)):
+            bands = dict.fromkeys(leaf.get("bands", [layer.h]))
+            boxes = [
+                box
+                for rows in bands
+                for box, _ in distinct_boxes(band_of(layer, rows).sizes(leaf["samples"]), (k, n, p, q))
+            ]
+            for box in boxes:
                 cost = known.get(TilePart.of_outputs(layer, box))
                 if cost and cost.mapping:
                     lengths = dict(zip(CUT_DIMS, box, strict=True))

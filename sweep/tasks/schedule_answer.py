@@ -17,7 +17,7 @@ from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.chip_model import ChipModel, with_bands
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
@@ -64,7 +64,7 @@ def annealing_plan(content: ReadOnlyDict[str, Any], layers: int) -> AnnealingPla
 
 def cost_requests(needed: TileCostsNeeded, watch: Stopwatch) -> CostRequests:
     """What a worker sends back where costs are missing: which, and the seconds spent so far."""
-    needs = [list(request) for request in needed.requests]
+    needs = [request.numbers for request in needed.requests]
     return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
 
 
@@ -72,7 +72,7 @@ def problem_of(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
     """The problem in a payload, with a table of costs that solves none that it lacks."""
     chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
     costs = SchedulingCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
-    model = ChipModel(chip, costs)
+    model = ChipModel(chip, costs, with_bands(content.get("params") or {}))
     return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
 
 
@@ -148,6 +148,8 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
         row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.place.order]
         if cost.leaf.slices:
             row["slices"] = cost.leaf.slices
+        if cost.leaf.bands:
+            row["bands"] = list(cost.leaf.bands.heights)
     return row
 
 

@@ -9,6 +9,7 @@ from sys import intern
 from typing import cast
 
 from results.store.schema.rows import AnswerRow, LayerRow, ScheduleRow, ScratchpadRow
+from solvers.schedule.chip_model import with_bands
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.scratchpad import ScratchpadTask
@@ -153,6 +154,8 @@ class ScheduleSummary:
     """Of a tree found for another chip: the id of the task that found it. Empty for a search's own tree."""
     refined_from: str
     """Of a search that went on from another's tree: the id of that search's task. Empty for any other."""
+    bands: bool
+    """Whether the search tried bands of rows, and the bounds are those of schedules with bands, too."""
 
     @classmethod
     def of(cls, row: ScheduleRow) -> ScheduleSummary:
@@ -174,6 +177,7 @@ class ScheduleSummary:
             tree=intern(row.get("tree") or ""),
             tree_from=intern(row.get("tree_from") or ""),
             refined_from=intern(row.get("refined_from") or ""),
+            bands=with_bands(row.get("params") or {}),
         )
 
     @property

@@ -17,7 +17,8 @@ from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.text import format_tree
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, has_bands
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 Array = NDArray[Any]
@@ -89,6 +90,8 @@ class TreeEvaluator:
         """
         if reasons := violations(tree, self.graph.producers, self.batch):
             raise InputError("RA tree", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
+        if has_bands(tree):
+            raise InputError("RA tree", "cuts without bands, which SET does not have", format_tree(tree))
         return _Evaluation(self, tree).root()
 
     def normalized_cycles(self, layer: str) -> float:

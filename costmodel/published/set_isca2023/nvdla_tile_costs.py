@@ -42,6 +42,10 @@ class NvdlaTileCosts:
         """None: SET's leaves keep their weights."""
         return TileRows.of([])
 
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        """None: SET has no bands."""
+        return [TileRows.of([]) for _ in heights]
+
     def _tabulated(self, number: int, batch: int, tiles: int) -> TileRows:
         layer, found = self._graph.layers[number], []
         for parts in well_used(layer.sizes(batch), factorizations(tiles)):

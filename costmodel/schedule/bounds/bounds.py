@@ -76,9 +76,14 @@ class LeastOfRounds:
         return sum(one.cycles for one in self.segments)
 
 
-def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors) -> ScheduleBounds:
-    """Proven lower bounds; ``tile_costs`` bounds the work within tiles."""
-    found = least_by_rounds(graph, chip, batch, tile_costs)
+def lower_bounds(
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, bands: bool = False
+) -> ScheduleBounds:
+    """Proven lower bounds; ``tile_costs`` bounds the work within tiles.
+
+    ``bands``: of schedules with bands of rows, too; then ``tile_costs`` has to bound the work of bands.
+    """
+    found = least_by_rounds(graph, chip, batch, tile_costs, bands)
     return ScheduleBounds(
         min(one.energy_pj for one in found),
         min(one.cycles for one in found),
@@ -87,7 +92,7 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
 
 
 def least_by_rounds(
-    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, bands: bool = False
 ) -> tuple[LeastOfRounds, ...]:
     """Proven lower bounds for each number of rounds, with their parts.
 
@@ -108,19 +113,23 @@ def least_by_rounds(
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
-    return tuple(_of_rounds(graph, chip, (batch, batch // samples), floors) for samples in batches)
+    return tuple(_of_rounds(graph, chip, (batch, batch // samples), floors, bands) for samples in batches)
 
 
 def _of_rounds(
-    graph: LayerGraph, chip: Chip, batch_and_rounds: tuple[int, int], floors: Sequence[TileFloor]
+    graph: LayerGraph,
+    chip: Chip,
+    batch_and_rounds: tuple[int, int],
+    floors: Sequence[TileFloor],
+    bands: bool,
 ) -> LeastOfRounds:
     """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
     samples = batch // rounds
     traffic = layers_traffic(
-        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, samples)
+        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, samples, bands)
     )
-    single = layers_by_themselves(graph, chip, samples)
+    single = layers_by_themselves(graph, chip, samples, bands)
     in_tiles = [
         _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.whole_chip_pj), moved)
         if number not in single

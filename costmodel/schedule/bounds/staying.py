@@ -11,6 +11,8 @@ consumer, for one batch of the consumer.
 
 The weights of any leaf may be streamed. Then each tile holds a slice of one output channel at least; pinned
 weights take no less. A leaf runs one sample or more at a time, so A is at least what one sample takes.
+That does not hold for segments with bands of rows, which may keep edges of few rows: where these are allowed,
+every edge between layers that can have bands counts as one that can stay, and no such layer runs by itself.
 
 I and A depend on the partition. With k parts along K and n along samples, rows and columns together, inputs
 are held k times where every output channel reads all input channels, else once. One tile must hold its part,
@@ -31,6 +33,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.bounds.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.row_bands import whole_map_reason
 
 Array = NDArray[Any]
 
@@ -53,25 +56,35 @@ class _Size(NamedTuple):
     repeats: bool
 
 
-def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[Edge]:
-    """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
+def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, bands: bool = False) -> frozenset[Edge]:
+    """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM.
+
+    ``bands``: segments may have bands of rows.
+    """
+    with_bands = _with_bands(graph) if bands else frozenset[int]()
     held = _held_by_layer(graph, chip, samples)
     capacity = chip.tiles * chip.tile.buffer.size_bits
     return frozenset(
         (producer, consumer)
         for producer, consumer, size in _edges(graph, chip)
-        if _can_stay(held[producer], held[consumer], size, capacity)
+        if with_bands >= {producer, consumer} or _can_stay(held[producer], held[consumer], size, capacity)
     )
 
 
-def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int) -> frozenset[int]:
-    """The layers that no leaf of a segment of ``samples`` samples can hold.
+def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int, bands: bool = False) -> frozenset[int]:
+    """The layers that no leaf of a segment of ``samples`` samples, with ``bands`` or not, can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
     its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own.
     """
     held = _held_by_layer(graph, chip, samples)
-    return frozenset(number for number, one in enumerate(held) if not len(one))
+    with_bands = _with_bands(graph) if bands else frozenset[int]()
+    return frozenset(number for number, one in enumerate(held) if not len(one)) - with_bands
+
+
+def _with_bands(graph: LayerGraph) -> frozenset[int]:
+    """The layers that can run band by band."""
+    return frozenset(number for number, layer in enumerate(graph.layers) if not whole_map_reason(layer))
 
 
 def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int) -> list[Array]:

@@ -30,8 +30,9 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, same_shapes
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import BatchRun, NodeRuns
-from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.tile_cost import TileCosts, TileRows
 
 Array = NDArray[Any]
 
@@ -51,6 +52,9 @@ class LeafCost:
     they belong to it. ``runs``: how it runs its first batch, and each later one. ``slices``: how many a tile
     computes one after the other in a run, with weights that come anew for each; 0 where the weights are
     pinned, or there are none. ``value``: E^n D^m, by which the leaf was found.
+
+    Of a leaf with bands ``cycles`` and ``held`` are of one band, ``tile_cycles`` of all bands of a run and
+    ``band_cycles`` of each of its ``bands``; ``kept`` [tiles]: bits of inputs that stay from band to band.
     """
 
     place: Placement
@@ -66,6 +70,9 @@ class LeafCost:
     runs: NodeRuns
     slices: int
     value: float
+    bands: LeafBands | None = None
+    band_cycles: tuple[int, ...] = ()
+    kept: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ class _Rows:
     ``tiles_pj``, ``transfers_pj`` [n]: of one batch, within tiles and into and out of their buffers.
     ``weights_pj`` [n]: of filling buffers with the weights, once. ``cycles`` [n]: of the slowest tile.
     ``leakage_pj`` [n]: per cycle. ``slices`` [n]: see :class:`.tile_cost.TileRows`. ``held`` [n]: bits on the
-    fullest tile.
+    fullest tile. ``band_cycles`` [n, bands]: of the slowest tile for each band, which ``cycles`` is the sum
+    of; [n, 0] without bands.
     """
 
     parts: Array
@@ -86,6 +94,7 @@ class _Rows:
     leakage_pj: Array
     slices: Array
     held: Array
+    band_cycles: Array
 
     def kept(self, which: Array) -> _Rows:
         """Only the rows ``which`` [n] is true for."""
@@ -98,6 +107,7 @@ class _Rows:
             self.leakage_pj[which],
             self.slices[which],
             self.held[which],
+            self.band_cycles[which],
         )
 
 
@@ -121,7 +131,7 @@ class LeafSearch:
         ]
         self._spaces = [kernel_space(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
-        self._rows: dict[tuple[int, int, int, bool], _Rows] = {}
+        self._rows: dict[tuple[int, int, int, bool, LeafBands | None], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._places: dict[Placement, Placement] = {}
         self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
@@ -154,6 +164,9 @@ class LeafSearch:
         producers: Mapping[int, Placement],
     ) -> LeafCost | None:
         number = self._first_of_shape[layer]
+        if run.bands is not None:
+            pinned_run = replace(run, streamed=False)
+            return self._searched(number, pinned_run, streams, self._fitting(number, pinned_run))
         if not self.has_parameters(layer):
             return self._searched(number, replace(run, streamed=False), streams, self._fitting(number, run))
         if run.streamed:
@@ -223,7 +236,10 @@ class LeafSearch:
         search(self._workspace, leaf, table, self._prices, cheapest, below)
         if found[FOUND.row] < 0:
             return None
-        return self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
+        cost = self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
+        if run.bands is None:
+            return cost
+        return self._in_bands(layer, run, run.bands, cost, rows.band_cycles[found[FOUND.row]])
 
     def _found(
         self, layer: int, run: LeafRun, rows: _Rows, found: Array, held: Array, energy_pj: float
@@ -255,6 +271,53 @@ class LeafSearch:
             runs=self._runs_of(layer, run, (read, written), tile_cycles, busiest, (parts[0], slices)),
             slices=slices,
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
+        )
+
+    def _in_bands(
+        self, layer: int, run: LeafRun, bands: LeafBands, cost: LeafCost, band_cycles: Array
+    ) -> LeafCost:
+        """The same leaf, band by band: it moves what it does at once, a band at a time.
+
+        Every row of inputs comes once, as a tile keeps what later bands read; so only times and what tiles
+        hold at a time differ. All bands but the very first one count as equally long.
+        """
+        each, times = [int(one) for one in band_cycles], run.runs * bands.count
+        held, kept = cost.held.copy(), np.zeros(self.chip.tiles, np.int64)
+        first_part = 0
+        for number, stream in enumerate(self.streams[layer]):
+            if stream.kind == "inputs":
+                stay, come = bands.held(stream.producer, run.runs > 1)
+                of_row = cost.held[number] // bands.rows_read
+                held[number] = come * of_row
+                kept += stay * of_row
+                begin, end = bands.coming(None)[0]
+                first_part = max(first_part, end - begin)
+        weights, rows = self._parameter_bits[layer], self.graph.layers[layer].h
+        inputs, outputs = cost.dram_read_bits - weights, cost.dram_write_bits
+        first_in = inputs // run.runs * first_part // max(bands.rows_read, 1)
+        first_out = outputs // run.runs * bands.heights[0] // rows
+        busiest = self.chip.least_cycles(0, int(cost.links.max()), times)
+        later_in, later_out = (
+            -(-(whole - one) // (times - 1)) for whole, one in ((inputs, first_in), (outputs, first_out))
+        )
+        later_cycles = -(-(run.runs * sum(each) - each[0]) // (times - 1))
+        first = max(each[0], self.chip.least_cycles(first_out, 0), busiest)
+        later = max(later_cycles, self.chip.least_cycles(later_out, 0), busiest)
+        runs = NodeRuns(
+            BatchRun(weights + first_in, busiest, first, weights + first_in + first_out),
+            BatchRun(later_in, busiest, later, later_in + later_out),
+        )
+        moved = cost.dram_read_bits + cost.dram_write_bits
+        cycles = max(later_cycles, self.chip.least_cycles(moved, int(cost.links.max()), times))
+        return replace(
+            cost,
+            cycles=cycles,
+            held=held,
+            kept=kept,
+            runs=runs,
+            bands=bands,
+            band_cycles=tuple(each),
+            tile_cycles=sum(each),
         )
 
     def _runs_of(
@@ -304,10 +367,34 @@ class LeafSearch:
         return largest
 
     def _fitting(self, layer: int, run: LeafRun) -> _Rows:
-        key = (layer, run.batch, run.tiles, run.streamed)
+        key = (layer, run.batch, run.tiles, run.streamed, run.bands)
         if key not in self._rows:
-            self._rows[key] = self._tabulated(*key)
+            self._rows[key] = (
+                self._tabulated(*key[:4])
+                if run.bands is None
+                else self._tabulated_bands(layer, run.batch, run.tiles, run.bands)
+            )
         return self._rows[key]
+
+    def _tabulated_bands(self, number: int, batch: int, tiles: int, bands: LeafBands) -> _Rows:
+        """The partitions whose bands fit the buffers, with the costs of all bands together."""
+        heights = sorted(set(bands.heights), reverse=True)
+        found = dict(zip(heights, self.tile_costs.band_rows(number, batch, tiles, heights), strict=True))
+        costs = [found[height] for height in bands.heights]
+        cycles = np.stack([one.cycles for one in costs], axis=1)
+        leaked = sum(one.leakage_pj_per_cycle * one.cycles for one in costs)
+        whole = TileRows(
+            costs[0].parts,
+            np.sum([one.energy_pj for one in costs], axis=0),
+            cycles.sum(axis=1),
+            leaked / np.maximum(cycles.sum(axis=1), 1),
+        )
+        rows = max(
+            sum(bands.held(stream.producer, False))
+            for stream in self.streams[number]
+            if stream.kind == "inputs"
+        )
+        return self._filled(number, batch, whole, cycles, (rows, bands.rows_read))
 
     def _tabulated(self, number: int, batch: int, tiles: int, streamed: bool) -> _Rows:
         """The partitions that fit the buffers, with the energy of filling these.
@@ -318,15 +405,32 @@ class LeafSearch:
         their update in the buffer, which its mapping counts, and nothing more when they leave, as in
         ``evaluate``. Those of vector units, which have no mapping, are read from the buffer once.
         """
-        layer, tile, bits = self.graph.layers[number], self.chip.tile, self._bits[number]
         source = self.tile_costs.streamed_rows if streamed else self.tile_costs.rows
-        costs, buffer = source(number, batch, tiles), tile.buffer
+        costs = source(number, batch, tiles)
+        return self._filled(
+            number, batch, costs, np.zeros((len(costs.parts), 0), np.int64), streamed=streamed
+        )
+
+    def _filled(
+        self,
+        number: int,
+        batch: int,
+        costs: TileRows,
+        band_cycles: Array,
+        rows_held: tuple[int, int] = (1, 1),
+        streamed: bool = False,
+    ) -> _Rows:
+        """The rows of ``costs`` that fit the buffers; ``rows_held``: how many of all rows of inputs a tile
+        holds at a time.
+        """
+        layer, tile, bits = self.graph.layers[number], self.chip.tile, self._bits[number]
+        buffer = tile.buffer
         volumes = self._volumes(number, batch, costs.parts)
         inputs, weights = volumes[:, :2] * (layer.operands * bits.inputs), volumes[:, 2:] * bits.weights
         fullest = weights[:, 0]
         if streamed:
             fullest = self.slice_bits(number, fullest, costs.slices) * np.minimum(costs.slices, 2)
-        held = inputs[:, 0] + fullest
+        held = inputs[:, 0] // rows_held[1] * rows_held[0] + fullest
         fits = held <= tile.free_bits
         filled = inputs[:, 1] + (weights[:, 1] if layer.weight_producers else 0)
         outputs = 0 if layer.has_weights else layer.k * layer.h * layer.w * batch * bits.outputs
@@ -341,6 +445,7 @@ class LeafSearch:
             costs.leakage_pj_per_cycle[fits],
             costs.slices[fits],
             held[fits],
+            band_cycles[fits],
         )
 
     def _volumes(self, number: int, batch: int, parts: Array) -> Array:

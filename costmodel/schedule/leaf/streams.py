@@ -16,6 +16,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
+from costmodel.schedule.row_bands import LeafBands
 
 StreamKind = Literal["outputs", "inputs", "weights"]
 STREAM_KINDS = {"outputs": 0, "inputs": 1, "weights": 2}
@@ -57,7 +58,8 @@ class LeafRun:
 
     ``to_dram``: its outputs go to DRAM, and to other tiles as well where some layer reads them at once.
     ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
-    ``free_bits`` of its buffer free for what else arrives; else they come once for all runs.
+    ``free_bits`` of its buffer free for what else arrives; else they come once for all runs. ``bands``: each
+    run goes band by band; ``runs`` counts runs of all bands.
     """
 
     batch: int
@@ -67,6 +69,7 @@ class LeafRun:
     to_dram: bool
     streamed: bool = False
     free_bits: int = 0
+    bands: LeafBands | None = None
 
 
 @dataclass(frozen=True)

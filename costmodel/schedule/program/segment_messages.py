@@ -6,6 +6,14 @@ outputs of a producer's part is one message, too, as both are boxes.
 Messages are written once for as many runs as possible; the boxes move along the samples from one time to the
 next. As the next sub-batch arrives while the one before is in use, neighbouring sub-batches have messages of
 their own: they take turns, ``turns`` of them, where ``turns`` divides the number of sub-batches.
+
+In a segment with bands every band has messages of its own. What comes for a band is cut where other bands
+begin or end to read, so that a tile frees each row after the last band that reads it::
+
+    rows that come for band 0   |=============|====|
+    read by band                |      0      | 0 1|
+    rows that come for band 1                      |========|====|
+    read by band                                   |   1    | 1 2|
 """
 
 from __future__ import annotations
@@ -22,8 +30,9 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along, common, elements, tensor_of
-from costmodel.schedule.program.program import Box, Message, Moves, Work
+from costmodel.schedule.program.program import Box, Interval, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
+from costmodel.schedule.row_bands import LeafBands, leaf_bands
 from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Leaf
@@ -64,18 +73,21 @@ class Written:
 class LeafMessages:
     """What a leaf does on each tile, and what it exchanges with DRAM.
 
-    ``works``: the compute of each slice of each tile that has a part; without streamed weights slice 0 is the
-    part. ``weights``: parameters; pinned ones [1] are loaded once, ``streamed`` ones for every step: those of
-    the steps 0, 1, ... of the leaf, modulo their length. ``loads`` [turns]: inputs from DRAM of the runs 0,
-    1, ... modulo the number of turns. ``stores``: outputs of each slice to DRAM.
+    ``works`` [turns]: the compute of each slice of each tile that has a part; without streamed weights slice
+    0 is the part. ``weights``: parameters; pinned ones [1] are loaded once, ``streamed`` ones for every step:
+    those of the steps 0, 1, ... of the leaf, modulo their length. ``loads`` [turns]: inputs from DRAM that
+    come for the runs 0, 1, ... modulo the number of turns; ``reads`` and ``frees`` [turns]: those that these
+    runs read, and that no later run reads. ``stores`` [turns]: outputs of each slice to DRAM.
     """
 
     layer: NetworkLayer
-    works: dict[tuple[int, int], int]
+    works: tuple[dict[tuple[int, int], int], ...]
     weights: tuple[OfTiles, ...]
     streamed: bool
     loads: tuple[OfTiles, ...]
-    stores: dict[tuple[int, int], int]
+    reads: tuple[OfTiles, ...]
+    frees: tuple[OfTiles, ...]
+    stores: tuple[dict[tuple[int, int], int], ...]
 
 
 @dataclass(frozen=True)
@@ -84,15 +96,19 @@ class EdgeMessages:
 
     Messages are by turn and tile. ``sent`` and ``read`` are also by the run of the leaf within its child of
     the cut, ``sent`` by the slice, too, which comes last; ``arriving`` are all that a tile gets for one such
-    run of the child.
+    run of the child. ``freed`` of those that are read are read by no later run.
+
+    ``of_segment``: the segment has bands; the turns are those of all its runs, and each child has one run.
     """
 
     producer: str
     consumer: str
     where: Meeting
     turns: int
+    of_segment: bool = False
     sent: dict[tuple[int, int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     read: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+    freed: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -108,6 +124,7 @@ class SegmentMessages:
     ) -> None:
         self._graph, self._widths, self._written, self._flow = graph, widths, written, flow
         self._batch = cost.node.batch
+        self._bands = leaf_bands(graph, flow, cost.node)
         self._costs = {leaf.node.layer: leaf for leaf in _leaves(cost) if isinstance(leaf.node, Leaf)}
         self._ways = ways_of(cost)
         self._placed = {name: self._parts_of(name) for name in self._costs}
@@ -128,6 +145,8 @@ class SegmentMessages:
     def _leaf(self, name: str) -> LeafMessages:
         """A leaf's works and what it exchanges with DRAM; adds the edges from its producers."""
         layer, number, bits = self._layer(name), self._graph.index[name], self._bits(name)
+        if number in self._bands:
+            return self._leaf_in_bands(name, self._bands[number])
         batch = self._costs[name].node.batch
         turns = taking_turns(self._batch // batch)
         loads: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(turns))
@@ -158,17 +177,96 @@ class SegmentMessages:
                 box = part.outputs
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[part.tile, part.slice] = self._written.message(to_dram)
-        return LeafMessages(layer, self._works(name), weights, cost.slices > 0, loads, stores)
+        return LeafMessages(
+            layer, (self._works(name),), weights, cost.slices > 0, loads, loads, loads, (stores,)
+        )
 
-    def _works(self, name: str) -> dict[tuple[int, int], int]:
+    def _leaf_in_bands(self, name: str, bands: LeafBands) -> LeafMessages:
+        """The same for a leaf of a segment with bands: a turn for each band of some sub-batches."""
+        layer, number, bits = self._layer(name), self._graph.index[name], self._bits(name)
+        batch, placed, leaf = self._costs[name].node.batch, self._placed[name], self._costs[name].leaf
+        assert leaf is not None
+        groups = taking_turns(self._batch // batch)
+        turns = range(groups * bands.count)
+        loads, reads, frees = (tuple(defaultdict[int, list[int]](list) for _ in turns) for _ in range(3))
+        weights: OfTiles = defaultdict(list)
+        for source in sources_of(self._graph, number, batch):
+            ranges, tensor = placed.reading(source), tensor_of(self._graph, layer, source)
+            if source.is_parameter:
+                self._load(weights, tensor, ranges, (), bits.weights)
+            elif source.producer is not None and source.producer in self._flow.sources.get(number, ()):
+                self._edge_in_bands(self._graph.layers[source.producer].name, name, ranges, bands, groups)
+            else:
+                moves = self._written.moves(groups * batch, 4)
+                for turn in turns:
+                    group, band = divmod(turn, bands.count)
+                    for rows, first, last in bands.pieces(source.producer, band):
+                        of_piece = {
+                            along(_of_rows(box, rows), 0, group * batch): tiles
+                            for box, tiles in ranges.items()
+                        }
+                        come: OfTiles = defaultdict(list)
+                        self._load(come, tensor, of_piece, moves, bits.inputs)
+                        _add(loads[turn], come)
+                        for one in range(first, last + 1):
+                            _add(reads[group * bands.count + one], come)
+                        _add(frees[group * bands.count + last], come)
+        moves = self._written.moves(batch, 4)
+        works: list[dict[tuple[int, int], int]] = []
+        stores: list[dict[tuple[int, int], int]] = []
+        for band in range(bands.count):
+            works.append(self._works(name, bands.outputs(band), leaf.band_cycles[band]))
+            stores.append({})
+            for part in placed.parts if number in self._flow.written else ():
+                box = _of_rows(part.outputs, bands.outputs(band))
+                to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
+                stores[-1][part.tile, part.slice] = self._written.message(to_dram)
+        return LeafMessages(layer, tuple(works), (weights,), False, loads, reads, frees, tuple(stores))
+
+    def _edge_in_bands(
+        self, producer: str, consumer: str, ranges: dict[Box, list[int]], bands: LeafBands, groups: int
+    ) -> None:
+        """The messages of an edge for every band of ``groups`` sub-batches."""
+        turns, number = groups * bands.count, self._graph.index[producer]
+        edge = EdgeMessages(producer, consumer, meeting(self._ways, producer, consumer), turns, True)
+        self.edges.append(edge)
+        batch, bits = self._costs[consumer].node.batch, self._bits(producer).outputs
+        moves = self._written.moves(groups * batch, 4)
+        shared = [
+            (part, both, tiles)
+            for box, tiles in ranges.items()
+            for part in self._placed[producer].parts
+            if (both := common(box, part.outputs)) is not None
+        ]
+        for turn in range(turns):
+            group, band = divmod(turn, bands.count)
+            for rows, first, last in bands.pieces(number, band):
+                for part, both, tiles in shared:
+                    box = along(_of_rows(both, rows), 0, group * batch)
+                    size = in_bytes(elements(box) * bits)
+                    message = self._written.message(
+                        Message(producer, box, size, (part.tile,), tuple(tiles), moves)
+                    )
+                    edge.sent[turn, 0, part.tile, part.slice].append(message)
+                    for tile in tiles:
+                        edge.arriving[turn, tile].append(message)
+                        edge.freed[group * bands.count + last, 0, tile].append(message)
+                        for one in range(first, last + 1):
+                            edge.read[group * bands.count + one, 0, tile].append(message)
+
+    def _works(
+        self, name: str, rows: Interval | None = None, cycles: int | None = None
+    ) -> dict[tuple[int, int], int]:
+        """The works of a leaf, or of those ``rows`` of its outputs that take so many ``cycles``."""
         layer, cost = self._layer(name), self._costs[name]
         assert cost.leaf is not None
+        if cycles is None:
+            cycles = cost.leaf.tile_cycles // max(cost.leaf.slices, 1)
         found = {}
         for part in self._placed[name].parts:
-            samples, channels, rows, columns = part.outputs
-            box = (samples, channels, rows, columns, *((0, size) for _, size in reduced_dims(layer)))
+            outputs = part.outputs if rows is None else _of_rows(part.outputs, rows)
+            box = (*outputs, *((0, size) for _, size in reduced_dims(layer)))
             moves = self._written.moves(cost.node.batch, len(box))
-            cycles = cost.leaf.tile_cycles // max(cost.leaf.slices, 1)
             work = Work(name, box, cycles, elements(box), moves=moves)
             found[part.tile, part.slice] = self._written.work(work)
         return found
@@ -241,7 +339,18 @@ class SegmentMessages:
         edge.sent[turn, runs[0], part.tile, part.slice].append(number)
         for tile in targets:
             edge.read[turn, runs[1], tile].append(number)
+            edge.freed[turn, runs[1], tile].append(number)
             edge.arriving[turn, tile].append(number)
+
+
+def _of_rows(box: Box, rows: Interval) -> Box:
+    """The box with other rows."""
+    return (*box[:2], rows, *box[3:])
+
+
+def _add(to: OfTiles, more: OfTiles) -> None:
+    for tile, messages in more.items():
+        to[tile] += messages
 
 
 def reduced_dims(layer: NetworkLayer) -> tuple[tuple[str, int], ...]:

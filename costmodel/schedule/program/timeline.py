@@ -13,7 +13,7 @@ from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 Way = tuple[tuple[int, int], ...]
-"""For every cut from the top down: (sub-batch, rank of the child)."""
+"""For every cut from the top down: (sub-batch, rank of the child). Bands count as sub-batches here."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TileStep:
         """Number of the run within one run of a child of the cut at ``depth - 1``; 0: of the segment."""
         number = 0
         for cut, (subbatch, _) in zip(self.cuts[depth:], self.way[depth:], strict=True):
-            number = number * cut.subbatches + subbatch
+            number = number * cut.child_runs + subbatch
         return number
 
 
@@ -48,7 +48,7 @@ def steps_of(cost: NodeCost, tile: int, cuts: tuple[Cut, ...] = (), way: Way = (
         for rank, child in enumerate(cost.children)
         if child.first_tile <= tile < child.first_tile + child.tiles
     ]
-    for subbatch in range(cost.node.subbatches):
+    for subbatch in range(cost.node.child_runs):
         for rank, child in children:
             yield from steps_of(child, tile, (*cuts, cost.node), (*way, (subbatch, rank)))
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
@@ -46,7 +47,9 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 
-VERSION = "6"
+T = TypeVar("T")
+
+VERSION = "7"
 """Goes up when the writer writes another program for a schedule than before."""
 
 
@@ -172,33 +175,36 @@ class _SegmentWriter:
         for number, step in enumerate(steps):
             leaf = self._leaves[step.layer]
             weights = self._weights(step, tile)
-            inputs = self._inputs(step, tile) + self._received(step, tile)
-            freed = inputs if step.slice == step.slices - 1 else []
+            inputs = _of_run(leaf.reads, step).get(tile, []) + self._received(step, tile)
+            freed = self._freed(step, tile) if step.slice == step.slices - 1 else []
+            stores = _of_run(leaf.stores, step)
             yield StepMessages(
                 loads_before=() if number else tuple(before),
                 receives=tuple(self._arriving(step, steps[number - 1] if number else None, tile)),
-                work=leaf.works.get((tile, step.slice), -1),
+                work=_of_run(leaf.works, step).get((tile, step.slice), -1),
                 reads=tuple(weights + inputs),
                 loads=tuple(fetched[number]),
                 sends=tuple(self._sent(step, tile)),
-                stores=(leaf.stores[tile, step.slice],) if (tile, step.slice) in leaf.stores else (),
+                stores=(stores[tile, step.slice],) if (tile, step.slice) in stores else (),
                 frees=tuple(freed + (weights if leaf.streamed or last[step.layer] == number else [])),
             )
 
     def _fetched(self, step: TileStep, tile: int, first: bool) -> list[int]:
         """What has to come from DRAM for a step; ``first``: of its layer, with pinned weights."""
         weights = self._weights(step, tile) if first or self._leaves[step.layer].streamed else []
-        return weights + (self._inputs(step, tile) if step.slice == 0 else [])
+        inputs = _of_run(self._leaves[step.layer].loads, step).get(tile, [])
+        return weights + (inputs if step.slice == 0 else [])
 
     def _weights(self, step: TileStep, tile: int) -> list[int]:
         """The parameters that a step reads."""
         weights = self._leaves[step.layer].weights
         return weights[(step.run() * step.slices + step.slice) % len(weights)].get(tile, [])
 
-    def _inputs(self, step: TileStep, tile: int) -> list[int]:
-        """The inputs from DRAM that a step reads."""
-        loads = self._leaves[step.layer].loads
-        return loads[step.run() % len(loads)].get(tile, [])
+    def _freed(self, step: TileStep, tile: int) -> list[int]:
+        """The inputs that no later run reads."""
+        edges = self._to[step.layer]
+        received = [one for edge in edges for one in edge.freed.get(_turn_and_run(edge, step, tile), [])]
+        return _of_run(self._leaves[step.layer].frees, step).get(tile, []) + received
 
     def _received(self, step: TileStep, tile: int) -> list[int]:
         """What a step reads that producers sent."""
@@ -225,14 +231,23 @@ class _SegmentWriter:
                 else:
                     coming = (0, 1) if subbatch == 0 else (subbatch + 1,)
                 for one in coming:
-                    if one < edge.where.cut.subbatches:
-                        yield from edge.arriving.get((one % edge.turns, tile), ())
+                    if one < edge.where.cut.child_runs:
+                        # below the segment's own cut there is one run for each of its runs
+                        turn = step.run() if edge.of_segment and depth else one
+                        yield from edge.arriving.get((turn % edge.turns, tile), ())
 
 
 def _turn_and_run(edge: EdgeMessages, step: TileStep, tile: int) -> tuple[int, int, int]:
     """Where an edge has the messages of one run of its producer, or its consumer, on a tile."""
+    if edge.of_segment:
+        return step.run() % edge.turns, 0, tile
     depth = edge.where.depth
     return step.way[depth][0] % edge.turns, step.run(depth + 1), tile
+
+
+def _of_run(turns: Sequence[T], step: TileStep) -> T:
+    """What of a leaf's turns belongs to a step."""
+    return turns[step.run() % len(turns)]
 
 
 def _waiting(written: Written) -> tuple[Message, ...]:

@@ -61,8 +61,8 @@ class _Drawing:
             until = start + self.cycles[number]
             return [ChartBox(node.layer, sample, sample + node.batch, first, end, start, until)]
         drawn = []
-        for part in range(node.subbatches):
-            at = sample + part * (node.batch // node.subbatches)
+        for part in range(node.child_runs):
+            at = sample + part // node.bands * (node.batch // node.subbatches)
             for child, offset in zip(self.flow.children[number], self._offsets(number, node), strict=True):
                 drawn += self._node(child, at, start + offset + part * self._period(number, node))
         return drawn

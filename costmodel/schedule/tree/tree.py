@@ -41,7 +41,9 @@ class Cut:
     """An S cut runs its children on tiles of their own, a T cut runs them in turn on the same tiles.
 
     ``batch`` samples run as ``subbatches`` equal parts, so children have batch / subbatches samples (Formulas
-    4 and 8). Only single values are checked here; the tree as a whole is checked by
+    4 and 8). With several ``bands`` each of these parts runs band by band: some rows of every layer's
+    outputs, from the first row down (:mod:`costmodel.schedule.row_bands`). SET has no such cuts. Only single
+    values are checked here; the tree as a whole is checked by
     :func:`costmodel.schedule.tree.validity.violations`.
     """
 
@@ -49,6 +51,7 @@ class Cut:
     batch: int
     subbatches: int
     children: tuple[Node, ...]
+    bands: int = 1
 
     def __post_init__(self) -> None:
         where = f"{self.kind} cut"
@@ -56,8 +59,20 @@ class Cut:
             raise InputError("cut", "kind S or T", self.kind)
         _check_count(where, "batch", self.batch)
         _check_count(where, "subbatches", self.subbatches)
+        _check_count(where, "bands", self.bands)
         if not self.children:
             raise InputError(where, "at least one child", "none")
+
+    @property
+    def child_runs(self) -> int:
+        """How often each child runs for one batch of the cut: all bands of one sub-batch after the other."""
+        return self.subbatches * self.bands
+
+    @property
+    def name(self) -> str:
+        """The cut without its children, as a line of the tree's text."""
+        bands = f"x{self.bands}" if self.bands > 1 else ""
+        return f"{self.kind} {self.batch}/{self.subbatches}{bands}"
 
 
 Node = Leaf | Cut
@@ -77,6 +92,11 @@ def rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
     if isinstance(tree, Cut) and tree.kind == "T":
         return tree.subbatches, tree.children
     return 1, (tree,)
+
+
+def has_bands(node: Node) -> bool:
+    """Whether some cut of the tree has several bands."""
+    return isinstance(node, Cut) and (node.bands > 1 or any(map(has_bands, node.children)))
 
 
 def depth(node: Node) -> int:

@@ -103,8 +103,9 @@ class LeafRow(TypedDict):
 
     ``parts``: into how many parts each of its dims is cut; ``order``: parts along the last of these dims are
     on neighbouring tiles. Both are missing for a layer that is mapped on the whole chip. ``slices``: how many
-    slices of its output channels a tile computes in turn, where weights are streamed. ``cycles`` are those of
-    one run, ``tile_cycles`` those in which the slowest tile computes. Bytes and energies are of all runs.
+    slices of its output channels a tile computes in turn, where weights are streamed. ``bands``: rows of each
+    band, where the layer runs band by band. ``cycles`` are those of one run, or of one band; ``tile_cycles``
+    those of a run in which the slowest tile computes. Bytes and energies are of all runs.
     ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
     schedules that use them; ``archsweep solve schedule --json`` adds them here.
     """
@@ -116,6 +117,7 @@ class LeafRow(TypedDict):
     parts: NotRequired[dict[str, int]]
     order: NotRequired[list[str]]
     slices: NotRequired[int]
+    bands: NotRequired[list[int]]
     cycles: int
     tile_cycles: int
     dram_read_bytes: int

@@ -7,7 +7,7 @@ from typing import Literal
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.schedule.tree.data_flow import Producers
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, has_bands
 from costmodel.schedule.tree.validity import violations
 from solvers.checks import check_counts
 
@@ -46,6 +46,8 @@ class TreeSpace:
         reasons = violations(tree, self.producers, self.batch, self.tiles)
         if self.deepest and depth(tree) > self.deepest:
             reasons.append(f"cuts are {depth(tree)} deep, at most {self.deepest} are allowed")
+        if has_bands(tree):
+            reasons.append("cuts with bands are in none of these spaces")
         if self.name != "paper":
             reasons += self._rule_violations(tree)
         return reasons

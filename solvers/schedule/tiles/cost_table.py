@@ -34,6 +34,8 @@ from solvers.schedule.tiles.layer_parts import (
     Request,
     TileCostDemand,
     TilePart,
+    band_of,
+    band_partitions,
     distinct_boxes,
     requested_parts,
     sliced,
@@ -96,6 +98,15 @@ class TabledTileCosts:
         if key not in self._streamed:
             self._streamed[key] = self._tabulated(self.graph.layers[layer], batch, tiles, True)
         return self._streamed[key]
+
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        """The partitions along K, B and W that pruning leaves for the highest band, and tiles can compute."""
+        key = (self._ids[layer], batch, tiles, tuple(heights))
+        if key not in self._bands:
+            with recording() as reached:
+                self._bands[key] = self._counted_bands(self.graph.layers[layer], *key[1:])
+            self.limits.update(reached)
+        return self._bands[key]
 
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample of a layer on one tile.
@@ -272,6 +283,10 @@ class TabledTileCosts:
         return {}
 
     @cached_property
+    def _bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
+        return {}
+
+    @cached_property
     def _floors(self) -> dict[tuple[int, tuple[int, ...], int], TileFloor]:
         return {}
 
@@ -299,11 +314,29 @@ class TabledTileCosts:
             return TileRows.of([])
         parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
         if not layer.has_weights:
-            operations = vector_operations(layer, parts, batch)
-            energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
-            cycles = -(-operations // self.tile.vector_units)
-            return TileRows(parts, energy_pj, cycles, np.zeros(len(parts)))
+            return self._counted_operations(layer, batch, parts)
         return self._counted_parts(layer, batch, parts, np.ones(len(parts), np.int64))
+
+    def _counted_operations(self, layer: NetworkLayer, batch: int, parts: Array) -> TileRows:
+        """The costs of partitions of a layer of element operations."""
+        operations = vector_operations(layer, parts, batch)
+        energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
+        cycles = -(-operations // self.tile.vector_units)
+        return TileRows(parts, energy_pj, cycles, np.zeros(len(parts)))
+
+    def _counted_bands(
+        self, layer: NetworkLayer, batch: int, tiles: int, heights: tuple[int, ...]
+    ) -> Sequence[TileRows]:
+        """The rows of each height; those of partitions that tiles can compute for all of them."""
+        parts = band_partitions(layer, batch, tiles, max(heights), self.tile, self.pruning)
+        if not layer.has_weights:
+            return [self._counted_operations(band_of(layer, height), batch, parts) for height in heights]
+        ones = np.ones(len(parts), np.int64)
+        found = [self._counted_parts(band_of(layer, height), batch, parts, ones) for height in heights]
+        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one in found))
+        return [
+            one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)) for one in found
+        ]
 
     def _counted_slices(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
         return self._counted_parts(

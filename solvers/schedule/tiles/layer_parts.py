@@ -6,8 +6,8 @@ same whatever layer they belong to, so each distinct part is solved once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import product
 from typing import Any, NamedTuple
@@ -155,7 +155,25 @@ def useful_partitions(
     Those that use tiles best come first; where ``pruning.most`` limits them, the most promising come first.
     Empty where no part fits a tile's buffer.
     """
-    parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
+    return _useful(layer, batch, factorization_array(tiles), tile, pruning)
+
+
+def band_of(layer: NetworkLayer, rows: int) -> NetworkLayer:
+    """The layer with so many rows of outputs only; what a tile computes does not depend on which they are."""
+    return replace(layer, h=rows)
+
+
+def band_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, rows: int, tile: Tile, pruning: Pruning = Pruning()
+) -> Array:
+    """The same for bands of so many ``rows``, which are cut along K, B and W only."""
+    parts = factorization_array(tiles)
+    return _useful(band_of(layer, rows), batch, parts[parts[:, 2] == 1], tile, pruning)
+
+
+def _useful(layer: NetworkLayer, batch: int, parts: Array, tile: Tile, pruning: Pruning) -> Array:
+    """Of the partitions ``parts`` [n, 4] those that ``pruning`` leaves."""
+    sizes = np.array(layer.sizes(batch))
     largest = -(-sizes // parts)
     useful = sizes / (largest * parts)
     used = useful[:, 0] * useful[:, 1] * useful[:, 2] * useful[:, 3]
@@ -264,12 +282,25 @@ class Request(NamedTuple):
     """Costs that a schedule needs: those of a layer, by its number, for ``batch`` samples on ``tiles`` tiles.
 
     The answer has the costs of all partitions that pruning leaves, with pinned weights and with streamed
-    ones. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip instead.
+    ones. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip instead. With ``heights`` it
+    has the costs of bands of so many rows.
     """
 
     layer: int
     batch: int
     tiles: int
+    heights: tuple[int, ...] = ()
+
+    @staticmethod
+    def of_numbers(numbers: Sequence[int]) -> Request:
+        """The request of :attr:`numbers`."""
+        layer, batch, tiles, *heights = numbers
+        return Request(layer, batch, tiles, tuple(heights))
+
+    @property
+    def numbers(self) -> list[int]:
+        """The request as plain numbers: layer, batch, tiles, and the heights of bands."""
+        return [self.layer, self.batch, self.tiles, *self.heights]
 
     @property
     def on_whole_chip(self) -> bool:
@@ -285,6 +316,12 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     layer = graph.layers[request.layer]
     if request.on_whole_chip or layer.needs_whole_chip or not layer.has_weights:
         return []
+    if request.heights:
+        partitions = band_partitions(layer, request.batch, request.tiles, max(request.heights), tile, pruning)
+        bands = [band_of(layer, rows) for rows in request.heights]
+        cut = [all_boxes(band.sizes(request.batch), partitions) for band in bands]
+        parts = np.concatenate(cut).tolist()
+        return list(dict.fromkeys(TilePart.of_outputs(layer, tuple(part)) for part in parts))
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
     # one tile has one partition. It is requested even if it does not fit the buffer, because normalized
     # processing times are those of a whole layer on one tile

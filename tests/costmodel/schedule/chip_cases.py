@@ -120,6 +120,15 @@ class FormulaCosts:
                         counts.append(count)
         return TileRows.of(found, slices=counts)
 
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        it = self.graph.layers[layer]
+        found = []
+        for height in heights:
+            band = replace(it, h=height, producers=(), external_c=it.c, channels=())
+            rows = FormulaCosts(LayerGraph("band", (band,)), self.idle).rows(0, batch, tiles)
+            found.append(rows.kept(rows.parts[:, 2] == 1))
+        return found
+
     def normalized_cycles(self, layer: int) -> float:
         return self.graph.layers[layer].operations / 4
 

@@ -115,6 +115,9 @@ class OneWay:
     def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([])
 
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        return [TileRows.of([]) for _ in heights]
+
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return self.row
 
