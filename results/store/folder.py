@@ -26,11 +26,12 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
+from uuid import uuid4
 
 from results.errors import CannotWriteError, DamagedFileError, NotARunError, ResultsError
 from results.store.digests import Digests
@@ -52,6 +53,7 @@ from results.store.parts import (
 from results.store.row_batch import PART_ROWS, RowBatch
 from results.store.schema.columns import Row, RowT, StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
+from results.store.shared_folder import MARK, SharedFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -226,10 +228,12 @@ class RunWriter:
         """By table, the batches of rows that wait for their part beside ``_rows``."""
         self._next_part: dict[str, Path] = {}
         """By table, the part to write next, once one was written: listing thousands of parts takes long."""
+        self._shared: SharedFolder | None = None
         _make_folders(path)
         self._journals: dict[str, Journal] = {}
         self._lock = FolderLock(path)
         try:
+            (path / MARK).unlink(missing_ok=True)  # of a killed writer, whose workers may live on
             _check_writable(path)
             _set_damaged_aside(path)
             for table in ANSWER_TABLES:
@@ -256,11 +260,14 @@ class RunWriter:
     def append_batch(self, batch: RowBatch) -> None:
         """Add encoded rows; a batch that is a part of its own is on disk when this returns.
 
-        Raises CannotWriteError as ``append`` does.
+        Nothing is done for a batch that is in the folder already (``batch.part``). Raises CannotWriteError as
+        ``append`` does.
         """
         with self._guard:
             if self._closed:
                 raise CannotWriteError(self.path, "the writer is closed", "Append before it is closed")
+            if batch.part:
+                return
             if batch.parquet:
                 self._write_whole(batch.table, lambda file: file.write_bytes(batch.parquet))
             elif batch.rows:
@@ -269,6 +276,46 @@ class RunWriter:
                 if batch.table in self._journals:
                     self._journals[batch.table].append_lines(batch.lines)
                 self._buffered(batch.table)
+
+    def shared(self) -> SharedFolder:
+        """The folder for workers that see it: they may write parts of their own until this writer closes."""
+        with self._guard:
+            if self._shared is None:
+                parts = [self._to_write_next(table) for table in TABLES]
+                number = max(int(part.stem) for part in parts)
+                for table, part in zip(TABLES, parts, strict=True):
+                    # the writer's own parts come after those of workers: of two rows of a key, its counts
+                    self._next_part[table] = part_after(part.with_name(f"{number:08d}{part.suffix}"))
+                self._shared = SharedFolder(self.path.resolve(), uuid4().hex, number)
+                token = self._shared.token
+                write_whole(self.path / MARK, lambda file: file.write_text(token, encoding="utf-8"))
+            return self._shared
+
+    def waiting(self, table: str, rows: int) -> tuple[RowBatch, ...]:
+        """The batches of a table without a journal that wait for their part, if they have so many rows.
+
+        They are the caller's then, to have them joined by a worker and append what comes back.
+        """
+        assert table not in self._journals, "a journal may only be cleared once its rows are in a part"
+        with self._guard:
+            found = self._batches[table]
+            if sum(batch.rows for batch in found) < rows:
+                return ()
+            self._batches[table] = []
+            return tuple(found)
+
+    def sees(self, batch: RowBatch) -> bool:
+        """Whether the part that a worker says to have written is here; True for other batches."""
+        return not batch.part or (self.path / batch.table / batch.part).is_file()
+
+    def taken_back(self, batch: RowBatch) -> RowBatch:
+        """A batch that a worker has written, with its rows again and no longer in the folder."""
+        if not batch.part:
+            return batch
+        part = self.path / batch.table / batch.part
+        whole = replace(batch, parquet=part.read_bytes(), part="")
+        part.unlink()
+        return whole
 
     def _buffered(self, table: str) -> None:
         """Write the rows of a table if there are enough; see to it that they are written in time."""
@@ -301,6 +348,10 @@ class RunWriter:
         self._closed = True
         try:
             self.flush()
+            if self._shared is not None:
+                # before anything is read: a file system of several machines lists a folder anew once
+                # something is written there, and till then may not show what others wrote
+                _check_writable(self.path)
             for table in TABLES:
                 compact(self.path, table, min(self._buffering.rows, PART_ROWS))
         finally:
@@ -322,6 +373,8 @@ class RunWriter:
         journal.clear()
 
     def _release(self) -> None:
+        if self._shared is not None:
+            (self.path / MARK).unlink(missing_ok=True)
         for journal in self._journals.values():
             journal.close()
         self._lock.release()
@@ -340,9 +393,12 @@ class RunWriter:
 
     def _write_whole(self, table: str, write: Callable[[Path], object]) -> None:
         """Write the next part of a table; only the holder of the lock does, so that numbers are used once."""
-        path = self._next_part.get(table) or next_part(self.path / table)
+        path = self._to_write_next(table)
         write_whole(path, write)
         self._next_part[table] = part_after(path)
+
+    def _to_write_next(self, table: str) -> Path:
+        return self._next_part.get(table) or next_part(self.path / table)
 
     def _start_timer(self) -> None:
         self._timer = threading.Timer(self._buffering.seconds, self._flush_in_background)

@@ -11,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from results.errors import DamagedFileError
 from results.store.answer_index import RANKING, ColumnIndex, RowPosition
 from results.store.journal import NAME, journalled_rows
@@ -134,16 +137,17 @@ class StoredAnswers:
         pieces: dict[bool, list[pyarrow.Table]] = {True: [], False: []}
         missing = set(task_ids)
         while missing:
-            positions = self._index(LAYERS, "task_id").best_in(sorted(missing), run)
+            placed = self._index(LAYERS, "task_id").best_in(list(missing), run)
             gone = False
             for own in (True, False):
-                chosen = [position for position, held in positions.values() if held == own]
+                chosen = [(part, rows) for part, rows in placed if (part.run == run) == own]
                 tables, lost = self._tables(LAYERS, "task_id", missing, chosen, columns[own])
                 pieces[own] += tables
-                missing -= {task_id for rows in tables for task_id in rows["task_id"].to_pylist()}
                 gone = gone or lost
             if not gone:
                 break
+            for found in (*pieces[True], *pieces[False]):
+                missing.difference_update(found["task_id"].to_pylist())
         streams = [_stream(pieces[own], columns[own]) for own in (True, False)]
         return FoundAnswers(*streams) if any(streams) else None
 
@@ -182,7 +186,11 @@ class StoredAnswers:
         columns: Sequence[str],
     ) -> tuple[list[RowT], bool]:
         """The rows at these positions, and whether any of their parts is gone or another file by now."""
-        tables, gone = self._tables(table, column, wanted, positions, columns)
+        by_part: dict[StoredPart, list[int]] = {}
+        for part, number in positions:
+            by_part.setdefault(part, []).append(number)
+        placed = [(part, np.sort(np.array(by_part[part], np.int64))) for part in sorted(by_part)]
+        tables, gone = self._tables(table, column, wanted, placed, columns)
         return [table.decode(row) for rows in tables for row in rows.to_pylist()], gone
 
     def _tables(
@@ -190,19 +198,15 @@ class StoredAnswers:
         table: Table[Any],
         column: str,
         wanted: set[str],
-        positions: Iterable[RowPosition],
+        placed: Iterable[tuple[StoredPart, NDArray[np.int64]]],
         columns: Sequence[str],
     ) -> tuple[list[pyarrow.Table], bool]:
-        """As :meth:`_rows`, as columns: one Arrow table a part."""
+        """As :meth:`_rows`, as columns: one Arrow table a part, of its rows with these ordered numbers."""
         import pyarrow
 
         needed = tuple(dict.fromkeys(["task_id", column, *RANKING, *columns]))
-        by_part: dict[StoredPart, list[int]] = {}
-        for part, number in positions:
-            by_part.setdefault(part, []).append(number)
         found, gone = list[pyarrow.Table](), False
-        for part in sorted(by_part):
-            numbers = sorted(by_part[part])
+        for part, numbers in placed:
             rows = self._cached_part(table, part, needed)
             taken = None if rows is None or numbers[-1] >= len(rows) else rows.take(pyarrow.array(numbers))
             if taken is not None and _are_answers(taken, column, wanted):

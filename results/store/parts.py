@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _HIDDEN = ".unfinished-"
 _SUFFIX = ".parquet"
+_NUMBERED = re.compile("([0-9]{8})(-[0-9a-f]{16})?")
+"""A part's name: its number and, of those that workers wrote, what tells it from others of that number."""
 _MOST_PARTS = 99_999_999
 """Parts are told apart, and sorted, by numbers of eight digits."""
 THREADED_ROWS = 10_000
@@ -33,8 +35,13 @@ def next_part(folder: Path) -> Path:
 
     Raises CannotWriteError where the numbers are used up, as in a folder with a foreign part 99999999.
     """
-    numbers = [int(path.stem) for path in list_parts(folder) if re.fullmatch("[0-9]{8}", path.stem)]
+    numbers = [int(path.stem[:8]) for path in list_parts(folder) if _NUMBERED.fullmatch(path.stem)]
     return _numbered(folder, max(numbers, default=0) + 1)
+
+
+def beside(part: Path) -> Path:
+    """A new name with the number of ``part``, for a process that writes at the same time as others."""
+    return part.with_name(f"{part.stem}-{uuid4().hex[:16]}{_SUFFIX}")
 
 
 def part_after(part: Path) -> Path:

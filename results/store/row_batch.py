@@ -30,7 +30,8 @@ class RowBatch:
     """``rows`` encoded rows of a table.
 
     ``parquet`` is the content of a whole part, of a batch of at least PART_ROWS rows. A smaller batch has
-    ``lines``, the rows as the journal has them, and ``columns``, the same rows as an Arrow stream.
+    ``lines``, the rows as the journal has them, and ``columns``, the same rows as an Arrow stream. ``part``:
+    the name of the part that a worker has written already; then the batch has no rows itself.
     """
 
     table: str
@@ -38,11 +39,22 @@ class RowBatch:
     parquet: bytes = b""
     lines: bytes = b""
     columns: bytes = b""
+    part: str = ""
 
     @staticmethod
     def of(table: str, rows: Sequence[StoredRow]) -> RowBatch:
         """The batch of these rows, which ``Table.encode`` made."""
         return _packed(table, to_arrow(table_named(table), rows), rows)
+
+    @staticmethod
+    def joined(batches: Sequence[RowBatch]) -> RowBatch:
+        """The rows of batches of one table, which together are enough for a part."""
+        from pyarrow import concat_tables
+
+        (table,) = {batch.table for batch in batches}
+        columns = concat_tables(batch.arrow() for batch in batches)
+        assert len(columns) >= PART_ROWS, "fewer rows would need lines for a journal"
+        return _packed(table, columns, ())
 
     def arrow(self) -> pyarrow.Table:
         """The rows as columns."""

@@ -39,7 +39,8 @@ class Block:
     ``parts``: for each position (see :class:`DesignParts`) the different parts that the designs have;
     ``parts_of``: which of them each design has; ``choices``: its indices on the axes. ``begins``: where each
     group's designs begin among these rows, and where the last one's end. ``seconds``: the worker begins no
-    further solve after so long. ``stored``: what the store knows of the block's solves.
+    further solve after so long. ``stored``: what the store knows of the block's solves. ``shared``: whether
+    the worker may write parts into the run folder, if it sees it.
     """
 
     parts: tuple[tuple[Part, ...], ...]
@@ -50,6 +51,7 @@ class Block:
     solves: int
     seconds: float
     stored: FoundAnswers | None = None
+    shared: bool = True
 
     @staticmethod
     def of(
@@ -59,6 +61,8 @@ class Block:
         solves: tuple[int, int],
         seconds: float,
         stored: FoundAnswers | None = None,
+        *,
+        shared: bool = True,
     ) -> Block:
         """The block of these rows of a table; ``solves`` are ``first`` and how many."""
         parts, columns = [], []
@@ -68,7 +72,8 @@ class Block:
             parts.append(tuple(values[number] for number in different))
             columns.append(inverse.reshape(-1).astype(np.int32))
         parts_of = np.stack(columns, axis=1)
-        return Block(tuple(parts), parts_of, table.choices[rows], begins, *solves, seconds, stored)
+        choices = table.choices[rows]
+        return Block(tuple(parts), parts_of, choices, begins, *solves, seconds, stored, shared)
 
     @property
     def groups(self) -> int:
@@ -86,6 +91,17 @@ class Block:
             broken = () if self.groups else space.broken_by(architecture)
             baseline = any(index < 0 for index in choices)
             yield Design(values_of(space, choices), architecture, broken, baseline=baseline)
+
+
+@dataclass(frozen=True)
+class SmallBatches:
+    """Rows of several blocks, to be made one part: what a worker does instead of the driver.
+
+    ``shared``: as for a :class:`Block`.
+    """
+
+    batches: tuple[RowBatch, ...]
+    shared: bool = True
 
 
 @dataclass
@@ -182,7 +198,8 @@ class GroupPart:
 class BlockAnswers:
     """What a worker made of a block: of its first ``done`` solves.
 
-    ``batches``: the rows to store. ``unfinished``: answers to groups that the block has not all solves of.
+    ``batches``: the rows to store, or the names of parts that hold them already. ``unfinished``: answers to
+    groups that the block has not all solves of.
     """
 
     done: int

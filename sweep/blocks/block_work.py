@@ -19,13 +19,14 @@ from results.store.row_batch import RowBatch
 from results.store.schema.columns import StoredRow
 from results.store.schema.rows import DesignRow, LayerRow, MappingColumns
 from results.store.schema.tables import DESIGNS, LAYERS
+from results.store.shared_folder import SharedFolder
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from sweep import VERSION
-from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart
+from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart, SmallBatches
 from sweep.blocks.closing import Closing
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
 from sweep.study.design_space import DesignSpace
@@ -65,17 +66,31 @@ class BlockWork:
     """Of the driver's code: a worker that has other ones says so."""
     solve: Solve = solve
     """Answers a problem; another one is for measurements and tests."""
+    folder: SharedFolder | None = None
+    """The run folder, where workers that see it store whole parts; None sends all rows to the driver."""
 
     @staticmethod
-    def of(study: Study, space: DesignSpace, workload: MappingWorkload, study_id: str) -> BlockWork:
+    def of(
+        study: Study,
+        space: DesignSpace,
+        workload: MappingWorkload,
+        study_id: str,
+        folder: SharedFolder | None = None,
+    ) -> BlockWork:
         content = workload.solves[0].settings.content
         versions = {"solver": content["solver"], "solver_version": content["solver_version"]}
         versions |= {"archsweep_version": VERSION, "model_version": MODEL_VERSION}
-        return BlockWork(study, space, workload, study_id, versions)
+        return BlockWork(study, space, workload, study_id, versions, folder=folder)
 
-    def __call__(self, block: Block) -> BlockAnswers:
+    def __call__(self, work: Block | SmallBatches) -> BlockAnswers:
         check_versions(self.versions)
-        return _BlockOfSolves(self._solver, block).answers()
+        if isinstance(work, SmallBatches):
+            answers = BlockAnswers(0, (RowBatch.joined(work.batches),), (), BlockTally())
+        else:
+            answers = _BlockOfSolves(self._solver, work).answers()
+        if self.folder is None or not work.shared:
+            return answers
+        return replace(answers, batches=tuple(map(self.folder.stored, answers.batches)))
 
     @cached_property
     def _solver(self) -> BlockSolver:

@@ -18,9 +18,10 @@ from clusters.pace import pace_for
 from clusters.runtime import Completion, Runtime, complete_all
 from results.store.folder import RunWriter
 from results.store.known_answers import FoundAnswers, StoredAnswers
+from results.store.row_batch import RowBatch
 from results.store.schema.rows import LayerRow
-from results.store.schema.tables import LAYERS
-from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart
+from results.store.schema.tables import DESIGNS, LAYERS
+from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart, SmallBatches
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
 from sweep.blocks.sizes import BLOCKS_A_WORKER, solves_of_block
@@ -42,6 +43,8 @@ LONGEST_BLOCK = 60.0
 """Seconds after which a block ends early in any case: half of what runtimes grant beside a solve."""
 SMOOTHING = 0.3
 """Weight of the newest block in the moving mean of the seconds of a solve."""
+JOINED_ROWS = 1500
+"""Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so."""
 BROKEN_AT_ONCE = 1000
 """Designs that break a constraint, in a block of their own: they only need rows."""
 
@@ -75,7 +78,7 @@ class BlockRun:
         self.study, self.table, self.workload, self.writer = study, table, workload, writer
         self.observer, self.store = observer or RunObserver(), store
         identity = study_id(study)
-        self.work = BlockWork.of(study, table.space, workload, identity)
+        self.work = BlockWork.of(study, table.space, workload, identity, writer.shared())
         """What a runtime for the run does with a block."""
         self._closing = Closing(study, workload, identity)
         self._each = len(workload.solves)
@@ -90,10 +93,14 @@ class BlockRun:
         """Solves of blocks that failed as a whole: each is handed out by itself, to find the one to blame."""
         self._out: dict[str, tuple[int, int]] = {}
         """By key, the solves of a block that is handed out."""
+        self._joining: dict[str, SmallBatches] = {}
+        """By key, rows that a worker makes a part of."""
         self._blocks = 0
         self._seconds_each: float | None = None
         """Moving mean of the seconds of a solve."""
         self._open: dict[int, _OpenGroup] = {}
+        self._shares = True
+        """Whether workers store rows themselves; no longer once the driver did not find what one stored."""
         if store is not None:
             store.settle(writer.path.name)
         self._knows_answers = store is not None and store.holds(LAYERS)
@@ -102,6 +109,9 @@ class BlockRun:
         """Run until every design has its row; a failed solve makes a failed row and ends nothing."""
         for completion in complete_all(runtime, self._submissions(runtime)):
             check_environment(completion)
+            if (joining := self._joining.pop(completion.key, None)) is not None:
+                self._joined(joining, completion)
+                continue
             begin, end = self._out.pop(completion.key)
             if completion.error is None:
                 self._file(begin, end, completion)
@@ -113,11 +123,13 @@ class BlockRun:
         for block in self._broken():
             yield self._key(0, 0), block
         while True:
-            if self._out and len(self._out) >= BLOCKS_A_WORKER * runtime.workers:
+            if self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
+                yield self._join(rows)
+            elif self._out and len(self._out) >= BLOCKS_A_WORKER * runtime.workers:
                 yield None
             elif (chosen := self._draw(runtime.workers)) is not None:
                 yield self._key(*chosen), self._block(*chosen, runtime.workers)
-            elif self._out:
+            elif self._out or self._joining:
                 yield None  # a block may yet come back with solves undone
             else:
                 return
@@ -129,11 +141,26 @@ class BlockRun:
         self._out[key] = begin, end
         return key
 
+    def _join(self, rows: tuple[RowBatch, ...]) -> tuple[str, SmallBatches]:
+        """The key and the work of making these rows a part."""
+        key = str(self._blocks)
+        self._blocks += 1
+        self._joining[key] = SmallBatches(rows)
+        return key, self._joining[key]
+
+    def _joined(self, joining: SmallBatches, completion: Completion) -> None:
+        """Take in a part that a worker made; where it could not, the driver makes it, and all others."""
+        made = () if completion.error else cast(BlockAnswers, completion.value).batches
+        if not made or not all(map(self.writer.sees, made)):
+            self._shares, made = False, joining.batches
+        for batch in made:
+            self.writer.append_batch(batch)
+
     def _broken(self) -> Iterator[Block]:
         """The designs that break a constraint."""
         rows = np.flatnonzero(~self.table.feasible)
         for start in range(0, len(rows), BROKEN_AT_ONCE):
-            yield Block.of(self.table, rows[start : start + BROKEN_AT_ONCE], (0,), (0, 0), 0.0)
+            yield Block.of(self.table, rows[start : start + BROKEN_AT_ONCE], (0,), (0, 0), 0.0, shared=False)
 
     def _draw(self, workers: int) -> tuple[int, int] | None:
         """The solves of the next block; None where all are handed out."""
@@ -176,6 +203,7 @@ class BlockRun:
             (begin % self._each, end - begin),
             seconds,
             self._stored(begin, end),
+            shared=self._shares,
         )
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:
@@ -190,9 +218,14 @@ class BlockRun:
     def _file(self, begin: int, end: int, completion: Completion) -> None:
         """Store what a worker made of a block; hand out again what it did not do."""
         answers = cast(BlockAnswers, completion.value)
+        if not all(map(self.writer.sees, answers.batches)):
+            self._shares = False
+            self._again.appendleft((begin, end))
+            return
         for batch in answers.batches:
-            again = completion.attempts > 1 and batch.table == LAYERS.name
-            self.writer.append_batch(batch.with_attempts(completion.attempts) if again else batch)
+            if completion.attempts > 1 and batch.table == LAYERS.name:
+                batch = self.writer.taken_back(batch).with_attempts(completion.attempts)
+            self.writer.append_batch(batch)
         if begin + answers.done < end:
             self._again.appendleft((begin + answers.done, end))
         if answers.done:

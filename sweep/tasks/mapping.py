@@ -135,10 +135,9 @@ class MappingTask:
 
 def mapping_id(architecture: str, asked: str) -> str:
     """The id of a task by those of its parts: an :func:`architecture_id`, and what ``asked_of`` says."""
-    # The hash of the list ["mapping", architecture, *asked], as text: its two parts are JSON already, so
-    # one's closing and the other's opening bracket are cut off where they are joined.
-    head = canonical_json(["mapping", architecture]).removesuffix("]")
-    return text_hash(f"{head},{asked.removeprefix('[')}")
+    # The hash of the list ["mapping", architecture, *asked], as canonical JSON: `asked` is a list already, of
+    # which the opening bracket is cut off, and a hexadecimal id has no character that JSON would escape.
+    return text_hash(f'["mapping","{architecture}",{asked[1:]}')
 
 
 def bare(architecture: Architecture) -> Architecture:

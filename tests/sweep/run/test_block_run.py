@@ -15,8 +15,11 @@ from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
+from results.store.parts import list_parts
 from results.store.row_batch import PART_ROWS, RowBatch
+from results.store.schema.columns import StoredRow
 from results.store.schema.tables import LAYERS
+from results.store.shared_folder import MARK
 from solvers.mapping.problem import MappingProblem
 from sweep.blocks.block import BlockTally
 from sweep.blocks.block_work import Solve, solve
@@ -27,6 +30,7 @@ from sweep.run.block_run import BlockRun
 from sweep.run.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.tasks.kinds import answer_task
 from tests.sweep.run.explored import MakeRuntime, explored
 
 HERE = RuntimeChoice(in_process=True)
@@ -81,8 +85,6 @@ def opened(study: Study, path: Path, observer: RunObserver | None = None) -> Ite
 
 
 def test_rows_are_those_of_a_run_by_tasks(family: Study, tmp_path: Path, in_process: MakeRuntime) -> None:
-    from sweep.tasks.kinds import answer_task
-
     blocks = run_study(family, tmp_path / "a" / "tiny", HERE)
     (tmp_path / "b").mkdir()
     tasks = explored(family, tmp_path / "b" / "tiny", in_process(answer_task))
@@ -214,6 +216,82 @@ def test_answers_of_other_runs_are_copied_and_those_of_the_own_folder_are_not(
         assert {name: row[name] for name in row.keys() - different} == {
             name: mine[task_id][name] for name in row.keys() - different
         }
+
+
+def _elsewhere(run: BlockRun, elsewhere: Path) -> BlockRun:
+    """Workers that see another folder under the path, with a mark that somebody copied along."""
+    shared = run.writer.shared()
+    for table in ("layers", "designs"):
+        (elsewhere / table).mkdir(parents=True)
+    (elsewhere / MARK).write_text(shared.token)
+    run.work = replace(run.work, folder=replace(shared, path=elsewhere))
+    return run
+
+
+@pytest.mark.parametrize("where", ["seen", "not seen", "another folder"])
+def test_workers_write_parts_where_they_see_the_folder_of_the_run(
+    where: str, family: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are the same whoever writes them, and none is lost where the driver does not find them."""
+    from results.store import row_batch
+    from sweep.run import block_run
+
+    monkeypatch.setattr(row_batch, "PART_ROWS", 4)
+    monkeypatch.setattr(block_run, "JOINED_ROWS", 4)
+    seen, path = Blocks(), tmp_path / "a" / "tiny"
+    with opened(family, path, seen) as run:
+        if where == "not seen":
+            (path / MARK).unlink()
+        if where == "another folder":
+            run = _elsewhere(run, tmp_path / "elsewhere")
+        run._seconds_each = 1e-6
+        run.explore(in_process(run.work))
+        written = [name for table in ("layers", "designs") for name in _of_workers(path / table)]
+    assert bool(written) == (where == "seen")
+    assert (not run._shares) == (where == "another folder")
+    assert not (path / MARK).exists(), "what a writer shared ends with it"
+    monkeypatch.undo()
+    (tmp_path / "b").mkdir()
+    tasks = explored(family, tmp_path / "b" / "tiny", in_process(answer_task))
+    for table in ("layers", "designs"):
+        assert contents(RunFolder(path), table) == contents(tasks, table)
+    again = run_study(family, path, HERE, observer=(reused := Blocks()))
+    assert sum(tally.hits for tally in reused.tallies) == reused.solves == 6 * 13
+    assert contents(again, "layers") == contents(tasks, "layers")
+
+
+def _of_workers(folder: Path) -> list[str]:
+    return [part.name for part in list_parts(folder) if "-" in part.name]
+
+
+def test_a_part_that_a_worker_wrote_is_taken_back_and_comes_before_the_driver_s(
+    family: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its block was begun twice: the rows say so then, and are in the folder once."""
+    run_study(family, tmp_path / "a" / "tiny", HERE)
+    rows = [StoredRow(row) for row in RunFolder(tmp_path / "a" / "tiny").read("layers").to_pylist()]
+    from results.store import row_batch
+
+    monkeypatch.setattr(row_batch, "PART_ROWS", 4)
+    path = tmp_path / "b" / "tiny"
+    with RunWriter(path) as writer:
+        shared = writer.shared()
+        stored = shared.stored(RowBatch.of("layers", rows[:8]))
+        other = shared.stored(RowBatch.of("layers", rows[8:16]))
+        assert stored.part
+        assert not stored.parquet
+        assert writer.sees(stored)
+        writer.append_batch(writer.taken_back(stored).with_attempts(2))
+        writer.append_batch(other)
+        assert not writer.sees(stored)
+        names = [part.name for part in list_parts(path / "layers")]
+        assert names == sorted(names)
+        assert names[0] == other.part
+    assert not shared.is_seen
+    assert shared.stored(RowBatch.of("layers", rows[16:24])).parquet, "the folder is no longer shared"
+    found = RunFolder(path).read_rows(LAYERS)
+    assert sorted(row["attempts"] or 0 for row in found) == [1] * 8 + [2] * 8
+    assert len({row["task_id"] for row in found}) == 16
 
 
 @pytest.mark.parametrize("rows", [3, PART_ROWS])
