@@ -94,6 +94,36 @@ class Block:
 
 
 @dataclass(frozen=True)
+class BoundsOf:
+    """Asks for bounds on the groups of a block, before anything of them is solved."""
+
+    block: Block
+
+
+@dataclass(frozen=True)
+class GroupBounds:
+    """Proven lower bounds on energy (pJ) and cycles of the designs of each group: an array (groups, 2).
+
+    They are 0 where a layer provably has no mapping: such designs are infeasible rather than dominated.
+    """
+
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DiscardedDesigns:
+    """The designs of a block's groups need a row and no solve: evaluated designs dominate their bounds.
+
+    ``bounds``: those of :class:`GroupBounds`. ``better``: for each design the objectives of one that
+    dominates it, an array (designs, objectives).
+    """
+
+    block: Block
+    bounds: NDArray[np.float64]
+    better: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class SmallBatches:
     """Rows of several blocks, to be made one part: what a worker does instead of the driver.
 

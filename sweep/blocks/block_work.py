@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from clusters.execution import attempt, worker_name
 from clusters.runtime import Failure
@@ -26,7 +30,16 @@ from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from sweep import VERSION
-from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart, SmallBatches
+from sweep.blocks.block import (
+    Block,
+    BlockAnswers,
+    BlockTally,
+    BoundsOf,
+    DiscardedDesigns,
+    GroupBounds,
+    GroupPart,
+    SmallBatches,
+)
 from sweep.blocks.closing import Closing
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
 from sweep.study.design_space import DesignSpace
@@ -82,12 +95,19 @@ class BlockWork:
         versions |= {"archsweep_version": VERSION, "model_version": MODEL_VERSION}
         return BlockWork(study, space, workload, study_id, versions, folder=folder)
 
-    def __call__(self, work: Block | SmallBatches) -> BlockAnswers:
+    def __call__(
+        self, work: Block | SmallBatches | BoundsOf | DiscardedDesigns
+    ) -> BlockAnswers | GroupBounds:
         check_versions(self.versions)
-        if isinstance(work, SmallBatches):
-            answers = BlockAnswers(0, (RowBatch.joined(work.batches),), (), BlockTally())
-        else:
-            answers = _BlockOfSolves(self._solver, work).answers()
+        match work:
+            case BoundsOf(block):
+                return GroupBounds(self._solver.bounds(block))
+            case DiscardedDesigns():
+                return _BlockOfSolves(self._solver, work.block).discarded(work)
+            case SmallBatches():
+                answers = BlockAnswers(0, (RowBatch.joined(work.batches),), (), BlockTally())
+            case Block():
+                answers = _BlockOfSolves(self._solver, work).answers()
         if self.folder is None or not work.shared:
             return answers
         return replace(answers, batches=tuple(map(self.folder.stored, answers.batches)))
@@ -117,6 +137,16 @@ class BlockSolver:
         """The problem of a solve: all that the answer depends on, and no names. The architecture is bare."""
         layer, rules = self._nameless[number]
         return MappingProblem(architecture, layer, self.workload.solves[number].settings.objective, rules)
+
+    def bounds(self, block: Block) -> NDArray[np.float64]:
+        """What :class:`GroupBounds` says of the block's groups."""
+        found = np.zeros((block.groups, 2))
+        for number, row in enumerate(block.begins[:-1]):
+            group = _Group(self, block.architecture(row))
+            if not group.obstacle():
+                problems = [self.problem(group.architecture, n) for n in range(len(group.ids))]
+                found[number] = self.workload.bounds_of_solves(problems)
+        return found
 
     @cached_property
     def _nameless(self) -> list[tuple[Layer, SpaceRules]]:
@@ -183,6 +213,15 @@ class _BlockOfSolves:
         batches = (RowBatch.of("layers", self.layers), RowBatch.of("designs", self.designs))
         filled = tuple(batch for batch in batches if batch.rows)
         return BlockAnswers(done, filled, tuple(self.unfinished), self.tally)
+
+    def discarded(self, work: DiscardedDesigns) -> BlockAnswers:
+        """The rows of designs that bounds discard."""
+        bounds, better = work.bounds.tolist(), work.better.tolist()
+        for (begin, end), (energy_pj, cycles) in zip(pairwise(self.block.begins), bounds, strict=True):
+            designs = self.block.designs(self.solver.space, begin, end)
+            self._close(self.solver.closing.discarded(designs, (energy_pj, cycles), better[begin:end]))
+        self.tally.close(self.closed, self.solver.study.objectives)
+        return BlockAnswers(0, (RowBatch.of("designs", self.designs),), (), self.tally)
 
     def _solved(self) -> int:
         """Solve until the block or its time is at its end; returns how many solves are done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from results.store.schema.rows import DesignRow
-from sweep.design.design_row import DesignIdentity, design_row, infeasible_row
+from sweep.design.design_row import DesignIdentity, design_row, dominated_row, infeasible_row
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
@@ -49,6 +49,17 @@ class Closing:
             rows = [infeasible_row(self.study, design, obstacle, self._identity) for design in designs]
         else:
             rows = [design_row(self.study, design, self._identity) for design in designs]
+        return [self._of_study(row) for row in rows]
+
+    def discarded(
+        self, designs: Iterable[Design], bounds: tuple[float, float], better: Sequence[Sequence[float]]
+    ) -> list[DesignRow]:
+        """The rows of the designs of a group that has these ``bounds`` on energy (pJ) and cycles.
+
+        ``better``: for each design, objectives of another one that dominates it.
+        """
+        pairs = zip(designs, better, strict=True)
+        rows = [dominated_row(self.study, design, bounds, values, self._identity) for design, values in pairs]
         return [self._of_study(row) for row in rows]
 
     def _of_study(self, row: DesignRow) -> DesignRow:

@@ -68,6 +68,33 @@ def infeasible_row(
     return design_row(study, design, identity) | found
 
 
+def dominated_row(
+    study: Study,
+    design: Design,
+    bounds: tuple[float, float],
+    better: Sequence[float],
+    identity: DesignIdentity | None = None,
+) -> DesignRow:
+    """The row of a design that cannot be on the front, known without a solve.
+
+    ``bounds`` are proven ones on its energy (pJ) and cycles; an evaluated design with the objectives
+    ``better`` dominates the bounds on its objectives.
+    """
+    energy_pj, cycles = bounds
+    pairs = zip(study.objectives, objective_bounds(study, design, *bounds), better, strict=True)
+    note = (
+        f"{name} at least {bound:.6g}, an evaluated design has {value:.6g}" for name, bound, value in pairs
+    )
+    found: DesignRow = {
+        "status": "dominated",
+        "solves": 0,
+        "energy_bound_pj": energy_pj,
+        "cycles_bound": cycles,
+        "note": "; ".join(note),
+    }
+    return design_row(study, design, identity) | found
+
+
 def without_answer(bad: Sequence[tuple[str, str]]) -> DesignRow:
     """Why a design has no objectives, from (status, sentence): failures, or what provably does not fit."""
     reasons = "; ".join(sentence for _, sentence in bad[:3])

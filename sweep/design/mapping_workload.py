@@ -158,9 +158,11 @@ class MappingWorkload:
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these tasks."""
-        problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
-        found = [space_bounds(problem) for problem in problems]
-        return _sums(self.demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
+        return _bounds(self.demands, [problem_of(task) for task in tasks if isinstance(task, MappingTask)])
+
+    def bounds_of_solves(self, problems: Sequence[MappingProblem]) -> tuple[float, float]:
+        """As :meth:`bounds`, of a design whose :attr:`solves` are these problems."""
+        return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`."""
@@ -187,6 +189,12 @@ def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[Mapp
     for demand, answer in zip(demands, answers, strict=True):
         levels.update({name: demand.runs * pj for name, pj in answer.levels})
     return complete(design, (energy, whole_cycles(cycles)), bounds) | {"energy_by_level_pj": dict(levels)}
+
+
+def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> tuple[float, float]:
+    found = {id(problem): space_bounds(problem) for problem in problems}
+    parts = [found[id(problem)] for problem in problems]
+    return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
 
 
 def problem_of(task: MappingTask) -> MappingProblem:

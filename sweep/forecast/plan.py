@@ -87,15 +87,8 @@ class StudyPlan:
     asking: int = 0
     """Open schedules whose solver asks for costs as it goes."""
     table: DesignTable | None = None
-    """The designs by columns, of a study whose designs are listed and ask for nothing but mappings."""
-
-    @property
-    def table_in_blocks(self) -> DesignTable | None:
-        """The table, if the run hands it out in blocks; None where the loop by tasks runs the study.
-
-        Pruning looks at each design before anything of it is handed out, which only that loop does.
-        """
-        return None if self.designs.study.search.prune_by_bounds else self.table
+    """The designs by columns, of a study whose designs are listed and ask for nothing but mappings: the run
+    hands it out in blocks. None where the loop by tasks runs the study."""
 
 
 def plan(

@@ -70,7 +70,7 @@ def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None
     that is too much rather than too little.
     """
     stored = stored_in(store)
-    blocks = planned.table_in_blocks is not None
+    blocks = planned.table is not None
     if stored and not (planned.cost_solves or planned.asking):
         known = stored_answers(stored, _ids(planned), SECONDS)
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)

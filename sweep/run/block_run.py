@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusters.pace import pace_for
 from clusters.runtime import Completion, Runtime, complete_all
@@ -21,13 +23,23 @@ from results.store.known_answers import FoundAnswers, StoredAnswers
 from results.store.row_batch import RowBatch
 from results.store.schema.rows import LayerRow
 from results.store.schema.tables import DESIGNS, LAYERS
-from sweep.blocks.block import Block, BlockAnswers, BlockTally, GroupPart, SmallBatches
+from sweep.blocks.block import (
+    Block,
+    BlockAnswers,
+    BlockTally,
+    BoundsOf,
+    DiscardedDesigns,
+    GroupBounds,
+    GroupPart,
+    SmallBatches,
+)
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
 from sweep.blocks.sizes import BLOCKS_A_WORKER, solves_of_block
 from sweep.blocks.solve_ids import SolveIds
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
+from sweep.run.group_pruning import GroupPruning
 from sweep.run.observer import RunObserver
 from sweep.study.design_space import Design
 from sweep.study.design_table import DesignTable
@@ -47,6 +59,13 @@ JOINED_ROWS = 1500
 """Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so."""
 BROKEN_AT_ONCE = 1000
 """Designs that break a constraint, in a block of their own: they only need rows."""
+DISCARDED_AT_ONCE = 500
+"""Groups that bounds discard, in a block of their own."""
+BOUNDED_AT_ONCE = 64
+"""Groups, the most, whose bounds a worker finds for one item; and the fewest that the driver looks at, for
+what the front has come to dominate, before a block is handed out."""
+PRUNED_BLOCKS = 8
+"""Where bounds prune, blocks are so many times shorter: what they find discards others before these begin."""
 
 
 @dataclass
@@ -82,9 +101,15 @@ class BlockRun:
         """What a runtime for the run does with a block."""
         self._closing = Closing(study, workload, identity)
         self._each = len(workload.solves)
-        """Solves of a group. Solve n of group g is number ``g * each + n`` of the study."""
+        """Solves of a group."""
         self._ids = SolveIds(table, workload)
         self._solves = table.group_count * self._each
+        self._groups: NDArray[np.int64] = np.arange(table.group_count)
+        """The groups in the order in which they are solved: solve n of the group at position p is number
+        ``p * each + n`` of the study."""
+        self._pruning = GroupPruning(study, table) if study.search.prune_by_bounds else None
+        self._discarded: list[tuple[int, NDArray[np.float64]]] = []
+        """Groups that need no solve, with what dominates their designs; their rows are yet to be made."""
         self._next = 0
         """The first solve that no block had yet."""
         self._again: deque[tuple[int, int]] = deque()
@@ -107,6 +132,8 @@ class BlockRun:
 
     def explore(self, runtime: Runtime) -> None:
         """Run until every design has its row; a failed solve makes a failed row and ends nothing."""
+        if self._pruning is not None:
+            self._find_bounds(runtime, self._pruning)
         for completion in complete_all(runtime, self._submissions(runtime)):
             check_environment(completion)
             if (joining := self._joining.pop(completion.key, None)) is not None:
@@ -123,12 +150,16 @@ class BlockRun:
         for block in self._broken():
             yield self._key(0, 0), block
         while True:
-            if self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
+            if len(self._discarded) >= DISCARDED_AT_ONCE:
+                yield self._key(0, 0), self._block_of_discarded()
+            elif self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
                 yield self._join(rows)
             elif self._out and len(self._out) >= BLOCKS_A_WORKER * runtime.workers:
                 yield None
             elif (chosen := self._draw(runtime.workers)) is not None:
                 yield self._key(*chosen), self._block(*chosen, runtime.workers)
+            elif self._discarded:
+                yield self._key(0, 0), self._block_of_discarded()
             elif self._out or self._joining:
                 yield None  # a block may yet come back with solves undone
             else:
@@ -174,6 +205,10 @@ class BlockRun:
             return begin, min(end, begin + size)
         if self._next == self._solves:
             return None
+        if self._pruning is not None and self._next % self._each == 0:
+            self._discard(self._pruning, max(1, size // self._each))
+            if self._next == self._solves:
+                return None
         begin = self._next
         to_the_end = self._each - begin % self._each
         if to_the_end < self._each or size < self._each:
@@ -188,30 +223,35 @@ class BlockRun:
         if self._seconds_each is None:
             return 1
         left = self._solves - self._next + sum(end - begin for begin, end in self._again)
+        if self._pruning is not None:
+            left = ceil(left / PRUNED_BLOCKS)
         return solves_of_block(self._seconds_each, left, workers)
 
     def _block(self, begin: int, end: int, workers: int) -> Block:
         """The block with these solves."""
-        first, last = begin // self._each, (end - 1) // self._each + 1
-        order, begins = self.table.by_group
-        rows = order[begins[first] : begins[last]]
+        groups = self._groups[begin // self._each : (end - 1) // self._each + 1]
         seconds = min(LATE * pace_for(workers).target_seconds, LONGEST_BLOCK)
-        return Block.of(
-            self.table,
-            rows,
-            tuple((begins[first : last + 1] - begins[first]).tolist()),
-            (begin % self._each, end - begin),
-            seconds,
-            self._stored(begin, end),
-            shared=self._shares,
-        )
+        return self._block_of(groups, (begin % self._each, end - begin), seconds, self._stored(begin, end))
+
+    def _block_of(
+        self,
+        groups: NDArray[np.int64],
+        solves: tuple[int, int],
+        seconds: float = 0.0,
+        stored: FoundAnswers | None = None,
+    ) -> Block:
+        """A block of whole groups of designs; ``solves`` are ``first`` and how many."""
+        order, begins = self.table.by_group
+        rows = np.concatenate([order[begins[group] : begins[group + 1]] for group in groups.tolist()])
+        ends = np.cumsum(begins[groups + 1] - begins[groups]).tolist()
+        return Block.of(self.table, rows, (0, *ends), solves, seconds, stored, shared=self._shares)
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:
         """What the store knows of these solves."""
         if self.store is None or not self._knows_answers:
             return None
-        groups = range(begin // self._each, (end - 1) // self._each + 1)
-        ids = [task_id for group in groups for task_id in self._ids.of_group(group)]
+        groups = self._groups[begin // self._each : (end - 1) // self._each + 1]
+        ids = [task_id for group in groups.tolist() for task_id in self._ids.of_group(group)]
         asked = ids[begin % self._each :][: end - begin]
         return self.store.found(asked, self.writer.path.name, NEEDED["layers"])
 
@@ -230,9 +270,62 @@ class BlockRun:
             self._again.appendleft((begin + answers.done, end))
         if answers.done:
             self._timed(completion.wall_seconds / answers.done)
-        self.observer.block_done(answers.tally)
+        self._done(answers.tally)
         for part in answers.unfinished:
-            self._enter(begin // self._each + part.group, part)
+            self._enter(int(self._groups[begin // self._each + part.group]), part)
+
+    def _done(self, tally: BlockTally) -> None:
+        """Tell whoever watches, and learn what dominates others."""
+        self.observer.block_done(tally)
+        if self._pruning is not None:
+            self._pruning.evaluated(tally.judged)
+
+    def _find_bounds(self, runtime: Runtime, pruning: GroupPruning) -> None:
+        """Have workers find the bounds of all groups, and solve those first that promise most."""
+        out: dict[str, NDArray[np.int64]] = {}
+
+        def asked() -> Iterator[tuple[str, BoundsOf]]:
+            at_once = min(BOUNDED_AT_ONCE, ceil(len(self._groups) / (BLOCKS_A_WORKER * runtime.workers)))
+            for begin in range(0, len(self._groups), max(1, at_once)):
+                key = f"bounds {begin}"
+                out[key] = self._groups[begin : begin + at_once]
+                yield key, BoundsOf(self._block_of(out[key], (0, 0)))
+
+        for completion in complete_all(runtime, asked()):
+            check_environment(completion)
+            if completion.error is None:  # those without bounds, which are 0, are solved
+                pruning.bounds[out[completion.key]] = cast(GroupBounds, completion.value).values
+        self._groups = pruning.order()
+
+    def _discard(self, pruning: GroupPruning, wanted: int) -> None:
+        """Put those of the next groups aside that need no solve, until so many follow that do."""
+        at_once, kept = max(wanted, BOUNDED_AT_ONCE), list[int]()
+        end = self._next // self._each
+        while len(kept) < wanted and end < len(self._groups):
+            for group in self._groups[end : end + at_once].tolist():
+                better = pruning.dominating(group)
+                if better is None or self._all_stored(group):
+                    kept.append(group)
+                else:
+                    self._discarded.append((group, better))
+            end = min(len(self._groups), end + at_once)
+        # those put aside come before what is next, and are behind it from now on
+        self._groups[end - len(kept) : end] = kept
+        self._next = (end - len(kept)) * self._each
+
+    def _all_stored(self, group: int) -> bool:
+        """Whether the store answers all solves of a group: then its designs get their values."""
+        if self.store is None or not self._knows_answers:
+            return False
+        return len(self.store.known(LAYERS, self._ids.of_group(group))) == self._each
+
+    def _block_of_discarded(self) -> DiscardedDesigns:
+        """The groups that bounds discard: their designs need rows."""
+        assert self._pruning is not None
+        chosen, self._discarded = self._discarded, []
+        groups = np.array([group for group, _ in chosen])
+        better = np.concatenate([values for _, values in chosen])
+        return DiscardedDesigns(self._block_of(groups, (0, 0)), self._pruning.bounds[groups], better)
 
     def _timed(self, seconds: float) -> None:
         mean = self._seconds_each
@@ -243,10 +336,14 @@ class BlockRun:
 
         One that fails by itself is a failed row.
         """
+        if begin == end:
+            assert completion.error is not None
+            raise RuntimeError(f"rows of designs without solves could not be made: {completion.error}")
         if end - begin > 1:
             self._alone.extend(range(begin, end))
             return
-        group, position = divmod(begin, self._each)
+        place, position = divmod(begin, self._each)
+        group = int(self._groups[place])
         design, asked = self._designs(group)[0], self.workload.solves[position]
         task = MappingTask(design.architecture, asked.layer, asked.settings)
         identity: LayerRow = {"task_id": task.id, "study": self.study.name}
@@ -254,7 +351,7 @@ class BlockRun:
         self.writer.append(task.table, row)
         tally = BlockTally()
         tally.count(row, asked)
-        self.observer.block_done(tally)
+        self._done(tally)
         self._enter(group, GroupPart(0, position, (task.id,), (MappingSummary.of(row),)))
 
     def _enter(self, group: int, part: GroupPart) -> None:
@@ -278,7 +375,7 @@ class BlockRun:
         for row in rows:
             self.writer.append("designs", row)
         tally.close(rows, self.study.objectives)
-        self.observer.block_done(tally)
+        self._done(tally)
 
     def _designs(self, group: int) -> list[Design]:
         order, begins = self.table.by_group

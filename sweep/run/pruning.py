@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from results.store.schema.rows import DesignRow
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.design.design_row import design_row, infeasible_row, objective_bounds, objective_values
+from sweep.design.design_row import dominated_row, infeasible_row, objective_bounds, objective_values
 from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
@@ -34,6 +34,23 @@ def _obstacle(task: MappingTask) -> str:
     return obstacle(MappingSpace(task.architecture, task.layer, task.rules.even))
 
 
+class EvaluatedFront:
+    """The objectives of evaluated designs, without those that others dominate or equal."""
+
+    def __init__(self, objectives: int) -> None:
+        self._points = np.empty((0, objectives))
+
+    def add(self, point: Objectives) -> None:
+        # what the new point dominates or equals adds nothing to what it dominates itself
+        worse = (point <= self._points).all(axis=1)
+        self._points = np.vstack([self._points[~worse], point])
+
+    def dominating(self, bounds: Objectives) -> Objectives | None:
+        """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
+        dominate = (self._points <= bounds).all(axis=1) & (self._points < bounds).any(axis=1)
+        return self._points[dominate][0] if dominate.any() else None
+
+
 class BoundsPruning:
     """Discards designs whose lower bounds are dominated by the objectives of an evaluated design.
 
@@ -51,15 +68,12 @@ class BoundsPruning:
 
     def __init__(self, study: Study, workload: DesignWorkload) -> None:
         self.study, self.workload = study, workload
-        self._front = np.empty((0, len(study.objectives)))
+        self._front = EvaluatedFront(len(study.objectives))
 
     def evaluated(self, row: DesignRow) -> None:
         """Take in a ``designs`` row; only complete ones can dominate."""
         if row["status"] == "complete":
-            point = self._point(row)
-            # what the new point dominates or equals adds nothing to what it dominates itself
-            worse = (point <= self._front).all(axis=1)
-            self._front = np.vstack([self._front[~worse], point])
+            self._front.add(np.array(objective_values(self.study, row), dtype=np.float64))
 
     def discard(self, design: Design, tasks: Sequence[Task]) -> DesignRow | None:
         """The row of a design that cannot be on the front; None for one that may be."""
@@ -68,25 +82,8 @@ class BoundsPruning:
         better = self.dominating(bounds)
         if better is None:
             return None
-        return design_row(self.study, design) | {
-            "status": "dominated",
-            "solves": 0,
-            "energy_bound_pj": energy_pj,
-            "cycles_bound": cycles,
-            "note": self._note(bounds, better),
-        }
+        return dominated_row(self.study, design, (energy_pj, cycles), better.tolist())
 
     def dominating(self, bounds: Objectives) -> Objectives | None:
         """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
-        dominate = (self._front <= bounds).all(axis=1) & (self._front < bounds).any(axis=1)
-        return self._front[dominate][0] if dominate.any() else None
-
-    def _note(self, bounds: Objectives, better: Objectives) -> str:
-        pairs = zip(self.study.objectives, bounds, better, strict=True)
-        return "; ".join(
-            f"{name} at least {bound:.6g}, an evaluated design has {reached:.6g}"
-            for name, bound, reached in pairs
-        )
-
-    def _point(self, row: DesignRow) -> Objectives:
-        return np.array(objective_values(self.study, row), dtype=np.float64)
+        return self._front.dominating(bounds)

@@ -124,7 +124,7 @@ def run_study(
             watching.planned(planned)
             chosen = runtime if planned.open else RuntimeChoice(in_process=True)
             try:
-                if (table := planned.table_in_blocks) is not None:
+                if (table := planned.table) is not None:
                     blocks = BlockRun(study, table, planned.workload, writer, watching, store)
                     with chosen.runtime(study, blocks.work) as started:
                         blocks.explore(started)

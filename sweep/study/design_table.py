@@ -155,7 +155,7 @@ class DesignTable:
 
     def _holds(self, constraint: Constraint) -> NDArray[np.bool_]:
         quantity: Callable[[], NDArray[np.float64]] = {
-            "area_um2": self._area_um2,
+            "area_um2": lambda: self.area_um2,
             "mac_units": lambda: self._instances()[1],
             "on_chip_bits": self._on_chip_bits,
             "tiles": lambda: np.ones(len(self)),
@@ -178,7 +178,13 @@ class DesignTable:
             count = count * self._column(position, lambda level: level.fanout)
         return instances, count
 
-    def _area_um2(self) -> NDArray[np.float64]:
+    @cached_property
+    def frequency_hz(self) -> NDArray[np.float64]:
+        """The clock of each design."""
+        return self._column(len(self.parts.names) + 1, lambda name_and_clock: name_and_clock[1])
+
+    @cached_property
+    def area_um2(self) -> NDArray[np.float64]:
         """As :attr:`Architecture.area_um2`, in the same order of additions: rounding is the same."""
         instances, macs = self._instances()
         area = np.zeros(len(self))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from results.front.pareto import design_frame, front_mask, front_of
 from results.store.folder import RunFolder
 from sweep.design.design_row import objective_bounds
 from sweep.design.mapping_workload import MappingWorkload
+from sweep.forecast.plan import plan
+from sweep.run.group_pruning import GroupPruning
 from sweep.run.pruning import BoundsPruning
+from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import design_space
 from sweep.study.search_choice import GridSearch
-from sweep.study.study import Study, load_study
+from sweep.study.study import AxisChoices, Study, load_study
 
 HERE = RuntimeChoice(in_process=True)
 FAMILY = """
@@ -117,3 +121,56 @@ def test_no_order_of_designs_and_no_bounds_change_the_front(
             kept.append(number)
     front_of_kept = {kept[index] for index in np.flatnonzero(front_mask(values[kept]))}
     assert front_of_kept == set(np.flatnonzero(front_mask(values)))
+
+
+@pytest.mark.parametrize("chosen", [("energy_pj", "latency_seconds"), ("edp_pj_cycles", "area_um2")])
+def test_groups_are_discarded_by_the_bounds_of_their_designs_one_by_one(
+    family: Study, chosen: tuple[str, ...]
+) -> None:
+    """By columns as design by design; a group only where every design of it is dominated."""
+    axes = family.axes | {"frequency": AxisChoices(choices=("100 MHz", "350 MHz"))}
+    study = family.model_copy(update={"objectives": chosen, "axes": axes})
+    planned = plan(study)
+    assert planned.table is not None
+    assert isinstance(planned.workload, MappingWorkload)
+    table, singly = planned.table, BoundsPruning(study, planned.workload)
+    groups = GroupPruning(study, table)
+    order, begins = table.by_group
+    designs = [[table.design(row) for row in order[b:e].tolist()] for b, e in pairwise(begins.tolist())]
+    assert {len(group) for group in designs} == {2}
+    for number, (first, _) in enumerate(designs):
+        groups.bounds[number] = planned.workload.bounds(planned.workload.tasks(first))
+    some = designs[len(designs) // 2][1]
+    energy_pj, cycles = planned.workload.bounds(planned.workload.tasks(some))
+    values = objective_bounds(study, some, energy_pj, cycles)
+    row: Any = {"status": "complete"} | dict(zip(chosen, values, strict=True))
+    singly.evaluated(row)
+    groups.evaluated([row])
+    seen = set()
+    for number, group in enumerate(designs):
+        one_by_one = [singly.discard(design, planned.workload.tasks(design)) for design in group]
+        found = groups.dominating(number)
+        assert (found is not None) == all(one_by_one)
+        seen.add(sum(one is not None for one in one_by_one))
+    assert 2 in seen
+    assert seen & {0, 1}
+    promise = [
+        min(np.prod(values) for values in groups._objectives(np.array([n]), order[b:e][:1]))
+        for n, (b, e) in enumerate(pairwise(begins.tolist()))
+    ]
+    assert [promise[n] for n in groups.order()] == sorted(promise)
+
+
+def test_a_run_tells_how_many_designs_it_did_not_solve(family: Study, tmp_path: Path) -> None:
+    axes = family.axes | {"frequency": AxisChoices(choices=("100 MHz", "350 MHz"))}
+    study = family.model_copy(update={"axes": axes, "search": GridSearch(prune_by_bounds=True)})
+    tally = RunTally()
+    folder = run_study(study, tmp_path / "family", HERE, observer=tally)
+    rows = folder.read_rows("designs")
+    discarded = sum(row["status"] == "dominated" for row in rows)
+    assert len(rows) == 48
+    assert 0 < discarded == tally.designs["dominated"]
+    assert tally.done == len(folder.read_rows("layers")) <= (48 - discarded)
+    assert f"{discarded} discarded by their bounds" in tally.summary
+    before = front(folder, study)
+    assert front(run_study(study, tmp_path / "family", HERE), study) == before
