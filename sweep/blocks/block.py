@@ -40,7 +40,8 @@ class Block:
     ``parts_of``: which of them each design has; ``choices``: its indices on the axes. ``begins``: where each
     group's designs begin among these rows, and where the last one's end. ``seconds``: the worker begins no
     further solve after so long. ``stored``: what the store knows of the block's solves. ``shared``: whether
-    the worker may write parts into the run folder, if it sees it.
+    the worker may write parts into the run folder, if it sees it. ``closes``: whether it makes the rows of
+    designs whose solves are all answered; else the driver does, which needs them to propose others.
     """
 
     parts: tuple[tuple[Part, ...], ...]
@@ -52,6 +53,7 @@ class Block:
     seconds: float
     stored: FoundAnswers | None = None
     shared: bool = True
+    closes: bool = True
 
     @staticmethod
     def of(
@@ -63,6 +65,7 @@ class Block:
         stored: FoundAnswers | None = None,
         *,
         shared: bool = True,
+        closes: bool = True,
     ) -> Block:
         """The block of these rows of a table; ``solves`` are ``first`` and how many."""
         parts, columns = [], []
@@ -73,7 +76,7 @@ class Block:
             columns.append(inverse.reshape(-1).astype(np.int32))
         parts_of = np.stack(columns, axis=1)
         choices = table.choices[rows]
-        return Block(tuple(parts), parts_of, choices, begins, *solves, seconds, stored, shared)
+        return Block(tuple(parts), parts_of, choices, begins, *solves, seconds, stored, shared, closes)
 
     @property
     def groups(self) -> int:
@@ -211,7 +214,7 @@ def _wall_seconds(row: LayerRow) -> float:
 
 @dataclass(frozen=True)
 class GroupPart:
-    """The answers to some of a group's solves, where its others are in other blocks.
+    """The answers to some of a group's solves, where its others are in other blocks or the driver closes it.
 
     ``group`` counts within the block; ``ids`` and ``answers`` are of the solves from ``first`` on.
     ``obstacle``: why a layer provably has no mapping on the architecture; then nothing was solved.

@@ -243,7 +243,7 @@ class _BlockOfSolves:
         whole = end - begin == len(group.ids)
         designs = self.block.designs(self.solver.space, *rows)
         if reason := group.obstacle():
-            if whole:
+            if whole and self.block.closes:
                 self._close(self.solver.closing.without_solves(designs, reason))
             else:
                 self.unfinished.append(GroupPart(number, begin, tuple(group.ids[begin:end]), (), reason))
@@ -252,7 +252,7 @@ class _BlockOfSolves:
             if position > begin and not self._time_is_left():
                 break
             group.answers.append(self._answer(group, position))
-        if len(group.answers) == len(group.ids):
+        if len(group.answers) == len(group.ids) and self.block.closes:
             self._close(self.solver.closing.rows(designs, group.ids, group.answers))
         else:
             ids = tuple(group.ids[begin : begin + len(group.answers)])

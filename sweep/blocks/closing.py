@@ -20,11 +20,17 @@ class Closing:
         self._identity = DesignIdentity.of(study)
 
     def rows(
-        self, designs: Iterable[Design], ids: Sequence[str], answers: Sequence[MappingSummary]
+        self,
+        designs: Iterable[Design],
+        ids: Sequence[str],
+        answers: Sequence[MappingSummary],
+        *,
+        charged: bool = False,
     ) -> list[DesignRow]:
         """The rows of the designs of a group, whose solves have these ``ids`` and ``answers``.
 
-        The first design has the CPU time: the others did not need any.
+        The first design has the CPU time: the others did not need any. It has none either where another
+        design is ``charged`` with it already.
         """
         of_demand = self.workload.solve_of_demand
         task_ids, summaries = [ids[n] for n in of_demand], [answers[n] for n in of_demand]
@@ -37,7 +43,7 @@ class Closing:
                 "solves": len(ids),
                 "cached_solves": cached,
                 "failures": failures,
-                "cpu_seconds": 0.0 if rows else spent,
+                "cpu_seconds": 0.0 if rows or charged else spent,
             }
             found = self.workload.results(design, task_ids, summaries)
             rows.append(self._of_study(design_row(self.study, design, self._identity) | effort | found))

@@ -11,12 +11,20 @@ BLOCKS_A_WORKER = 3
 PART_OF_A_CALL = 0.7
 """How long a block takes, as a part of what a call to a worker should: workers hold a second call, and are
 not idle between two, only where items take less than that (``Ledger.calls_per_worker``)."""
+SHORTEST_BLOCK = 1.4
+"""Seconds, of blocks that are not the last ones: with few workers calls may be shorter, but a block costs the
+driver 3 to 4 ms whatever is in it, and a worker that waits for the next one some ms of this time."""
 SHORTEST = 8
 """At the end of a run blocks get smaller, so that workers end together, down to this part of a block."""
 
 
+def seconds_of_block(workers: int) -> float:
+    """How long a block is to take."""
+    return max(SHORTEST_BLOCK, PART_OF_A_CALL * pace_for(workers).target_seconds)
+
+
 def solves_of_block(seconds_each: float, left: int, workers: int) -> int:
-    """Solves that together take PART_OF_A_CALL; fewer where few are ``left`` for each worker."""
-    by_time = PART_OF_A_CALL * pace_for(workers).target_seconds / max(seconds_each, 1e-9)
+    """Solves that together take :func:`seconds_of_block`; fewer where few are ``left`` for each worker."""
+    by_time = seconds_of_block(workers) / max(seconds_each, 1e-9)
     evenly = ceil(left / (BLOCKS_A_WORKER * max(1, workers)))
     return max(1, int(min(by_time, max(evenly, by_time / SHORTEST))))

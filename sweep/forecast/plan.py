@@ -90,6 +90,12 @@ class StudyPlan:
     """The designs by columns, of a study whose designs are listed and ask for nothing but mappings: the run
     hands it out in blocks. None where the loop by tasks runs the study."""
 
+    @property
+    def in_generations(self) -> bool:
+        """Whether the run hands out what a search proposes, one generation in blocks after the other."""
+        mapping = isinstance(self.workload, MappingWorkload) and not self.workload.plans_scratchpads
+        return mapping and not self.designs.study.search.lists
+
 
 def plan(
     study: Study, store: Path | StoredAnswers | None = None, counted: Counted = lambda done, total: None

@@ -8,7 +8,7 @@ one group of designs (:attr:`DesignTable.groups`), and every solve of a group is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, cast
@@ -16,12 +16,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from clusters.pace import pace_for
 from clusters.runtime import Completion, Runtime, complete_all
 from results.store.folder import RunWriter
 from results.store.known_answers import FoundAnswers, StoredAnswers
 from results.store.row_batch import RowBatch
-from results.store.schema.rows import LayerRow
+from results.store.schema.rows import DesignRow, LayerRow
 from results.store.schema.tables import DESIGNS, LAYERS
 from sweep.blocks.block import (
     Block,
@@ -35,12 +34,13 @@ from sweep.blocks.block import (
 )
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
-from sweep.blocks.sizes import BLOCKS_A_WORKER, solves_of_block
+from sweep.blocks.sizes import BLOCKS_A_WORKER, seconds_of_block, solves_of_block
 from sweep.blocks.solve_ids import SolveIds
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
 from sweep.run.group_pruning import GroupPruning
 from sweep.run.observer import RunObserver
+from sweep.run.pruning import EvaluatedFront
 from sweep.study.design_space import Design
 from sweep.study.design_table import DesignTable
 from sweep.study.lock import study_id
@@ -78,10 +78,27 @@ class _OpenGroup:
     """How many solves are not to be done, for the obstacle."""
 
 
-class BlockRun:
-    """Runs a study of architectures whose designs are all known, into one run folder.
+@dataclass(frozen=True)
+class GroupAnswers:
+    """The ids and answers of a group's solves, or why a layer provably has no mapping there."""
 
-    ``store`` has the answers of earlier runs; None solves everything.
+    ids: tuple[str, ...]
+    answers: tuple[MappingSummary, ...]
+    obstacle: str = ""
+
+    def rows(self, closing: Closing, designs: Iterable[Design], *, charged: bool = False) -> list[DesignRow]:
+        """The rows of designs of the group; see :meth:`Closing.rows`."""
+        if self.obstacle:
+            return closing.without_solves(designs, self.obstacle)
+        return closing.rows(designs, self.ids, self.answers, charged=charged)
+
+
+class BlockRun:
+    """Runs designs of a study of architectures that are all known, into one run folder.
+
+    ``store`` has the answers of earlier runs; None solves everything. ``front``: designs outside
+    the table, which may dominate bounds. ``learns``: what is proposed next depends on the rows of designs, so
+    the driver makes them, workers none, and ``rows`` and ``answered`` keep what came of the table.
     """
 
     def __init__(
@@ -92,6 +109,9 @@ class BlockRun:
         writer: RunWriter,
         observer: RunObserver | None = None,
         store: StoredAnswers | None = None,
+        *,
+        front: EvaluatedFront | None = None,
+        learns: bool = False,
     ) -> None:
         assert isinstance(workload, MappingWorkload), "designs that ask for mappings and nothing else"
         self.study, self.table, self.workload, self.writer = study, table, workload, writer
@@ -107,7 +127,13 @@ class BlockRun:
         self._groups: NDArray[np.int64] = np.arange(table.group_count)
         """The groups in the order in which they are solved: solve n of the group at position p is number
         ``p * each + n`` of the study."""
-        self._pruning = GroupPruning(study, table) if study.search.prune_by_bounds else None
+        self._learns = learns
+        self.rows: list[DesignRow] = []
+        self.answered: dict[int, GroupAnswers] = {}
+        """By group."""
+        self._pruning: GroupPruning | None = None
+        if study.search.prune_by_bounds:
+            self._pruning = GroupPruning(study, table, front or EvaluatedFront(len(study.objectives)))
         self._discarded: list[tuple[int, NDArray[np.float64]]] = []
         """Groups that need no solve, with what dominates their designs; their rows are yet to be made."""
         self._next = 0
@@ -126,7 +152,7 @@ class BlockRun:
         self._open: dict[int, _OpenGroup] = {}
         self._shares = True
         """Whether workers store rows themselves; no longer once the driver did not find what one stored."""
-        if store is not None:
+        if store is not None and not learns:
             store.settle(writer.path.name)
         self._knows_answers = store is not None and store.holds(LAYERS)
 
@@ -150,6 +176,8 @@ class BlockRun:
         for block in self._broken():
             yield self._key(0, 0), block
         while True:
+            if self._learns:
+                self._close_discarded()
             if len(self._discarded) >= DISCARDED_AT_ONCE:
                 yield self._key(0, 0), self._block_of_discarded()
             elif self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
@@ -230,7 +258,7 @@ class BlockRun:
     def _block(self, begin: int, end: int, workers: int) -> Block:
         """The block with these solves."""
         groups = self._groups[begin // self._each : (end - 1) // self._each + 1]
-        seconds = min(LATE * pace_for(workers).target_seconds, LONGEST_BLOCK)
+        seconds = min(LATE * seconds_of_block(workers), LONGEST_BLOCK)
         return self._block_of(groups, (begin % self._each, end - begin), seconds, self._stored(begin, end))
 
     def _block_of(
@@ -244,7 +272,16 @@ class BlockRun:
         order, begins = self.table.by_group
         rows = np.concatenate([order[begins[group] : begins[group + 1]] for group in groups.tolist()])
         ends = np.cumsum(begins[groups + 1] - begins[groups]).tolist()
-        return Block.of(self.table, rows, (0, *ends), solves, seconds, stored, shared=self._shares)
+        return Block.of(
+            self.table,
+            rows,
+            (0, *ends),
+            solves,
+            seconds,
+            stored,
+            shared=self._shares,
+            closes=not self._learns,
+        )
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:
         """What the store knows of these solves."""
@@ -366,16 +403,36 @@ class BlockRun:
             return
         del self._open[group]
         designs = self._designs(group)
-        if entry.obstacle:
-            rows = self._closing.without_solves(designs, entry.obstacle)
-        else:
+        found = GroupAnswers((), (), entry.obstacle)
+        if not entry.obstacle:
             ids, answers = zip(*(entry.answers[n] for n in range(self._each)), strict=True)
-            rows = self._closing.rows(designs, ids, answers)
-        tally = BlockTally()
+            found = GroupAnswers(ids, answers)
+        self._close(found.rows(self._closing, designs))
+        if self._learns:
+            self.answered[group] = found
+
+    def _close(self, rows: Sequence[DesignRow]) -> None:
+        """Write the rows of designs that are made here, and tell whoever learns from them."""
         for row in rows:
             self.writer.append("designs", row)
-        tally.close(rows, self.study.objectives)
-        self._done(tally)
+        if not self._learns:
+            tally = BlockTally()
+            tally.close(rows, self.study.objectives)
+            self._done(tally)
+            return
+        self.rows += rows
+        for row in rows:
+            self.observer.designed(row)
+        if self._pruning is not None:
+            self._pruning.evaluated(rows)
+
+    def _close_discarded(self) -> None:
+        """Make the rows of designs that bounds discard: the search that proposed them waits for them."""
+        for group, better in self._discarded:
+            assert self._pruning is not None
+            energy_pj, cycles = self._pruning.bounds[group].tolist()
+            self._close(self._closing.discarded(self._designs(group), (energy_pj, cycles), better.tolist()))
+        self._discarded = []
 
     def _designs(self, group: int) -> list[Design]:
         order, begins = self.table.by_group

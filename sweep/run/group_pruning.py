@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.store.schema.rows import DesignRow
-from sweep.design.design_row import objective_values
 from sweep.run.pruning import EvaluatedFront, Objectives
 from sweep.study.design_table import DesignTable
 from sweep.study.study import Study
@@ -23,17 +22,16 @@ class GroupPruning:
     on the front, its solves are needed, and they are those of the others as well.
     """
 
-    def __init__(self, study: Study, table: DesignTable) -> None:
-        self._study, self._table = study, table
-        self._front = EvaluatedFront(len(study.objectives))
+    def __init__(self, study: Study, table: DesignTable, front: EvaluatedFront) -> None:
+        """``front``: what was evaluated already, which designs of the table are added to."""
+        self._study, self._table, self._front = study, table, front
         self.bounds = np.zeros((table.group_count, 2))
         """Proven lower bounds on energy (pJ) and cycles of each group's designs, once workers found them."""
 
     def evaluated(self, rows: Sequence[DesignRow]) -> None:
-        """Take in designs, of which complete ones can dominate others."""
+        """Take in designs."""
         for row in rows:
-            if row["status"] == "complete":
-                self._front.add(np.array(objective_values(self._study, row)))
+            self._front.add_row(self._study, row)
 
     def order(self) -> Rows:
         """The groups, those first whose bounds promise most: what they reach discards most of the others.

@@ -45,6 +45,11 @@ class EvaluatedFront:
         worse = (point <= self._points).all(axis=1)
         self._points = np.vstack([self._points[~worse], point])
 
+    def add_row(self, study: Study, row: DesignRow) -> None:
+        """Take in a ``designs`` row of the study; only complete ones can dominate."""
+        if row["status"] == "complete":
+            self.add(np.array(objective_values(study, row), dtype=np.float64))
+
     def dominating(self, bounds: Objectives) -> Objectives | None:
         """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
         dominate = (self._points <= bounds).all(axis=1) & (self._points < bounds).any(axis=1)
@@ -71,9 +76,8 @@ class BoundsPruning:
         self._front = EvaluatedFront(len(study.objectives))
 
     def evaluated(self, row: DesignRow) -> None:
-        """Take in a ``designs`` row; only complete ones can dominate."""
-        if row["status"] == "complete":
-            self._front.add(np.array(objective_values(self.study, row), dtype=np.float64))
+        """Take in a ``designs`` row."""
+        self._front.add_row(self.study, row)
 
     def discard(self, design: Design, tasks: Sequence[Task]) -> DesignRow | None:
         """The row of a design that cannot be on the front; None for one that may be."""

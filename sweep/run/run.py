@@ -28,7 +28,7 @@ from sweep.study.design_space import Design
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 from sweep.tasks.completions import answer_row, check_environment, failed_row
-from sweep.tasks.kinds import Task, ids_by_table, stored_answers, with_epochs
+from sweep.tasks.kinds import Task, answer_task, ids_by_table, stored_answers, with_epochs
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import NEEDED, summary_of
@@ -52,6 +52,8 @@ class StudyRun:
         workload: DesignWorkload | None = None,
     ) -> None:
         self.study, self.search, self.writer = study, search, writer
+        self.work = answer_task
+        """What a runtime for the run does with a task."""
         self.observer, self.store = observer or RunObserver(), stored_in(store)
         self.ledger = DesignLedger(study, workload or workload_of(study))
         self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None

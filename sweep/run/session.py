@@ -11,13 +11,14 @@ from costmodel.errors import InputError
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from sweep import PACKAGES
-from sweep.forecast.plan import plan
+from sweep.forecast.plan import StudyPlan, plan
 from sweep.run.block_run import BlockRun
 from sweep.run.folder_owner import check_lock_file, check_rows
+from sweep.run.generation_run import GenerationRun
 from sweep.run.live_progress import LiveProgress, RunObservers
 from sweep.run.observer import RunObserver
 from sweep.run.run import StudyRun
-from sweep.search.search import search_of
+from sweep.search.search import design_space, search_of
 from sweep.search.trial_journal import journal_in
 from sweep.study.lock import lock_content
 from sweep.study.study import Study
@@ -124,18 +125,30 @@ def run_study(
             watching.planned(planned)
             chosen = runtime if planned.open else RuntimeChoice(in_process=True)
             try:
-                if (table := planned.table) is not None:
-                    blocks = BlockRun(study, table, planned.workload, writer, watching, store)
-                    with chosen.runtime(study, blocks.work) as started:
-                        blocks.explore(started)
-                else:
-                    search = search_of(study, journal_in(folder, resume))
-                    run = StudyRun(study, search, writer, watching, store, workload=planned.workload)
-                    with chosen.runtime(study) as started:
-                        run.explore(started)
+                run = _run_of(study, planned, writer, watching, store, journal_in(folder, resume))
+                with chosen.runtime(study, run.work) as started:
+                    run.explore(started)
             except MemoryLimitError as error:
                 raise _limit_too_low(error, study) from None
     return RunFolder(folder)
+
+
+def _run_of(
+    study: Study,
+    planned: StudyPlan,
+    writer: RunWriter,
+    observer: RunObserver,
+    store: StoredAnswers | None,
+    journal: Path,
+) -> BlockRun | GenerationRun | StudyRun:
+    """The loop that runs the study; a search that learns keeps its ``journal``."""
+    workload = planned.workload
+    if planned.table is not None:
+        return BlockRun(study, planned.table, workload, writer, observer, store)
+    search = search_of(study, journal)
+    if planned.in_generations:
+        return GenerationRun(study, design_space(study), search, workload, writer, observer, store)
+    return StudyRun(study, search, writer, observer, store, workload=workload)
 
 
 def _limit_too_low(error: MemoryLimitError, study: Study) -> InputError:

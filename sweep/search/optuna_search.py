@@ -109,6 +109,13 @@ class OptunaProposals:
         return sum(REPEATS in trial.user_attrs for trial in self._trials())
 
     @property
+    def generation(self) -> int:
+        sampler = self._search.sampler
+        if sampler == "tpe":
+            return 1
+        return self._search.population or POPULATION
+
+    @property
     def finished(self) -> bool:
         if self._again:
             return False

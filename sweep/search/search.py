@@ -35,6 +35,10 @@ class DesignSearch(Protocol):
         """Whether proposals depend on the rows told: then a caller asks no further ahead than it needs."""
 
     @property
+    def generation(self) -> int:
+        """How many designs it proposes without need of any other's row; 1 where each row helps the next."""
+
+    @property
     def finished(self) -> bool:
         """Whether there is nothing more to ask for."""
 
@@ -49,6 +53,7 @@ class ListedDesigns:
     """A search over a fixed list of designs: what is found changes nothing."""
 
     learns = False
+    generation = DESIGNS_PER_ASK
 
     def __init__(self, designs: Iterable[Design]) -> None:
         self._left = iter(designs)

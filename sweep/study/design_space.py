@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -168,9 +168,16 @@ class DesignSpace:
 
     def indices_of_baseline(self) -> tuple[int, ...] | None:
         """Where the family has the baseline; None where it is not a member (or there is none)."""
-        if self.baseline is None:
-            return None
-        indices = [axis.index_of(self.baseline[axis.key]) for axis in self.axes]
+        return None if self.baseline is None else self._indices_of(self.baseline)
+
+    def indices_of(self, values: Iterable[tuple[str, Choice]]) -> tuple[int, ...]:
+        """The indices of a member's values on the axes."""
+        indices = self._indices_of(dict(values))
+        assert indices is not None, "a design of the family"
+        return indices
+
+    def _indices_of(self, values: Mapping[str, Choice]) -> tuple[int, ...] | None:
+        indices = [axis.index_of(values[axis.key]) for axis in self.axes]
         inside = tuple(index for index in indices if index is not None)
         return inside if len(inside) == len(indices) else None
 

@@ -92,6 +92,21 @@ class DesignTable:
     parts: DesignParts
     choices: Numbers
     parts_of: Numbers
+    trials: tuple[int | None, ...] | None = None
+    """Of designs that a sampler proposed, the numbers of the proposals."""
+
+    @staticmethod
+    def of(space: DesignSpace, parts: DesignParts, designs: Sequence[Design]) -> DesignTable:
+        """The table of these designs; their parts are entered among the known ones."""
+        unvaried = [-1] * len(space.axes)
+        choices = [unvaried if design.baseline else space.indices_of(design.values) for design in designs]
+        return DesignTable(
+            space,
+            parts,
+            np.array(choices, np.int64).reshape(len(designs), len(space.axes)),
+            np.array([parts.numbers(design.architecture) for design in designs], np.int64),
+            tuple(design.trial for design in designs),
+        )
 
     def __len__(self) -> int:
         return len(self.choices)
@@ -139,6 +154,7 @@ class DesignTable:
             self.values(row),
             architecture,
             self.space.broken_by(architecture),
+            trial=self.trials[row] if self.trials else None,
             baseline=bool((self.choices[row] < 0).any()),
         )
 

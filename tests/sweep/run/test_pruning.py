@@ -18,11 +18,11 @@ from sweep.design.design_row import objective_bounds
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.forecast.plan import plan
 from sweep.run.group_pruning import GroupPruning
-from sweep.run.pruning import BoundsPruning
+from sweep.run.pruning import BoundsPruning, EvaluatedFront
 from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import design_space
-from sweep.study.search_choice import GridSearch
+from sweep.study.search_choice import GridSearch, OptunaSearch
 from sweep.study.study import AxisChoices, Study, load_study
 
 HERE = RuntimeChoice(in_process=True)
@@ -134,7 +134,7 @@ def test_groups_are_discarded_by_the_bounds_of_their_designs_one_by_one(
     assert planned.table is not None
     assert isinstance(planned.workload, MappingWorkload)
     table, singly = planned.table, BoundsPruning(study, planned.workload)
-    groups = GroupPruning(study, table)
+    groups = GroupPruning(study, table, EvaluatedFront(len(chosen)))
     order, begins = table.by_group
     designs = [[table.design(row) for row in order[b:e].tolist()] for b, e in pairwise(begins.tolist())]
     assert {len(group) for group in designs} == {2}
@@ -174,3 +174,22 @@ def test_a_run_tells_how_many_designs_it_did_not_solve(family: Study, tmp_path: 
     assert f"{discarded} discarded by their bounds" in tally.summary
     before = front(folder, study)
     assert front(run_study(study, tmp_path / "family", HERE), study) == before
+
+
+def test_bounds_prune_generations_and_the_front_stays(family: Study, tmp_path: Path) -> None:
+    """Eight designs a generation: what the earlier ones reach discards designs of the later ones."""
+    chosen: dict[str, Any] = {"method": "optuna", "trials": 24, "population": 8, "seed": 1}
+    study = family.model_copy(update={"objectives": ("edp_pj_cycles", "area_um2")})
+    pruned = study.model_copy(update={"search": OptunaSearch(prune_by_bounds=True, **chosen)})
+    whole = run_study(study, tmp_path / "a" / "family", HERE)
+    some = run_study(pruned, tmp_path / "b" / "family", HERE, observer=(tally := RunTally()))
+    assert front(some, pruned) == front(whole, study)
+    rows = some.read_rows("designs")
+    discarded = [row for row in rows if row["status"] == "dominated"]
+    assert len(rows) == 24
+    assert 0 < len(discarded) == tally.designs["dominated"]
+    assert len(some.read_rows("layers")) == 24 - len(discarded)
+    solved = {row["design_id"]: row for row in whole.read_rows("designs")}
+    for row in discarded:
+        assert row["energy_bound_pj"] <= solved[row["design_id"]]["energy_pj"]
+        assert row["trial"] is not None
