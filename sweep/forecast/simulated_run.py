@@ -1,4 +1,7 @@
-"""The run loop of clusters/ray/actors.py on a simulated clock, with the real ledger of batches."""
+"""The run loop of clusters/ray/actors.py on a simulated clock, with the real ledger of batches.
+
+:class:`SimulatedRun` has one solve an item, :class:`SimulatedBlockRun` blocks of them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
+import numpy as np
+
 from clusters.ledger import Item, Ledger
 from clusters.pace import DISPATCH_SECONDS, pace_for
+from sweep.blocks.sizes import BLOCKS_A_WORKER, SMOOTHING, solves_of_block
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,25 @@ class DriverCosts:
     latency: float = 500e-6
     worker: float = 150e-6
     start: float = 3.0
+
+
+@dataclass(frozen=True)
+class BlockCosts:
+    """The costs in seconds of having blocks done, apart from the solves.
+
+    block: the run loop's work in the driver for a block, whatever is in it: make it, take in what came of it.
+    solve: the same for each solve in it. worker: the worker's time for a solve beside solving: its task, its
+    row, its part of a design's row. answer: the worker's time for a block beside its solves: its part of the
+    store. runtime: what the runtime does for an item; a block is one.
+
+    The defaults are CPU seconds of ``benchmarks/blocks.py`` with 2 workers, on one core of an x86-64 VM.
+    """
+
+    block: float = 1.5e-3
+    solve: float = 0.3e-6
+    worker: float = 160e-6
+    answer: float = 20e-3
+    runtime: DriverCosts = DriverCosts()
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +97,10 @@ class SimulatedRun:
         self._queue_empty = 0.0
         for worker in self._workers:
             heappush(self._events, (costs.start, worker.number))
+
+    @property
+    def workers(self) -> int:
+        return len(self._workers)
 
     def to_the_end(self) -> None:
         """Simulate rounds of the driver's loop until nothing is pending.
@@ -135,14 +164,22 @@ class SimulatedRun:
         start = max(self.now + self.costs.latency, worker.free)
         reports: deque[tuple[float, float, Item]] = deque()
         for item in batch:
-            seconds = self._random.choice(self._seconds)
-            start += seconds + self.costs.worker
+            seconds = self._solving(item)
+            start += seconds + self._beside(item)
             reports.append((start + self.costs.latency, seconds, item))
         worker.free = start
         worker.calls.append(reports)
         if len(worker.calls) == 1:
             self._expect(worker)
             self._with_one_call.append(worker)
+
+    def _solving(self, item: Item) -> float:
+        """The seconds that a worker solves for the item."""
+        return self._random.choice(self._seconds)
+
+    def _beside(self, item: Item) -> float:
+        """The seconds that a worker needs for the item beside solving."""
+        return self.costs.worker
 
     def _expect(self, worker: _Worker) -> None:
         """Enter the worker's next report as an event: one at a time, for later ones follow from it."""
@@ -182,4 +219,53 @@ class SimulatedRun:
         if self._ledger.finish(item, seconds):
             self.useful += seconds
             self.answered.append(self.now)
+        self._fill()
+
+
+class SimulatedBlockRun(SimulatedRun):
+    """One run of :class:`sweep.run.block_run.BlockRun`: ``useful`` are the seconds of solves, as there.
+
+    Blocks are as large as that run makes them, small ones before the first was timed and at the end. The
+    runtime has a block for an item, and gets no more of them than the run hands out at once.
+    """
+
+    def __init__(
+        self, seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts, random: Random
+    ) -> None:
+        super().__init__(seconds, solves, workers, costs.runtime, random)
+        self._blocks = costs
+        self._sizes: dict[str, int] = {}
+        """By key of a block that is handed out, how many solves it has."""
+        self._mean: float | None = None
+        self._numbers = np.random.default_rng(random.getrandbits(32))
+        self.done: list[int] = []
+        """Of each answered block, how many solves it had."""
+
+    def _fill(self) -> None:
+        workers = len(self._workers)
+        while self._to_submit and len(self._ledger) < BLOCKS_A_WORKER * workers:
+            if self._ledger.capacity(workers) <= 0:
+                return
+            size = min(self._to_submit, solves_of_block(self._mean, self._to_submit, workers))
+            self._spend((self.costs.item + self._blocks.block + size * self._blocks.solve) / 2)
+            key = str(self._to_submit)
+            self._sizes[key] = size
+            self._ledger.accept(key, b"")
+            self._to_submit -= size
+
+    def _solving(self, item: Item) -> float:
+        return float(self._numbers.choice(self._seconds, self._sizes[item.key]).sum())
+
+    def _beside(self, item: Item) -> float:
+        return self._sizes[item.key] * self._blocks.worker + self._blocks.answer
+
+    def _answer(self, item: Item, seconds: float) -> None:
+        size = self._sizes[item.key]
+        self._spend((self._blocks.block + size * self._blocks.solve) / 2)
+        if self._ledger.finish(item, seconds):
+            each = (seconds + self._beside(item)) / size
+            self._mean = each if self._mean is None else self._mean + SMOOTHING * (each - self._mean)
+            self.useful += seconds
+            self.answered.append(self.now)
+            self.done.append(size)
         self._fill()

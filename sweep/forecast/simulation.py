@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
 from clusters.pace import pace_for
 from sweep.blocks.sizes import solves_of_block
-from sweep.forecast.simulated_run import DriverCosts, SimulatedRun
+from sweep.forecast.simulated_run import BlockCosts, DriverCosts, SimulatedBlockRun, SimulatedRun
 
 MEASURED = DriverCosts()
 
 
-@dataclass(frozen=True)
-class BlockCosts:
-    """The costs in seconds of having blocks done, apart from the solves.
-
-    block: the run loop's work in the driver for a block, whatever is in it: make it, store its two batches.
-    solve: the same for each solve in it. worker: the worker's time for a solve beside solving: its task, its
-    row, its part of a design's row. runtime: what the runtime does for an item; a block is one.
-
-    The defaults are CPU seconds of ``benchmarks/blocks.py`` with 2 workers, on one core of an x86-64 VM.
-    """
-
-    block: float = 3e-3
-    solve: float = 3e-6
-    worker: float = 180e-6
-    runtime: DriverCosts = MEASURED
-
-
 MEASURED_BLOCKS = BlockCosts()
 
-BLOCKS_DRAWN = 200
-"""Different blocks of which the simulated ones are drawn."""
+MOST_BLOCKS_A_WORKER = 30
+"""Blocks of the longest time that are simulated for each worker; longer studies go on at the same rate."""
 
 FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
 """Solves that are simulated, at least: in all, for each worker, and in fillings of the runtime's window.
@@ -82,7 +64,14 @@ def forecast(
     simulated = min(solves, _enough(fmean(seconds), workers))
     run = SimulatedRun(seconds, simulated, workers, costs, Random(seed))
     run.to_the_end()
-    more, rate = solves - simulated, _rate(run.answered)
+    rate = _rate(run.answered, [1] * len(run.answered))
+    return _forecast(run, solves, simulated, rate)
+
+
+def _forecast(run: SimulatedRun, solves: int, simulated: int, rate: float) -> Forecast:
+    """The forecast of ``solves`` solves of which so many were ``simulated``; the others come at the rate."""
+    workers, costs = run.workers, run.costs
+    more = solves - simulated
     wall = run.now + (more / rate if more else 0.0)
     total = wall * workers
     useful = run.useful * solves / simulated
@@ -104,16 +93,12 @@ def forecast(
 def block_forecast(
     seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts = MEASURED_BLOCKS, seed: int = 0
 ) -> Forecast:
-    """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`): each is an item.
-
-    All blocks have the size of the first ones that are handed out once solves were timed; the smaller ones at
-    the beginning and end of a run are left out.
-    """
+    """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`)."""
     size = solves_of_block(fmean(seconds) + costs.worker, solves, workers)
-    random = Random(seed)
-    blocks = [sum(random.choices(seconds, k=size)) for _ in range(BLOCKS_DRAWN)]
-    of_a_block = replace(costs.runtime, study=costs.block + size * costs.solve, worker=size * costs.worker)
-    return replace(forecast(blocks, ceil(solves / size), workers, of_a_block, seed), solves=solves)
+    simulated = min(solves, max(FEWEST, MOST_BLOCKS_A_WORKER * workers * size))
+    run = SimulatedBlockRun(seconds, simulated, workers, costs, Random(seed))
+    run.to_the_end()
+    return _forecast(run, solves, simulated, _rate(run.answered, run.done))
 
 
 def _enough(seconds: float, workers: int) -> int:
@@ -124,7 +109,9 @@ def _enough(seconds: float, workers: int) -> int:
     return max(FEWEST, FEWEST_A_WORKER * workers, FEWEST_FILLINGS * held)
 
 
-def _rate(answered: Sequence[float]) -> float:
-    """Answers a second in the middle half of the run; ``answered`` has the time of each answer."""
+def _rate(answered: Sequence[float], solves: Sequence[int]) -> float:
+    """Solves a second in the middle half of the run; ``answered`` has the time of each answer, to so many."""
     quarter = len(answered) // 4
-    return 2 * quarter / max(answered[3 * quarter] - answered[quarter], 1e-9) if quarter else float("inf")
+    if not quarter:
+        return float("inf")
+    return sum(solves[quarter : 3 * quarter]) / max(answered[3 * quarter] - answered[quarter], 1e-9)

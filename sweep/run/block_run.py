@@ -34,7 +34,7 @@ from sweep.blocks.block import (
 )
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
-from sweep.blocks.sizes import BLOCKS_A_WORKER, seconds_of_block, solves_of_block
+from sweep.blocks.sizes import BLOCKS_A_WORKER, SMOOTHING, seconds_of_block, solves_of_block
 from sweep.blocks.solve_ids import SolveIds
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
@@ -53,8 +53,6 @@ LATE = 2.0
 """A block ends early after this many times the seconds that it was to take; the rest goes into others."""
 LONGEST_BLOCK = 60.0
 """Seconds after which a block ends early in any case: half of what runtimes grant beside a solve."""
-SMOOTHING = 0.3
-"""Weight of the newest block in the moving mean of the seconds of a solve."""
 JOINED_ROWS = 1500
 """Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so."""
 BROKEN_AT_ONCE = 1000
@@ -136,6 +134,8 @@ class BlockRun:
             self._pruning = GroupPruning(study, table, front or EvaluatedFront(len(study.objectives)))
         self._discarded: list[tuple[int, NDArray[np.float64]]] = []
         """Groups that need no solve, with what dominates their designs; their rows are yet to be made."""
+        self._stored_first = 0
+        """Where bounds prune, the solves before this one are of groups that the store answers."""
         self._next = 0
         """The first solve that no block had yet."""
         self._again: deque[tuple[int, int]] = deque()
@@ -176,9 +176,9 @@ class BlockRun:
         for block in self._broken():
             yield self._key(0, 0), block
         while True:
-            if self._learns:
+            if self._discarded and self._learns:
                 self._close_discarded()
-            if len(self._discarded) >= DISCARDED_AT_ONCE:
+            elif len(self._discarded) >= DISCARDED_AT_ONCE:
                 yield self._key(0, 0), self._block_of_discarded()
             elif self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
                 yield self._join(rows)
@@ -187,7 +187,8 @@ class BlockRun:
             elif (chosen := self._draw(runtime.workers)) is not None:
                 yield self._key(*chosen), self._block(*chosen, runtime.workers)
             elif self._discarded:
-                yield self._key(0, 0), self._block_of_discarded()
+                if not self._learns:
+                    yield self._key(0, 0), self._block_of_discarded()
             elif self._out or self._joining:
                 yield None  # a block may yet come back with solves undone
             else:
@@ -233,7 +234,10 @@ class BlockRun:
             return begin, min(end, begin + size)
         if self._next == self._solves:
             return None
-        if self._pruning is not None and self._next % self._each == 0:
+        solves = self._stored_first if self._next < self._stored_first else self._solves
+        if self._pruning is not None and self._next >= self._stored_first and self._next % self._each == 0:
+            if self._next == self._stored_first and self._out:
+                return None  # what the store knows discards others before they are looked at
             self._discard(self._pruning, max(1, size // self._each))
             if self._next == self._solves:
                 return None
@@ -242,14 +246,12 @@ class BlockRun:
         if to_the_end < self._each or size < self._each:
             end = begin + min(size, to_the_end)  # a part of a group
         else:
-            end = min(self._solves, begin + size // self._each * self._each)
+            end = min(solves, begin + size // self._each * self._each)
         self._next = end
         return begin, end
 
     def _size(self, workers: int) -> int:
-        """How many solves a block takes: one until the first was timed."""
-        if self._seconds_each is None:
-            return 1
+        """How many solves a block takes."""
         left = self._solves - self._next + sum(end - begin for begin, end in self._again)
         if self._pruning is not None:
             left = ceil(left / PRUNED_BLOCKS)
@@ -332,7 +334,10 @@ class BlockRun:
             check_environment(completion)
             if completion.error is None:  # those without bounds, which are 0, are solved
                 pruning.bounds[out[completion.key]] = cast(GroupBounds, completion.value).values
-        self._groups = pruning.order()
+        groups = pruning.order()
+        stored = np.array([self._all_stored(group) for group in groups.tolist()], dtype=bool)
+        self._groups = np.concatenate([groups[stored], groups[~stored]])
+        self._stored_first = int(stored.sum()) * self._each
 
     def _discard(self, pruning: GroupPruning, wanted: int) -> None:
         """Put those of the next groups aside that need no solve, until so many follow that do."""
@@ -341,7 +346,7 @@ class BlockRun:
         while len(kept) < wanted and end < len(self._groups):
             for group in self._groups[end : end + at_once].tolist():
                 better = pruning.dominating(group)
-                if better is None or self._all_stored(group):
+                if better is None:
                     kept.append(group)
                 else:
                     self._discarded.append((group, better))
@@ -351,7 +356,7 @@ class BlockRun:
         self._next = (end - len(kept)) * self._each
 
     def _all_stored(self, group: int) -> bool:
-        """Whether the store answers all solves of a group: then its designs get their values."""
+        """Whether the store answers all solves of a group: then bounds discard none of its designs."""
         if self.store is None or not self._knows_answers:
             return False
         return len(self.store.known(LAYERS, self._ids.of_group(group))) == self._each

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweep.forecast.simulation import MEASURED, BlockCosts, block_forecast, forecast
+from sweep.forecast.simulated_run import BlockCosts
+from sweep.forecast.simulation import MEASURED, block_forecast, forecast
 
 FREE = replace(MEASURED, item=0.0, study=0.0, call=0.0, scan=0.0, latency=0.0, worker=0.0, start=0.0)
 ONLY_ITEMS = replace(FREE, item=1e-3)
@@ -65,25 +66,25 @@ def test_a_longer_study_goes_on_at_the_same_rate() -> None:
     assert long.wall_seconds == pytest.approx(10 * short.wall_seconds, rel=0.01)
 
 
-NO_COSTS = BlockCosts(block=0.0, solve=0.0, worker=0.0, runtime=FREE)
+NO_COSTS = BlockCosts(block=0.0, solve=0.0, worker=0.0, answer=0.0, runtime=FREE)
 
 
 @pytest.mark.parametrize(("mean", "workers"), [(0.001, 2), (0.03, 7), (2.0, 100)])
 def test_blocks_without_costs_take_their_share(mean: float, workers: int) -> None:
     run = block_forecast([mean], 20_000 * workers, workers, NO_COSTS)
     assert run.solves == 20_000 * workers
-    # whole blocks of 0.49 s, the last of which real runs make smaller
-    assert mean * 20_000 * 0.999 <= run.wall_seconds <= mean * 20_000 + 0.7
-    assert run.efficiency == pytest.approx(1, abs=0.04)
+    # the last blocks, of an eighth of 1.4 s, do not end together
+    assert mean * 20_000 * 0.999 <= run.wall_seconds <= mean * 20_000 * 1.001 + 0.2
+    assert run.efficiency == pytest.approx(1, abs=0.01)
 
 
 def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block() -> None:
-    """Solves of 1 ms, to which a worker adds 1 ms; blocks of 0.49 s that cost the driver 4.9 ms."""
+    """Solves of 1 ms, to which a worker adds 1 ms; blocks of 1.4 s that cost the driver 14 ms."""
     half = block_forecast([1e-3], 100_000, 1, replace(NO_COSTS, worker=1e-3))
     assert half.efficiency == pytest.approx(0.5, rel=0.02)
-    run = block_forecast([1e-3], 100_000, 10, replace(NO_COSTS, block=0.0049))
+    run = block_forecast([1e-3], 100_000, 10, replace(NO_COSTS, block=0.014))
     assert run.driver_busy == pytest.approx(0.1, rel=0.1), "10 workers"
-    assert run.efficiency > 0.93, "and the last of 20 blocks each, which real runs make smaller"
+    assert run.efficiency > 0.93, "and the small blocks at the end"
 
 
 @pytest.mark.parametrize("workers", [1, 30, 1000])
