@@ -1,12 +1,15 @@
 """The driver's CPU a solve where solves travel in blocks: through real workers, without work and in earnest.
 
-    python benchmarks/blocks.py [--designs 20000] [--workers 2] [--real 200] [--network FILE]
+    python benchmarks/blocks.py [--designs 20000] [--workers 2] [--real 200] [--network FILE] [--validate]
 
 ResNet-18 (12 shapes of layers), or the network of a file, on random members of an Eyeriss family. ``without
 work``: the solver knows one answer, so what is left is all that is done for a solve beside solving. The
 worker's microseconds are of its CPU time. The driver's are of all its threads, those of Ray included, which
 take some of every second that passes, and of its own thread alone. Planning, a second run, with every answer
 in the store, and the front are measured as well. CPU seconds hardly depend on what else the machine does.
+
+``--validate`` runs solves that sleep, holds the simulation of ``archsweep plan`` against them, and has it say
+what many workers would do.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,11 +32,16 @@ from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import MappingColumns
 from sweep.blocks.block import BlockTally
 from sweep.forecast.plan import StudyPlan, plan
+from sweep.forecast.simulated_run import BlockCosts
+from sweep.forecast.simulation import block_forecast
 from sweep.run.block_run import BlockRun
 from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice
 from sweep.study.study import NetworkChoice, Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
+
+NAPS = ((0.005, 250), (0.03, 50))
+"""Seconds of solves that sleep, and how many designs for each worker ask for them."""
 
 
 class Known:
@@ -43,6 +51,18 @@ class Known:
         self.answer = answer
 
     def __call__(self, problem: object, asked: object) -> MappingColumns:
+        return self.answer
+
+
+class Napping(Known):
+    """A solver that knows one answer, and sleeps before it gives it."""
+
+    def __init__(self, answer: MappingColumns, seconds: float) -> None:
+        super().__init__(answer)
+        self.seconds = seconds
+
+    def __call__(self, problem: object, asked: object) -> MappingColumns:
+        time.sleep(self.seconds)
         return self.answer
 
 
@@ -68,12 +88,15 @@ class Clocked(RunTally):
     def __init__(self, warm: int) -> None:
         super().__init__()
         self._warm = warm
+        self.ended: list[tuple[float, int]] = []
+        """When how many solves were done, by the clock."""
         self.done_then = self.blocks = 0
         self.cpu = self.own = self.wall = 0.0
 
     def block_done(self, tally: BlockTally) -> None:
         super().block_done(tally)
         self.blocks += self.done_then > 0
+        self.ended.append((time.perf_counter(), self.done))
         if not self.done_then and self.done >= self._warm:
             self.done_then, self.cpu, self.wall = self.done, time.process_time(), time.perf_counter()
             self.own = time.thread_time()
@@ -127,6 +150,42 @@ def measure(chosen: Study, path: Path, workers: int, known: Known | None, warm: 
     }
 
 
+def validate(chosen: Study, path: Path, workers: int, napping: Napping, costs: BlockCosts) -> dict[str, Any]:
+    """A run whose solves sleep, and its simulation, both from when the workers are up."""
+    made, _ = planned(chosen)
+    assert made.table is not None
+    with RunWriter(path) as writer:
+        watch = Clocked(1)
+        run = BlockRun(chosen, made.table, made.workload, writer, watch)
+        work = replace(run.work, solve=napping)
+        with RuntimeChoice(workers=workers).runtime(chosen, work) as runtime:
+            # the first solves of a worker import; later ones do not
+            run.explore(runtime)
+    quarter = watch.done // 4
+    begin, before = next(one for one in watch.ended if one[1] >= quarter)
+    wall, solves = watch.ended[-1][0] - begin, watch.done - before
+    simulated = block_forecast([napping.seconds], solves, workers, costs)
+    measured = solves * napping.seconds / (wall * workers)
+    return {
+        "workers": workers,
+        "solve_seconds": napping.seconds,
+        "solves": solves,
+        "efficiency": measured,
+        "simulated_efficiency": simulated.efficiency,
+        "difference": simulated.efficiency / measured - 1,
+    }
+
+
+def project(costs: BlockCosts) -> list[dict[str, Any]]:
+    """What the simulation says of the goals, with the start of the workers in it."""
+    found = []
+    for workers, seconds, each in ((100, 0.05, 2000), (1000, 0.01, 10_000), (10_000, 0.03, 1000)):
+        run = asdict(block_forecast([seconds], workers * each, workers, costs))
+        lost = {f"lost_{cause}": fraction for cause, fraction in run.pop("lost").items()}
+        found.append({"solve_seconds": seconds, **run, **lost})
+    return found
+
+
 def show(title: str, found: dict[str, Any]) -> None:
     print(title)
     for key, value in found.items():
@@ -139,6 +198,7 @@ def main() -> None:
     parser.add_argument("--designs", type=int, default=20_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--network", default="resnet18", help="a library name or a file")
+    parser.add_argument("--validate", action="store_true", help="hold simulated runs against sleeping solves")
     parser.add_argument("--real", type=int, default=0, help="designs whose layers are solved in earnest")
     options = parser.parse_args()
     chosen = family(options.designs, options.network)
@@ -151,6 +211,15 @@ def main() -> None:
         known = Known(run_mapping_task(task.content))
         found["without work"] = measure(chosen, path, options.workers, known, made.distinct // 10)
         found["again, all stored"] = measure(chosen, path, 1, known, 1)
+        costs = BlockCosts(worker=1e-6 * found["without work"]["worker_us_a_solve"], part=0.0)
+        costs = replace(costs, runtime=replace(costs.runtime, start=0.0))
+        for seconds, designs in NAPS if options.validate else ():
+            for count in range(1, options.workers + 1):
+                small = family(designs * count, options.network)
+                name = f"naps of {seconds:g} s on {count} workers"
+                with tempfile.TemporaryDirectory() as beside:
+                    napping = Napping(known.answer, seconds)
+                    found[name] = validate(small, Path(beside) / "runs" / "a", count, napping, costs)
         before, start = memory_mb(), time.process_time()
         front = front_table(RunFolder(path), chosen.objectives)
         labels = network_labels(RunFolder(path))
@@ -160,6 +229,8 @@ def main() -> None:
             "cpu_seconds": time.process_time() - start,
             "growth_mb": memory_mb() - before,
         }
+    for row in project(BlockCosts()) if options.validate else ():
+        found[f"{row['workers']} workers, simulated"] = row
     if options.real:
         small = family(options.real, options.network)
         with tempfile.TemporaryDirectory() as scratch:

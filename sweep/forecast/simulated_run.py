@@ -15,6 +15,7 @@ import numpy as np
 
 from clusters.ledger import Item, Ledger
 from clusters.pace import DISPATCH_SECONDS, pace_for
+from results.store.row_batch import PART_ROWS
 from sweep.blocks.sizes import BLOCKS_A_WORKER, SMOOTHING, solves_of_block
 
 
@@ -50,16 +51,16 @@ class BlockCosts:
 
     block: the run loop's work in the driver for a block, whatever is in it: make it, take in what came of it.
     solve: the same for each solve in it. worker: the worker's time for a solve beside solving: its task, its
-    row, its part of a design's row. answer: the worker's time for a block beside its solves: its part of the
-    store. runtime: what the runtime does for an item; a block is one.
+    row, its part of a design's row. part: the worker's time for a part of the store, which it writes where a
+    block has enough solves. runtime: what the runtime does for an item; a block is one.
 
     The defaults are CPU seconds of ``benchmarks/blocks.py`` with 2 workers, on one core of an x86-64 VM.
     """
 
     block: float = 1.5e-3
     solve: float = 0.3e-6
-    worker: float = 160e-6
-    answer: float = 20e-3
+    worker: float = 140e-6
+    part: float = 20e-3
     runtime: DriverCosts = DriverCosts()
 
 
@@ -238,8 +239,6 @@ class SimulatedBlockRun(SimulatedRun):
         """By key of a block that is handed out, how many solves it has."""
         self._mean: float | None = None
         self._numbers = np.random.default_rng(random.getrandbits(32))
-        self.done: list[int] = []
-        """Of each answered block, how many solves it had."""
 
     def _fill(self) -> None:
         workers = len(self._workers)
@@ -257,7 +256,8 @@ class SimulatedBlockRun(SimulatedRun):
         return float(self._numbers.choice(self._seconds, self._sizes[item.key]).sum())
 
     def _beside(self, item: Item) -> float:
-        return self._sizes[item.key] * self._blocks.worker + self._blocks.answer
+        size = self._sizes[item.key]
+        return size * self._blocks.worker + (self._blocks.part if size >= PART_ROWS else 0.0)
 
     def _answer(self, item: Item, seconds: float) -> None:
         size = self._sizes[item.key]
@@ -267,5 +267,4 @@ class SimulatedBlockRun(SimulatedRun):
             self._mean = each if self._mean is None else self._mean + SMOOTHING * (each - self._mean)
             self.useful += seconds
             self.answered.append(self.now)
-            self.done.append(size)
         self._fill()

@@ -16,7 +16,7 @@ MEASURED = DriverCosts()
 
 MEASURED_BLOCKS = BlockCosts()
 
-MOST_BLOCKS_A_WORKER = 30
+LONGEST_SIMULATED = 20
 """Blocks of the longest time that are simulated for each worker; longer studies go on at the same rate."""
 
 FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
@@ -64,24 +64,20 @@ def forecast(
     simulated = min(solves, _enough(fmean(seconds), workers))
     run = SimulatedRun(seconds, simulated, workers, costs, Random(seed))
     run.to_the_end()
-    rate = _rate(run.answered, [1] * len(run.answered))
-    return _forecast(run, solves, simulated, rate)
+    more, rate = solves - simulated, _rate(run.answered)
+    return _forecast(run, solves, run.now + (more / rate if more else 0.0), run.useful * solves / simulated)
 
 
-def _forecast(run: SimulatedRun, solves: int, simulated: int, rate: float) -> Forecast:
-    """The forecast of ``solves`` solves of which so many were ``simulated``; the others come at the rate."""
-    workers, costs = run.workers, run.costs
-    more = solves - simulated
-    wall = run.now + (more / rate if more else 0.0)
-    total = wall * workers
-    useful = run.useful * solves / simulated
+def _forecast(run: SimulatedRun, solves: int, wall: float, useful: float) -> Forecast:
+    """The forecast of a run whose simulated part is ``run``; wall and useful seconds are of all of it."""
+    total = wall * run.workers
     lost = {
-        "start": min(costs.start, wall) * workers,
+        "start": min(run.costs.start, wall) * run.workers,
         "tail": min(run.idle_end, total - useful),
     }
     lost["driver"] = max(0.0, total - useful - sum(lost.values()))
     return Forecast(
-        workers,
+        run.workers,
         solves,
         wall,
         useful / total,
@@ -95,10 +91,22 @@ def block_forecast(
 ) -> Forecast:
     """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`)."""
     size = solves_of_block(fmean(seconds) + costs.worker, solves, workers)
-    simulated = min(solves, max(FEWEST, MOST_BLOCKS_A_WORKER * workers * size))
-    run = SimulatedBlockRun(seconds, simulated, workers, costs, Random(seed))
+    simulated = min(solves, max(FEWEST, LONGEST_SIMULATED * workers * size))
+    run = _simulated(seconds, simulated, workers, costs, seed)
+    wall = run.now
+    if simulated < solves:
+        # what half as many solves take less has neither the start nor the end of a run in it
+        half = _simulated(seconds, simulated // 2, workers, costs, seed)
+        wall += (solves - simulated) * (run.now - half.now) / (simulated - simulated // 2)
+    return _forecast(run, solves, wall, run.useful * solves / simulated)
+
+
+def _simulated(
+    seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts, seed: int
+) -> SimulatedBlockRun:
+    run = SimulatedBlockRun(seconds, solves, workers, costs, Random(seed))
     run.to_the_end()
-    return _forecast(run, solves, simulated, _rate(run.answered, run.done))
+    return run
 
 
 def _enough(seconds: float, workers: int) -> int:
@@ -109,9 +117,7 @@ def _enough(seconds: float, workers: int) -> int:
     return max(FEWEST, FEWEST_A_WORKER * workers, FEWEST_FILLINGS * held)
 
 
-def _rate(answered: Sequence[float], solves: Sequence[int]) -> float:
-    """Solves a second in the middle half of the run; ``answered`` has the time of each answer, to so many."""
+def _rate(answered: Sequence[float]) -> float:
+    """Answers a second in the middle half of the run; ``answered`` has the time of each answer."""
     quarter = len(answered) // 4
-    if not quarter:
-        return float("inf")
-    return sum(solves[quarter : 3 * quarter]) / max(answered[3 * quarter] - answered[quarter], 1e-9)
+    return 2 * quarter / max(answered[3 * quarter] - answered[quarter], 1e-9) if quarter else float("inf")

