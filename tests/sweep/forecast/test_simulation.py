@@ -91,9 +91,9 @@ def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block()
 def test_blocks_beat_single_solves_where_these_are_short_and_no_bound(workers: int) -> None:
     seconds = [0.005, 0.01, 0.02]
     blocks, single = (run(seconds, 300 * workers, workers) for run in (block_forecast, forecast))
-    for cause in ("driver", "tail"):
-        assert blocks.lost[cause] < single.lost[cause] + 0.001
-    assert blocks.lost["driver"] < single.lost["driver"]
+    # beside the start, which is the same, and solves, whose times are drawn
+    lost = [run.lost["driver"] + run.lost["tail"] for run in (blocks, single)]
+    assert lost[0] < lost[1]
     assert blocks.wall_seconds > 300 * min(seconds)
     assert blocks.efficiency + sum(blocks.lost.values()) == pytest.approx(1)
 
