@@ -63,6 +63,19 @@ def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> A
     return architecture_from_document(_native(path), where, overrides)
 
 
+def architecture_file(name_or_path: str | Path) -> Path:
+    """The one YAML file of ours that describes an architecture; InputError for another form."""
+    name = str(name_or_path)
+    if added := plug_in(ARCHITECTURES, name, _library()):
+        return added.file((".yaml",))
+    if name in _library():
+        return FOLDER / f"{name}.yaml"
+    load_architecture(name)
+    if not name.endswith((".yaml", ".yml")) or not Path(name).is_file():
+        raise InputError("architecture", "an architecture file of ours (.yaml)", name)
+    return Path(name)
+
+
 def named_technology(name_or_path: str | Path) -> str | None:
     """The technology that an architecture file of ours names, empty where it names none.
 

@@ -18,6 +18,7 @@ import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from dataclasses import field as value_field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ class Measurement:
     cycles: float
     architecture: Architecture
     layer: Layer
+    overrides: dict[str, int] = value_field(default_factory=dict)
+    """What the run's machine has otherwise than its file."""
     mapping: AnyMapping | None = None
     walk: tuple[dict[str, int], tuple[Loop, ...]] | None = None
 
@@ -120,7 +123,13 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
         overrides = tuple(run.overrides.items())
         machine = _timed(name, overrides, where)
         return Measurement(
-            identity, run.layer.name, run.cycles, machine, run.layer, walk=(run.tile, run.loops)
+            identity,
+            run.layer.name,
+            run.cycles,
+            machine,
+            run.layer,
+            run.overrides,
+            walk=(run.tile, run.loops),
         )
     layer = _layer(row, where)
     group = str(row.get("group", layer.name))

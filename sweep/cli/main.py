@@ -344,6 +344,36 @@ def validate(
 
 
 @app.command()
+def calibrate(
+    architecture: Annotated[
+        str,
+        typer.Argument(metavar="ARCHITECTURE", help="The machine, whose timing has constants to fit."),
+    ],
+    measurements: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=stated_path, metavar="FILE...", help="Measured runs, as archsweep validate reads them."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path, help="The copy to write, with the constants; default NAME-calibrated.yaml."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, help="Draw measured against predicted in this file, an HTML page."),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Fit the constants of a machine's timing to measured cycles, and say how they do on layers left out."""
+    from sweep.cli.calibrate import calibrate_machine
+
+    calibrate_machine(architecture, measurements, out, page, as_json)
+
+
+@app.command()
 def replay(
     file: Annotated[
         Path,

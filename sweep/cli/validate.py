@@ -51,10 +51,7 @@ def validate_machine(architecture: str, path: Path, page: Path | None, as_json: 
     """
     rows = compared(architecture, path)
     if page is not None:
-        from results.report.measured import Point, write_measured
-
-        points = [Point(row.id, row.measured, row.predicted, row.binding) for row in rows]
-        write_measured(page, f"{architecture}: {path.name}", points)
+        draw(page, f"{architecture}: {path.name}", rows)
     if as_json:
         for row in rows:
             print(json.dumps(row.to_json()))
@@ -95,6 +92,13 @@ def _compared_on_eyeriss(architecture: str, path: Path) -> list[Compared]:
     if not found:
         raise InputError(str(path), "at least one measured row with a layer", "none")
     return found
+
+
+def draw(page: Path, title: str, rows: list[Compared]) -> None:
+    """Write the page of measured against predicted cycles."""
+    from results.report.measured import Point, write_measured
+
+    write_measured(page, title, [Point(row.id, row.measured, row.predicted, row.binding) for row in rows])
 
 
 def errors_of(rows: list[Compared]) -> Accuracy:

@@ -79,7 +79,11 @@ class Overrides:
         """The section of ``timing`` that holds the value of ``key``; the keys are checked with the file's."""
         owner: Any = document.get("timing")
         for part in rest[:-1]:
-            owner = owner.get(part) if isinstance(owner, dict) else None
+            if isinstance(owner, list):  # of caches, by their names
+                named = [entry for entry in owner if isinstance(entry, dict) and entry.get("name") == part]
+                owner = named[0] if named else None
+            else:
+                owner = owner.get(part) if isinstance(owner, dict) else None
         if not isinstance(owner, dict):
             remedy = "The file has no such section of timing"
             raise OverrideError(f"override of {self.where}", "a key of timing", key, remedy, key=key)

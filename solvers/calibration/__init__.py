@@ -1,0 +1,1 @@
+"""Fitting the constants of a machine's timing to measured cycles."""
