@@ -3,14 +3,15 @@ NVDLA.
 
     python benchmarks/silicon_chips.py [--rows FOLDER] [--fit] [--nvdla-seconds 20]
 
-Prints a table for each machine and then one JSON object. FOLDER has eyeriss.jsonl, fused_silicon.jsonl and
-nvdla_open.jsonl (docs/silicon-eyeriss.md says what is in them). ``--fit`` fits the constants of
+Prints a table for each machine and then one JSON object. FOLDER has eyeriss.jsonl, fused_silicon.jsonl,
+aie.jsonl and nvdla_open.jsonl (docs/silicon-eyeriss.md says what is in them). ``--fit`` fits the constants of
 ``eyeriss-v1`` again, to AlexNet's rows, and leaves out a row at a time: what is printed beside them is what
 the file has.
 """
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -101,6 +102,27 @@ def fused_found(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def aie_found(folder: Path) -> list[dict[str, Any]]:
+    """Each dispatch on AIE cores: its cycles, and those of the kernels that the traced core ran, if it goes
+    on so.
+
+    The bytes and bandwidths of the streams between the cores are not published with the trace: that is all
+    there is.
+    """
+    found = []
+    print(f"\n{'AIE dispatches':32}{'measured':>12}{'kernels':>12}")
+    for line in (folder / "aie.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        kernels = row["kernel_invocations_traced"] * row["dispatch_cycles"] / row["trace_window_cycles"]
+        cycles = kernels * row["kernel_cycles_median"]
+        error = off(cycles, row["dispatch_cycles"])
+        print(f"{row['id']:32}{row['dispatch_cycles']:12.0f}{cycles:12.0f} {error:+8.1%}")
+        found.append(
+            {"id": row["id"], "measured": row["dispatch_cycles"], "predicted": cycles, "error": error}
+        )
+    return found
+
+
 def best_accumulate(rows: Sequence[EyerissRow], with_cycles: Callable[[float], Architecture]) -> float:
     """The cycles a partial sum with the least squared relative errors of processing latency."""
     errors = [
@@ -161,6 +183,7 @@ def main(options: Namespace) -> None:
         "eyeriss": eyeriss_rows_found,
         "nvdla": nvdla_found(options.rows, options.nvdla_seconds),
         "fused": fused_found(options.rows),
+        "aie": aie_found(options.rows),
     }
     found["summary"] = {
         **{
@@ -169,6 +192,7 @@ def main(options: Namespace) -> None:
         },
         "nvdla": summary([row["error"] for row in found["nvdla"]]),
         "fused": summary([row["error"] for row in found["fused"]]),
+        "aie": summary([row["error"] for row in found["aie"]]),
     }
     print()
     for name, numbers in found["summary"].items():
