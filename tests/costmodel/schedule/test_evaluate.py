@@ -196,7 +196,8 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
             counts.leaves[number] = replace(picked, leaf=leaf)
             recount_leaf(counts, flow, number)
             energy = energy_pj(counts, costs, number)
-            time = cycles(counts, counts.leaves[number], {})[id(counts.leaves[number])]
+            # a leaf is chosen for its runs; the first fetch, where it is a segment of its own, comes on top
+            time = cycles(counts, counts.leaves[number], {}, top=False)[id(counts.leaves[number])]
             values[place] = energy**ENERGY * time.cycles**CYCLES
     counts.leaves[number] = picked
     recount_leaf(counts, flow, number)
