@@ -1,20 +1,64 @@
 """What binds a mapping: the MAC units, a level's bandwidth, or a level's capacity.
 
 Time is bound by one thing: the level whose bandwidth asks for most cycles, or the MAC units where every level
-keeps up with them. Capacity binds beside it. A level is full where its tiles could not take in one more
-factor of any temporal loop outside it: a larger memory would allow larger tiles.
+keeps up with them. On a machine with timing it is the cause without which the fewest cycles are left.
+Capacity binds beside it. A level is full where its tiles could not take in one more factor of any temporal
+loop outside it: a larger memory would allow larger tiles.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import isinf
+from dataclasses import dataclass, replace
+from math import ceil, isinf
 
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.counts.latency import Port, slowest_port
+from costmodel.mapping.counts.latency import Port, bandwidth_cycles, level_cycles, slowest_port
 from costmodel.mapping.evaluate import Evaluation
 from costmodel.mapping.uneven import AnyMapping, as_parts
 from costmodel.workload.network import Layer
+
+MAC_UNITS = "MAC units"
+
+
+@dataclass(frozen=True)
+class TimeBinding:
+    """What a layer's cycles are due to.
+
+    ``cause``: MAC_UNITS, a bandwidth such as ``DRAM read bandwidth``, or of a machine with timing one of the
+    causes of :attr:`costmodel.mapping.timing.cycles.TimedCycles.without`. ``without``: the cycles that would
+    be left if a cause took no time, by cause; of causes that keep up with the MAC units nothing is said.
+    """
+
+    cause: str
+    without: dict[str, int]
+
+
+def time_binding(architecture: Architecture, evaluation: Evaluation) -> TimeBinding:
+    """What binds the time of a mapping with this ``evaluation``."""
+    if evaluation.timed is not None:
+        without = evaluation.timed.without
+        return TimeBinding(min(without, key=without.__getitem__), without)
+    cycles = [level.cycles for level in evaluation.levels]
+    moved = [level.tensors.values() for level in evaluation.levels]
+    least = max(map(bandwidth_cycles, architecture.levels, moved), default=0.0)
+    without = {MAC_UNITS: max(1, ceil(least))}
+    cause, most = MAC_UNITS, evaluation.compute_cycles
+    for index, level in enumerate(architecture.levels):
+        port = slowest_port(level, evaluation.compute_cycles, moved[index])
+        if port is None:
+            continue
+        free = replace(
+            level,
+            read_bandwidth=None if port == "read" else level.read_bandwidth,
+            write_bandwidth=None if port == "write" else level.write_bandwidth,
+            shared_bandwidth=None if port == "shared" else level.shared_bandwidth,
+        )
+        others = cycles[:index] + cycles[index + 1 :]
+        name = f"{level.name} {port} bandwidth"
+        without[name] = max(level_cycles(free, evaluation.compute_cycles, moved[index]), *others)
+        if cycles[index] > most:
+            cause, most = name, cycles[index]
+    return TimeBinding(cause, without)
 
 
 @dataclass(frozen=True)

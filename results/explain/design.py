@@ -15,13 +15,12 @@ from results.store.schema.chips import SCHEDULES
 from results.store.schema.rows import LeafRow, LevelColumn
 from results.store.schema.tables import LAYERS
 
-COMPUTE = "MAC units"
 NOT_STORED = "not stored"
 """What binds a layer whose row has no levels: it was solved before rows had them."""
 ON_TILES, MOVING = "MAC units of its tiles", "DRAM or mesh"
 MOST_CHANGES = 5
 """Layers that are shown of what a better design changes."""
-OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles")
+OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles", "bound_by", "cycles_without")
 """What of ``layers`` is read for one design only."""
 OF_SCHEDULES = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
 
@@ -31,7 +30,8 @@ class LayerExplanation:
     """One distinct layer of a network of the design; energy (pJ) and cycles are of one occurrence.
 
     ``runs``: how often the design's totals count it. ``bound_by``: what its cycles are due to, such as
-    ``DRAM read bandwidth`` or COMPUTE; NOT_STORED where the row does not say. ``full``: levels whose capacity
+    ``DRAM read bandwidth``; NOT_STORED where the row does not say. ``cycles_without``: what would be left if
+    a cause took no time, by cause. ``full``: levels whose capacity
     binds. ``energy_by_level_pj``: innermost first. ``levels``: the row's column, None where it lacks it.
     ``nest``: the mapping as lines of text; ``mapping`` as it is stored.
     """
@@ -44,6 +44,7 @@ class LayerExplanation:
     energy_pj: float
     cycles: int
     bound_by: str
+    cycles_without: Mapping[str, int]
     full: tuple[str, ...]
     utilization: float | None
     energy_by_level_pj: Mapping[str, float]
@@ -86,6 +87,15 @@ class DesignExplanation:
     better: tuple[BetterDesign, ...]
     changes: tuple[tuple[LayerChange, ...], ...]
     """Of each of ``better``: the layers that change most."""
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """By cause, the cycles of all runs of all layers that would go if it took no time; the most first."""
+        gained: dict[str, float] = defaultdict(float)
+        for layer in self.layers:
+            for cause, left in layer.cycles_without.items():
+                gained[cause] += layer.runs * (layer.cycles - left)
+        return dict(sorted(gained.items(), key=lambda pair: -pair[1]))
 
     @property
     def lacking(self) -> int:
@@ -164,7 +174,8 @@ def _layer(
         str(solve.get("solver", "")),
         float(layer["energy_pj"]),
         int(layer["cycles"]),
-        bound_by(levels, row.get("compute_cycles")),
+        row.get("bound_by") or NOT_STORED,
+        row.get("cycles_without") or {},
         tuple(level["name"] for level in levels or () if level["full"]),
         float(utilization) if utilization is not None and utilization == utilization else None,
         energies if isinstance(energies, Mapping) else {},
@@ -173,17 +184,6 @@ def _layer(
         nest_lines(mapping) if mapping else (),
         mapping,
     )
-
-
-def bound_by(levels: list[LevelColumn] | None, compute_cycles: int | None) -> str:
-    """What a layer's cycles are due to: the level and bandwidth that ask for most, or the MAC units."""
-    if levels is None or compute_cycles is None:
-        return NOT_STORED
-    slowest = max(levels, key=lambda level: level["cycles"])
-    # a tie is the MAC units': more bandwidth alone would gain nothing
-    if slowest["cycles"] <= compute_cycles or slowest["port"] is None:
-        return COMPUTE
-    return f"{slowest['name']} {slowest['port']} bandwidth"
 
 
 def leaf_bound_by(leaf: LeafRow) -> str:

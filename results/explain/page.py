@@ -91,6 +91,17 @@ def _binding(design: DesignExplanation, key: str) -> Markup:
         for binder, cycles in design.bound_by.items()
     ]
     parts.append(table(("Bound by", "Cycles", "Of all"), rows, "Cycles by what they are due to"))
+    if gains := design.gains:
+        freed = [
+            (
+                cause,
+                number_cell(f"{cycles:,.0f}", cycles),
+                number_cell(percent(cycles / total), cycles / total),
+            )
+            for cause, cycles in gains.items()
+        ]
+        title = "Cycles that would go if one cause took no time"
+        parts.append(table(("Without", "Cycles less", "Of all"), freed, title))
     if design.layers:
         parts.append(_cycles_figure(design, key).html())
         headers = ("Layer", "Runs", "Status", "Energy", "Cycles", "Bound by", "Full levels", "Utilization")

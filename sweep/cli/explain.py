@@ -106,6 +106,12 @@ def _print(design: DesignExplanation) -> None:
         ("bound by", "cycles", "of all"),
         [(name, f"{cycles:,.0f}", percent(cycles / total)) for name, cycles in design.bound_by.items()],
     )
+    if gains := design.gains:
+        print_table(
+            "what each of them alone costs: cycles that would go if it took no time",
+            ("cause", "cycles", "of all"),
+            [(name, f"{cycles:,.0f}", percent(cycles / total)) for name, cycles in gains.items()],
+        )
     energy = sum(design.energy_by_level_pj.values()) or 1.0
     print_table(
         "where energy goes",

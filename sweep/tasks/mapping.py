@@ -13,7 +13,7 @@ from costmodel import MODEL_VERSION
 from costmodel.errors import InputError
 from costmodel.formats.cases.folder import mapping_to_json
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.binding import LevelBinding, level_bindings
+from costmodel.mapping.binding import LevelBinding, level_bindings, time_binding
 from costmodel.mapping.evaluate import LevelEvaluation, evaluate
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
@@ -267,6 +267,7 @@ def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
     executed = executed_layer(problem, solution)
     evaluation = evaluate(problem.architecture, executed, solution)
     energies = {level.name: level.energy_pj for level in evaluation.levels}
+    binding = time_binding(problem.architecture, evaluation)
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
@@ -276,6 +277,8 @@ def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
         "energy_by_level_pj": energies | {"MAC": evaluation.mac_energy_pj},
         "mapping": mapping_to_json(problem.architecture, executed, solution),
         "compute_cycles": evaluation.compute_cycles,
+        "bound_by": binding.cause,
+        "cycles_without": binding.without,
         "levels": [
             _level(level, bound)
             for level, bound in zip(

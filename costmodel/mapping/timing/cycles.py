@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from typing import Any
 
@@ -29,11 +29,18 @@ class PortCycles:
     """What the buffer needs beyond beats, requests and rows, where it is slower than the bus."""
     misses: float = 0.0
     clearing: float = 0.0
+    buffer_without_requests: float = 0.0
+    """What ``buffer`` would be if requests took nothing: it works beside them."""
 
     @property
     def cycles(self) -> float:
         """Of all causes together."""
         return self.beats + self.requests + self.rows + self.buffer + self.misses + self.clearing
+
+    @property
+    def without_requests(self) -> PortCycles:
+        """The same transfers with requests that take nothing."""
+        return replace(self, requests=0.0, buffer=self.buffer_without_requests)
 
 
 @dataclass(frozen=True)
@@ -41,17 +48,14 @@ class TimedCycles:
     """The cycles of a layer on a machine with timing.
 
     ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``.
-    ``fill_drain`` is what overlaps with nothing: the first step's load and issue, the last one's computation
-    and store.
     """
 
-    cycles: int
     steps: int
+    steps_in_flight: int
     array: float
     load: PortCycles
     store: PortCycles
     issue: float
-    fill_drain: float
     processing: ProcessingCycles | None = None
     """Of an array of PEs, by cause; it is part of ``array``."""
 
@@ -67,13 +71,51 @@ class TimedCycles:
         }
 
     @property
+    def without(self) -> dict[str, int]:
+        """Cycles that would be left if one cause took no time, by the name of the cause."""
+        load, store = self.load, self.store
+        left = {
+            "array": replace(self, array=0.0),
+            "load bandwidth": replace(self, load=replace(load, beats=0.0, rows=0.0, buffer=0.0)),
+            "store bandwidth": replace(self, store=replace(store, beats=0.0, rows=0.0, buffer=0.0)),
+            "requests": replace(self, load=load.without_requests, store=store.without_requests),
+            "cache misses": replace(self, load=replace(load, misses=0.0), store=replace(store, misses=0.0)),
+            "clearing": replace(self, load=replace(load, clearing=0.0)),
+            "issue": replace(self, issue=0.0),
+        }
+        found = {cause: one.cycles for cause, one in left.items() if one != self}
+        return found | {"first fill and last drain": ceil(self._slowest)}
+
+    @property
+    def cycles(self) -> int:
+        """Those of the layer: the slowest component of all steps but one, and what overlaps with nothing."""
+        if self.steps_in_flight == 1:
+            return ceil(self.fill_drain)
+        return ceil((self.steps - 1) / self.steps * self._slowest + self.fill_drain)
+
+    @property
+    def fill_drain(self) -> float:
+        """What overlaps with nothing: the first step's load and issue, the last one's computation and store.
+
+        With one step in flight that is everything.
+        """
+        alone = self.array + self.load.cycles + self.store.cycles + self.issue
+        return alone if self.steps_in_flight == 1 else alone / self.steps
+
+    @property
+    def _slowest(self) -> float:
+        # memory is one of them: it serves both ports, so their misses come one after the other
+        return max(self.components.values())
+
+    @property
     def binding(self) -> str:
         """The component that the steps wait for, one of ``COMPONENTS``."""
         return max(self.components.items(), key=lambda item: item[1])[0]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: the fields, and the name of the component that binds."""
-        return asdict(self) | {"binding": self.binding}
+        """Plain data: the fields, the name of the component that binds, and :attr:`without`."""
+        counted = {"cycles": self.cycles, "fill_drain": self.fill_drain}
+        return counted | asdict(self) | {"binding": self.binding, "cycles_without": self.without}
 
 
 def timed_cycles(
@@ -97,14 +139,7 @@ def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> 
     load = _port_cycles(timing.load, counts.loads, timing.clear_cycles_per_row * counts.cleared_rows, read)
     store = _port_cycles(timing.store, counts.stores, 0.0, written)
     issue = counts.steps * timing.issue_of(product=counts.product)
-    alone = array + load.cycles + store.cycles + issue
-    if timing.steps_in_flight == 1:
-        return TimedCycles(ceil(alone), counts.steps, array, load, store, issue, alone)
-    # both ports are served by one memory, so their misses come one after the other
-    slowest = max(array, load.cycles, store.cycles, load.misses + store.misses, issue)
-    fill_drain = alone / counts.steps
-    cycles = ceil((counts.steps - 1) / counts.steps * slowest + fill_drain)
-    return TimedCycles(cycles, counts.steps, array, load, store, issue, fill_drain)
+    return TimedCycles(counts.steps, timing.steps_in_flight, array, load, store, issue)
 
 
 def _array_cycles(array: ArrayTiming, counts: ArrayCounts) -> float:
@@ -134,4 +169,7 @@ def _port_cycles(
         for one in counts
     )
     buffer = max(0.0, slower - beats - requests - rows)
-    return PortCycles(beats, requests, rows, buffer, misses, clearing)
+    without_requests = sum(
+        max(0.0, one.buffer_cycles - one.beats - port.cycles_per_row * one.rows) for one in counts
+    )
+    return PortCycles(beats, requests, rows, buffer, misses, clearing, without_requests)

@@ -48,6 +48,8 @@ class MappingColumns(ProofColumns, total=False):
     energy_by_level_pj: dict[str, float] | None
     mapping: dict[str, Any] | None
     compute_cycles: int | None
+    bound_by: str | None
+    cycles_without: dict[str, int] | None
     levels: list[LevelColumn] | None
 
 

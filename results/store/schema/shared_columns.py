@@ -9,7 +9,7 @@ from __future__ import annotations
 from results.store.schema.columns import Column
 
 SCHEMA_VERSION = 2
-"""2: ``layers`` has compute_cycles and levels."""
+"""2: ``layers`` has compute_cycles, bound_by, cycles_without and levels."""
 
 VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
 

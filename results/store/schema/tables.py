@@ -74,6 +74,19 @@ LAYERS = Table[LayerRow](
             "cycles that the MAC units ask for, whatever the levels' bandwidth; null in answers of version 1",
         ),
         Column(
+            "bound_by",
+            "string",
+            "",
+            "what the cycles are due to: `MAC units`, a bandwidth such as `DRAM read bandwidth`, or of a "
+            "machine with timing what it waits for; null in answers of version 1",
+        ),
+        Column(
+            "cycles_without",
+            "json",
+            "cycles",
+            "the cycles that would be left if one cause took no time, by cause; null in answers of version 1",
+        ),
+        Column(
             "levels",
             "json",
             "cycles, words, pJ",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 import pytest
 
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.binding import level_bindings
+from costmodel.mapping.binding import MAC_UNITS, level_bindings, time_binding
 from costmodel.mapping.counts.latency import Port
-from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
@@ -79,6 +81,87 @@ def test_the_port_that_is_named_is_to_blame(layer: Layer, fraction: float) -> No
             others = only(architecture, index, tuple(port for port in PORTS if port != binding.port))
             assert evaluate(others, layer, mapping).levels[index].cycles < level.cycles
     assert named
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("fraction", [1.0, 8.0, 64.0])
+def test_without_a_bandwidth_the_cycles_are_of_hardware_without_it(layer: Layer, fraction: float) -> None:
+    """Each cause is taken away and the mapping counted again; what binds is what asks for all the cycles."""
+    architecture, causes = narrow(load_architecture("eyeriss"), fraction), set()
+    free = only(architecture, 0, ())
+    for index in range(1, len(free.levels)):
+        free = only(free, index, ())
+    for mapping in drawn(architecture, layer):
+        evaluation = evaluate(architecture, layer, mapping)
+        bindings = level_bindings(architecture, layer, mapping, evaluation)
+        found = time_binding(architecture, evaluation)
+        causes.add(found.cause)
+        # the model divides in floating point
+        assert abs(found.without[MAC_UNITS] - asked_by_bandwidths(architecture, evaluation)) <= 1
+        expected = {MAC_UNITS: found.without[MAC_UNITS]}
+        for index, binding in enumerate(bindings):
+            if binding.port is not None:
+                others = only(architecture, index, tuple(port for port in PORTS if port != binding.port))
+                name = f"{architecture.levels[index].name} {binding.port} bandwidth"
+                expected[name] = evaluate(others, layer, mapping).cycles
+        assert found.without == expected
+        if found.cause == MAC_UNITS:
+            assert evaluation.cycles == evaluate(free, layer, mapping).cycles
+        else:
+            level, port, _ = found.cause.rsplit(" ", 2)
+            alone = only(free, architecture.index(level), ())
+            levels = list(alone.levels)
+            levels[alone.index(level)] = only(
+                architecture, architecture.index(level), tuple(p for p in PORTS if p == port)
+            ).levels[architecture.index(level)]
+            assert evaluate(replace(alone, levels=tuple(levels)), layer, mapping).cycles == evaluation.cycles
+    assert len(causes) > 1
+
+
+def asked_by_bandwidths(architecture: Architecture, evaluation: Evaluation) -> int:
+    """Cycles of the slowest bandwidth alone."""
+    slowest = Fraction(1)
+    for level, counted in zip(architecture.levels, evaluation.levels, strict=True):
+        reads = sum(tensor.reads for tensor in counted.tensors.values())
+        writes = sum(tensor.fills + tensor.updates for tensor in counted.tensors.values())
+        for words, bandwidth in (
+            (reads, level.read_bandwidth),
+            (writes, level.write_bandwidth),
+            (reads + writes, level.shared_bandwidth),
+        ):
+            if bandwidth is not None:
+                slowest = max(slowest, Fraction(words) / Fraction(bandwidth))
+    return ceil(slowest)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_without_a_part_of_a_machine_the_cycles_are_those_of_a_machine_without_it(layer: Layer) -> None:
+    """On Gemmini: constants of its timing are set to nothing, and the mapping is counted again."""
+    architecture, causes = load_architecture("gemmini"), set()
+    timing = architecture.timing
+    assert timing is not None
+    assert timing.load is not None
+    assert timing.store is not None
+    machines = {
+        "issue": replace(timing, issue_cycles=0.0, product_issue_cycles=0.0),
+        "requests": replace(
+            timing,
+            load=replace(timing.load, cycles_per_request=0.0),
+            store=replace(timing.store, cycles_per_request=0.0),
+        ),
+        "cache misses": replace(
+            timing, caches=tuple(replace(cache, cycles_per_miss=0.0) for cache in timing.caches)
+        ),
+    }
+    for mapping in drawn(architecture, layer):
+        found = time_binding(architecture, evaluate(architecture, layer, mapping))
+        causes.add(found.cause)
+        assert found.without[found.cause] == min(found.without.values())
+        for cause, machine in machines.items():
+            other = evaluate(replace(architecture, timing=machine), layer, mapping)
+            if cause in found.without:
+                assert found.without[cause] == other.cycles
+    assert causes
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)

@@ -16,13 +16,12 @@ import pytest
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.mapping import mapping_from_json
 from costmodel.formats.networks import load_network
+from costmodel.mapping.binding import MAC_UNITS
 from costmodel.mapping.evaluate import evaluate
 from results.explain.design import (
-    COMPUTE,
     MOVING,
     NOT_STORED,
     ON_TILES,
-    bound_by,
     explained,
     layer_changes,
     nest_lines,
@@ -95,11 +94,12 @@ def test_layers_are_what_the_cost_model_says_of_their_mappings(run: RunData) -> 
                         traffic.updates,
                     )
             # an architecture without any bandwidth limit takes the MAC units' cycles
-            assert (layer.bound_by == COMPUTE) == (layer.cycles == evaluation.compute_cycles)
-            if layer.bound_by != COMPUTE:
+            assert (layer.bound_by == MAC_UNITS) == (layer.cycles == evaluation.compute_cycles)
+            assert all(left <= layer.cycles for left in layer.cycles_without.values())
+            if layer.bound_by != MAC_UNITS:
                 name, _, _ = layer.bound_by.partition(" ")
                 assert {x.name: x.cycles for x in evaluation.levels}[name] == layer.cycles
-    assert COMPUTE in binders
+    assert MAC_UNITS in binders
     assert any(binder.startswith("DRAM ") for binder in binders)
 
 
@@ -199,7 +199,9 @@ def older(run_folder: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "older"
     shutil.copytree(run_folder, folder)
     for part in (folder / "layers").glob("*.parquet"):
-        table = pyarrow.parquet.read_table(part).drop_columns(["levels", "compute_cycles"])
+        table = pyarrow.parquet.read_table(part).drop_columns(
+            ["levels", "compute_cycles", "bound_by", "cycles_without"]
+        )
         version = pyarrow.array([1] * len(table), pyarrow.int64())
         place = table.schema.get_field_index("schema_version")
         pyarrow.parquet.write_table(table.set_column(place, "schema_version", version), part)
@@ -211,7 +213,6 @@ def test_rows_of_older_runs_say_what_they_lack(older: Path, command_line: Comman
     found = explained(run, run.judged[0])
     assert found.lacking == len(found.layers) > 0
     assert {layer.bound_by for layer in found.layers} == {NOT_STORED}
-    assert bound_by(None, None) == NOT_STORED
     ended = command_line("explain", str(older), "#1")
     assert ended.status == 0
     assert "solved before rows held accesses and cycles by level" in ended.err
