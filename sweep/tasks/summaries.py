@@ -22,7 +22,7 @@ NEEDED = {
     "schedules": (
         *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
         *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
-        *("network_content", "batch", "tree", "tree_from", "refined_from"),
+        *("network_content", "batch", "params", "tree", "tree_from", "refined_from"),
     ),
     "programs": (*_OF_ALL, "schedule_id"),
     "tile_costs": _OF_ALL,
