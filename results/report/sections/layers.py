@@ -20,6 +20,7 @@ CERTIFICATE_HEADERS = (
     "Proven bound",
     "Gap",
     "Found by",
+    "Bound by",
     "Utilization",
     "CPU time",
     "Space",
@@ -79,6 +80,7 @@ def _hover(layer: LayerCost, energy: Scale, cycles: Scale) -> str:
     lines.append(f"Latency: {cycles.text(layer['cycles'])}")
     if solve:
         lines.append(chart_text(f"solver: {found_by(solve)}, {solve['status']}"))
+        lines += [f"bound by {chart_text(bound_by(solve))}"] if bound_by(solve) != NOTHING else []
         lines += [f"gap: {percent(solve['gap'])}"] if solve["gap"] == solve["gap"] else []
         lines += [f"MAC utilization: {_utilization(solve)}"] if _utilization(solve) != NOTHING else []
     return "<br>".join(lines)
@@ -88,6 +90,14 @@ def found_by(solve: Mapping[str, Any]) -> str:
     """The solver, and of a portfolio its member that found the mapping."""
     member = solve["solved_by"]
     return f"{solve['solver']}: {member}" if isinstance(member, str) and member else str(solve["solver"])
+
+
+def bound_by(solve: Mapping[str, Any]) -> str:
+    """What the cycles are due to, and how many would go without it."""
+    cause, without = solve.get("bound_by"), solve.get("cycles_without")
+    if not isinstance(cause, str) or not isinstance(without, Mapping):
+        return NOTHING  # no answer, or one of a version whose rows did not say
+    return f"{cause} ({percent(1 - without[cause] / solve['cycles'])} fewer cycles without)"
 
 
 def spaces_text(run: RunData) -> str:
@@ -126,6 +136,7 @@ def certificate(run: RunData, layer: LayerCost) -> list[Any]:
         _objective(solve, "bound"),
         _sortable(percent(solve["gap"]), solve["gap"]),
         found_by(solve),
+        bound_by(solve),
         _sortable(_utilization(solve), solve["utilization"]),
         _sortable(_seconds(solve["cpu_seconds"]), solve["cpu_seconds"]),
         _space_number(run, solve),

@@ -235,6 +235,26 @@ def test_each_certificate_names_its_space(run_path: Path, make_layer: Make, make
     assert numbers == {"1", "2", "\u2013"}
 
 
+def test_layers_say_what_binds_them(run_path: Path, make_layer: Make, make_design: Make) -> None:
+    """And what it is worth; rows of a version that did not say so show nothing."""
+    with RunWriter(run_path) as run:
+        told = {
+            "bound_by": "DRAM read bandwidth",
+            "cycles_without": {"MAC units": 1000, "DRAM read bandwidth": 750},
+        }
+        run.append("layers", make_layer(0, **told))
+        run.append("designs", make_design(0))
+        run.append("layers", make_layer(1))
+        run.append("designs", make_design(1, area_um2=1.0))
+    column = CERTIFICATE_HEADERS.index("Bound by")
+    shown = {
+        row[column]
+        for design in _page(run_path).data["chosen-data"]["designs"]
+        for row in design["certificates"]
+    }
+    assert shown == {"DRAM read bandwidth (25.0 % fewer cycles without)", "\u2013"}
+
+
 def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., Path], run_path: Path) -> None:
     content = _page(make_search(run_path)).data["chosen-data"]
     run = RunData.read(run_path)
