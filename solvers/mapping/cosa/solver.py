@@ -33,8 +33,8 @@ _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
 
 
-@guided_by_untimed_cycles
 @noting_limits
+@guided_by_untimed_cycles
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.

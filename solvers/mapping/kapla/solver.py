@@ -23,8 +23,8 @@ from solvers.outcome import Outcome, noting_limits
 VERSION = "2"
 
 
-@guided_by_untimed_cycles
 @noting_limits
+@guided_by_untimed_cycles
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.

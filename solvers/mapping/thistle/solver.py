@@ -55,8 +55,8 @@ _LOADED: set[str] = set()
 """Holds "all" once this process has loaded what the solver needs."""
 
 
-@guided_by_untimed_cycles
 @noting_limits
+@guided_by_untimed_cycles
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.

@@ -95,7 +95,7 @@ class Asking(RunObserver):
             self.told.append(len(known))
             for stage in self.stages:
                 if any(part not in known for one in stage for part in self.tile_parts[one]):
-                    return {"needs": [list(one) for one in stage], "cpu_seconds": 1e3, "wall_seconds": 2e3}
+                    return {"needs": [one.numbers for one in stage], "cpu_seconds": 1e3, "wall_seconds": 2e3}
         return answer_task(content)
 
     def asked(self, solves: int) -> None:

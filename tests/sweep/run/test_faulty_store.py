@@ -103,7 +103,7 @@ def eight_solves(write_study: WriteStudy) -> None:
 
 
 def held_run(relay: Relay, uri: str, folder: Path, mode: str) -> Command:
-    """A run whose store breaks after its first answer of eight, and that is held after the fourth."""
+    """A run whose store breaks after its first answer of eight, and that is held with four or some more."""
     run = Command(folder, uri, held_at=(1, 4))
     run.until_held()
     there = RemoteFolder(uri)
@@ -129,7 +129,7 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     (kept,) = unsent_folders(uri)
     assert f"the results are kept in {kept}" in first.text
     solved = task_ids(kept)
-    assert len(solved) == 4
+    assert 4 <= len(solved) < 8, "the block with the fourth may have had more"
     relay.mode = "pass"
     assert tasks_at(uri, tmp_path / "before") <= solved
     second = Command(tmp_path, uri)
