@@ -46,7 +46,7 @@ ROOMS = {
         "formats",
         "published",
     ),
-    "sweep": ("study", "tasks", "design", "blocks", "search", "forecast", "run", "solve", "cli"),
+    "sweep": ("study", "tasks", "design", "blocks", "search", "forecast", "run", "solve", "silicon", "cli"),
     "results": ("store", "front", "report"),
     "costmodel.mapping": ("counts", "timing", "batch", "bounds"),
     "costmodel.schedule": (

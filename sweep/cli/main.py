@@ -67,6 +67,16 @@ RunPlace = Annotated[
     typer.Argument(callback=stated, help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN"),
 ]
 
+ChartsPage = Annotated[
+    Path | None,
+    typer.Option("--page", parser=stated_path, help="Write the same with charts to this file, an HTML page."),
+]
+MeasuredPage = Annotated[
+    Path | None,
+    typer.Option(
+        "--page", parser=stated_path, help="Draw measured against predicted in this file, an HTML page."
+    ),
+]
 MemoryLimit = Annotated[
     int | None,
     typer.Option(
@@ -252,10 +262,7 @@ def explain(
             help="One design or two: an id or its beginning, #1 of the report's front, knee or baseline.",
         ),
     ],
-    page: Annotated[
-        Path | None,
-        typer.Option(parser=stated_path, help="Write the same with charts to this file, an HTML page."),
-    ] = None,
+    page: ChartsPage = None,
     as_json: JsonOut = False,
 ) -> None:
     """Say why designs of a run cost what they do: what binds each layer, loop nests, accesses, neighbours."""
@@ -278,10 +285,7 @@ def compare(
             help="An objective of the fronts, once for each; default those of the first run's study."
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(parser=stated_path, help="Write the same with charts to this file, an HTML page."),
-    ] = None,
+    page: ChartsPage = None,
     as_json: JsonOut = False,
 ) -> None:
     """Lay runs beside one another: fronts, designs that changed sides, and why layers cost something else."""
@@ -331,10 +335,7 @@ def validate(
             help="Measured runs, JSON lines or CSV: layer, mapping (or tile and loops), cycles.",
         ),
     ],
-    page: Annotated[
-        Path | None,
-        typer.Option(parser=stated_path, help="Draw measured against predicted in this file, an HTML page."),
-    ] = None,
+    page: MeasuredPage = None,
     as_json: JsonOut = False,
 ) -> None:
     """Hold the cost model's cycles against measured ones: a line a run with --json, then the errors."""
@@ -361,10 +362,7 @@ def calibrate(
             parser=stated_path, help="The copy to write, with the constants; default NAME-calibrated.yaml."
         ),
     ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(parser=stated_path, help="Draw measured against predicted in this file, an HTML page."),
-    ] = None,
+    page: MeasuredPage = None,
     as_json: JsonOut = False,
 ) -> None:
     """Fit the constants of a machine's timing to measured cycles, and say how they do on layers left out."""
