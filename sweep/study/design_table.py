@@ -1,7 +1,7 @@
 """The listed designs of a study of architectures as columns: a hundred thousand in a few megabytes.
 
-A design is a choice on every axis. Its architecture has parts: the storage levels, the MAC units, and the
-name with the clock. An axis ``SRAM.size`` changes the level SRAM and nothing else; one without a level, such
+A design is a choice on every axis. Its architecture has parts: the storage levels, the MAC units, and name,
+clock and timing. An axis ``SRAM.size`` changes the level SRAM and nothing else; one without a level, such
 as ``frequency``, may change all parts. So a family of many designs has few different parts, and each of them
 is made once, by loading one design that has it. What all designs need of their architectures, such as areas
 and which ones are equal, follows from arrays of part numbers.
@@ -13,17 +13,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.timing import Timing
 from sweep.study.design_space import COMPARISONS, Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, RandomSearch
 
-Part = StorageLevel | Compute | tuple[str, float]
-"""A storage level, the MAC units, or the name with the clock in Hz."""
+
+class Machine(NamedTuple):
+    """What an architecture has beside its levels and MAC units."""
+
+    name: str
+    frequency_hz: float
+    timing: Timing | None
+
+
+Part = StorageLevel | Compute | Machine
 Numbers = NDArray[np.int64]
 
 DESIGNS_AT_ONCE = 1 << 16
@@ -33,13 +42,14 @@ DESIGNS_AT_ONCE = 1 << 16
 class DesignParts:
     """The different parts of a family's architectures, numbered by position.
 
-    Positions are the storage levels, innermost first, then the MAC units, then the name with the clock.
+    Positions are the storage levels, innermost first, then the MAC units, then the :class:`Machine`.
     ``bare`` numbers are of parts as mappings see them: without name, area and clock (see
     :func:`sweep.tasks.mapping.bare`), so parts that differ in these alone have one bare number.
     """
 
     def __init__(self, first: Architecture) -> None:
         self.names = tuple(level.name for level in first.levels)
+        self._timed = first.timing is not None
         self.values: list[list[Part]] = [[] for _ in range(len(first.levels) + 2)]
         self._numbers: list[dict[Part, int]] = [{} for _ in self.values]
         self.bare: list[list[int]] = [[] for _ in self.values]
@@ -47,8 +57,8 @@ class DesignParts:
 
     def numbers(self, architecture: Architecture) -> list[int]:
         """The number of each part of an architecture of the family; new parts are entered."""
-        clock = architecture.name, architecture.frequency_hz
-        parts: tuple[Part, ...] = (*architecture.levels, architecture.compute, clock)
+        machine = Machine(architecture.name, architecture.frequency_hz, architecture.timing)
+        parts: tuple[Part, ...] = (*architecture.levels, architecture.compute, machine)
         assert len(parts) == len(self.values), "an axis changes levels, and adds none"
         return [self._number(position, part) for position, part in enumerate(parts)]
 
@@ -57,7 +67,7 @@ class DesignParts:
         if part not in known:
             known[part] = len(known)
             self.values[position].append(part)
-            bare = ("", 1.0) if isinstance(part, tuple) else replace(part, area_um2=0.0)
+            bare = Machine("", 1.0, part.timing) if isinstance(part, Machine) else replace(part, area_um2=0.0)
             numbers = self._bare_numbers[position]
             self.bare[position].append(numbers.setdefault(bare, len(numbers)))
         return known[part]
@@ -70,14 +80,16 @@ class DesignParts:
         """Which of the axes with these keys can change the part at a position."""
         own = self.names[position] if position < len(self.names) else "compute"
         if position == len(self.names) + 1:
+            if self._timed:
+                return list(range(len(keys)))  # timing is stated for the machine as its levels are
             own = ""
         return [n for n, key in enumerate(keys) if "." not in key or key.split(".")[0] == own]
 
 
 def architecture_of(parts: Sequence[Any]) -> Architecture:
     """The architecture of parts in the order of their positions."""
-    *levels, compute, (name, frequency_hz) = parts
-    return Architecture(name, tuple(levels), compute, frequency_hz)
+    *levels, compute, machine = parts
+    return Architecture(machine.name, tuple(levels), compute, machine.frequency_hz, machine.timing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +209,7 @@ class DesignTable:
     @cached_property
     def frequency_hz(self) -> NDArray[np.float64]:
         """The clock of each design."""
-        return self._column(len(self.parts.names) + 1, lambda name_and_clock: name_and_clock[1])
+        return self._column(len(self.parts.names) + 1, lambda machine: machine.frequency_hz)
 
     @cached_property
     def area_um2(self) -> NDArray[np.float64]:

@@ -13,6 +13,10 @@ import pytest
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
+from costmodel.formats.cases.mapping import mapping_from_json
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import Layer
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from results.store.parts import list_parts
@@ -292,6 +296,25 @@ def test_a_part_that_a_worker_wrote_is_taken_back_and_comes_before_the_driver_s(
     found = RunFolder(path).read_rows(LAYERS)
     assert sorted(row["attempts"] or 0 for row in found) == [1] * 8 + [2] * 8
     assert len({row["task_id"] for row in found}) == 16
+
+
+def test_a_machine_s_timing_travels_with_its_designs(tiny: Study, tmp_path: Path) -> None:
+    """Rows of a study on Gemmini have the cycles that the library's machine takes, and what they wait for."""
+    axes = {"timing.issue": AxisChoices(choices=(0, 5000))}
+    study = tiny.model_copy(update={"architecture": "gemmini", "axes": axes, "baseline": None})
+    folder = run_study(study, tmp_path / "a" / "tiny", HERE)
+    rows = folder.read_rows("layers")
+    assert len({row["architecture_id"] for row in rows}) == 2
+    for row in rows:
+        architecture = Architecture.from_json(row["architecture"])
+        assert architecture.timing is not None
+        shape = row["layer_shape"]
+        layer = Layer.from_json(shape | {"name": row["layer_name"], "dims": dict(shape["dims"])})
+        evaluation = evaluate(architecture, layer, mapping_from_json(architecture, layer, row["mapping"]))
+        assert evaluation.timed is not None
+        assert row["cycles"] == evaluation.cycles
+        assert row["cycles_without"] == evaluation.timed.without
+    assert "issue" in {row["bound_by"] for row in rows}
 
 
 @pytest.mark.parametrize("rows", [3, PART_ROWS])

@@ -37,6 +37,19 @@ mapping: {solver: random_search, iterations: 5, wall_seconds: 20}
 """
 
 
+TIMED = """
+name: timed
+networks: [problem.yaml]
+architecture: gemmini
+axes:
+  Scratchpad.size: {choices: [64 KiB, 256 KiB]}
+  Scratchpad.fanout.x: {choices: [8, 16]}
+  timing.issue: {choices: [100, 400]}
+  Accumulator.area: {choices: [500 um2, 900 um2]}
+mapping: {solver: random_search, iterations: 5, wall_seconds: 20}
+"""
+
+
 def last(tables: Iterator[DesignTable]) -> DesignTable:
     *_, table = tables
     return table
@@ -45,6 +58,19 @@ def last(tables: Iterator[DesignTable]) -> DesignTable:
 @pytest.fixture
 def family(write_study: WriteStudy) -> Study:
     return load_study(str(write_study(FAMILY)))
+
+
+def test_designs_keep_their_timing(write_study: WriteStudy) -> None:
+    """And mappings can tell designs apart that differ in it alone."""
+    study = load_study(str(write_study(TIMED)))
+    table, one_by_one = last(listed(study)), list(designs(study))
+    assert [table.design(row) for row in range(len(table))] == one_by_one
+    timings = {design.architecture.timing for design in one_by_one}
+    assert None not in timings
+    assert len(timings) > 1
+    ids = [architecture_id(design.architecture) for design in one_by_one]
+    pairs = list(zip(table.groups.tolist(), ids, strict=True))
+    assert len(set(pairs)) == len({group for group, _ in pairs}) == len(set(ids)) == 8
 
 
 def test_rows_are_the_designs_that_the_search_lists(family: Study, monkeypatch: pytest.MonkeyPatch) -> None:
