@@ -101,6 +101,7 @@ def _binding(design: DesignExplanation, key: str) -> Markup:
             for cause, cycles in gains.items()
         ]
         title = "Cycles that would go if one cause took no time"
+        parts.append(paragraph(f"{title}:"))
         parts.append(table(("Without", "Cycles less", "Of all"), freed, title))
     if design.layers:
         parts.append(_cycles_figure(design, key).html())
