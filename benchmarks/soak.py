@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import record
-from store_growth import GEMM
+from store_growth import DESIGNS_A_SIZE, FAMILY, GEMM
 
 from results.store.folder import RunFolder
 from results.store.parts import list_parts, read_part
@@ -40,18 +40,8 @@ from sweep.forecast.plan import StudyPlan, plan
 from sweep.study.study import load_study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
-DESIGNS_A_SIZE = 200
-"""Designs of the family with one size of SRAM."""
-STUDY = """
-name: soak
-networks: [gemm.yaml]
-architecture: eyeriss
-axes:
-  SRAM.size: {from: 1, to: SIZES, step: 1, unit: KiB}
-  RegFile.size: {from: 16, to: 320, step: 16, unit: B}
-  SRAM.fanout:
-    choices: [[2, 2], [4, 2], [2, 4], [4, 4], [8, 4], [4, 8], [8, 8], [16, 4], [4, 16], [16, 16]]
-mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 60}
+STUDY = f"""name: soak
+{FAMILY}mapping: {{solver: random_search, objective: edp, iterations: 40, wall_seconds: 60}}
 """
 DECIDED = ("status", "objective", "bound", "energy_pj", "cycles", "mapping")
 """What of a row a solve decides, whoever solved it and when."""

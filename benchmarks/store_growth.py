@@ -50,17 +50,18 @@ SCALE = 100_000
 ROWS_A_PART, PARTS_A_RUN = 20, 5
 DESIGNS_A_SIZE = 200
 """Designs of the family with one size of SRAM."""
-STUDY = """
-name: growth
-networks: [gemm.yaml]
+FAMILY = """networks: [gemm.yaml]
 architecture: eyeriss
 axes:
   SRAM.size: {from: 1, to: SIZES, step: 1, unit: KiB}
   RegFile.size: {from: 16, to: 320, step: 16, unit: B}
   SRAM.fanout:
     choices: [[2, 2], [4, 2], [2, 4], [4, 4], [8, 4], [4, 8], [8, 8], [16, 4], [4, 16], [16, 16]]
-search: SEARCH
-mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
+"""
+"""A study of any number of designs without its name, search and solver; SIZES: how many sizes of SRAM."""
+STUDY = f"""name: growth
+{FAMILY}search: SEARCH
+mapping: {{solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}}
 """
 GEMM = (record.ROOT / "tests" / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 

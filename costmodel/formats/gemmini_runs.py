@@ -19,7 +19,7 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.formats.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.mapping.mapping import Loop
-from costmodel.workload.network import Layer, convolution
+from costmodel.workload.network import Layer, sized_convolution
 
 DIMS = ("R", "S", "P", "Q", "C", "K", "N")
 PROGRAM_BLOCK = 16
@@ -64,17 +64,7 @@ def gemmini_run(row: ReadOnlyDict[str, Any], where: str) -> GemminiRun:
         outputs = sizes["P"] + (sizes["R"] % 2 == 0)
         sizes |= {"P": outputs, "Q": outputs}
     name = " ".join(f"{dim}{sizes[dim]}" for dim in DIMS) + f" stride {stride}"
-    layer = convolution(
-        name,
-        N=sizes["N"],
-        K=sizes["K"],
-        C=sizes["C"],
-        P=sizes["P"],
-        Q=sizes["Q"],
-        R=sizes["R"],
-        S=sizes["S"],
-        stride=(stride, stride),
-    )
+    layer = sized_convolution(name, sizes, (stride, stride))
     tile = {dim: min(points, sizes[dim]) for dim, points in tile.items()}
     bounds = {dim: ceil(sizes[dim] / tile[dim]) for dim in DIMS}
     # a loop that the row does not have, for the outputs more of an even window, is the innermost

@@ -35,7 +35,7 @@ from costmodel.mapping.timing.counts import StepCounts, step_counts
 from costmodel.mapping.timing.cycles import TimedCycles, cycles_of
 from costmodel.mapping.timing.walk import Walk, rounded
 from costmodel.mapping.uneven import AnyMapping
-from costmodel.workload.network import Layer, convolution, gemm
+from costmodel.workload.network import Layer, gemm, sized_convolution
 
 LARGEST_FILE_BYTES = 2**28
 
@@ -176,17 +176,7 @@ def _layer(row: dict[str, Any], where: str) -> Layer:
     if steps != [1, 1]:
         name += f"/{steps[0]}x{steps[1]}"
     lengths = {dim: numbers.get(dim, 1) for dim in dims}
-    return convolution(
-        name,
-        N=lengths["N"],
-        K=lengths["K"],
-        C=lengths["C"],
-        P=lengths["P"],
-        Q=lengths["Q"],
-        R=lengths["R"],
-        S=lengths["S"],
-        stride=(steps[0], steps[1]),
-    )
+    return sized_convolution(name, lengths, (steps[0], steps[1]))
 
 
 def _cycles(row: dict[str, Any], where: str) -> float:

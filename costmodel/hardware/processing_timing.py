@@ -18,7 +18,7 @@ from costmodel.workload.network import Role
 
 
 @dataclass(frozen=True)
-class Link:
+class TensorLink:
     """A link of one tensor between the level of that name and the levels inside it, in words a cycle.
 
     None: unlimited. ``read_bandwidth`` is inwards, ``write_bandwidth`` outwards (outputs only).
@@ -45,7 +45,7 @@ class ProcessingTiming:
     outermost level that they come from delivers them.
     """
 
-    links: tuple[Link, ...] = ()
+    links: tuple[TensorLink, ...] = ()
     accumulate_cycles: float = 0.0
     exposed_fills: tuple[tuple[Role, float], ...] = ()
 
@@ -66,7 +66,7 @@ class ProcessingTiming:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ProcessingTiming:
         """The timing of :meth:`to_json`; InputError for numbers that no machine has."""
-        links = tuple(Link(**link) for link in data["links"])
+        links = tuple(TensorLink(**link) for link in data["links"])
         fills = tuple((role, bandwidth) for role, bandwidth in data["exposed_fills"])
         return cls(links, data["accumulate_cycles"], fills)
 

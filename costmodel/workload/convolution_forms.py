@@ -8,7 +8,7 @@ pixels) is no product and not part of the layer.
 from __future__ import annotations
 
 from costmodel.errors import InputError
-from costmodel.workload.network import Layer, Tensor, convolution
+from costmodel.workload.network import Layer, Tensor, convolution, sized_convolution
 from costmodel.workload.projection import Axis
 
 _N: Axis = (("N", 1),)
@@ -78,20 +78,9 @@ def _plain(layer: Layer) -> tuple[dict[str, int], tuple[int, int]]:
     inputs = next((tensor for tensor in layer.tensors if tensor.role == "inputs"), None)
     steps = {step.dim: step.coefficient for axis in inputs.axes for step in axis.steps} if inputs else {}
     strides = (steps.get("P", 1), steps.get("Q", 1))
-    if set(sizes) == set("RSPQCKN"):
-        again = convolution(
-            layer.name,
-            N=sizes["N"],
-            K=sizes["K"],
-            C=sizes["C"],
-            P=sizes["P"],
-            Q=sizes["Q"],
-            R=sizes["R"],
-            S=sizes["S"],
-            stride=strides,
-        )
-        if again.shape == layer.shape:
-            return sizes, strides
+    plain = set(sizes) == set("RSPQCKN")
+    if plain and sized_convolution(layer.name, sizes, strides).shape == layer.shape:
+        return sizes, strides
     raise InputError(
         f"layer {layer.name}", "a convolution without groups and dilation", " ".join(layer.sizes)
     )

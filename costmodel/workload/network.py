@@ -270,6 +270,12 @@ def convolution(
     )
 
 
+def sized_convolution(name: str, sizes: ReadOnlyDict[str, int], stride: tuple[int, int] = (1, 1)) -> Layer:
+    """:func:`convolution` without groups and dilation, of ``sizes`` for all of N, K, C, P, Q, R and S."""
+    N, K, C, P, Q, R, S = (sizes[dim] for dim in "NKCPQRS")  # noqa: N806 - the field's names of the dims
+    return convolution(name, N=N, K=K, C=C, P=P, Q=Q, R=R, S=S, stride=stride)
+
+
 def gemm(name: str, *, M: int, N: int, K: int) -> Layer:  # noqa: N803
     """Z[M, N] = A[M, K] * B[N, K]; a fully connected layer has its batch in M and its outputs in N."""
     return Layer(

@@ -32,7 +32,7 @@ POOLED = 4
 
 
 @dataclass(frozen=True)
-class Step:
+class FusedStep:
     """One layer of a run: a convolution, or element operations of which lanes do one a cycle each."""
 
     name: str
@@ -48,7 +48,7 @@ class FusedRun:
     """A run of fused layers on a chip, and the cycles that the chip took."""
 
     id: str
-    steps: tuple[Step, ...]
+    steps: tuple[FusedStep, ...]
     chip: dict[str, Any]
     measured_cycles: float | None = field(compare=False)
 
@@ -93,14 +93,14 @@ def _run(data: Any, where: str) -> FusedRun:
     return FusedRun(data["id"], steps, chip, data.get("measured_cycles"))
 
 
-def _step(name: str, core: str, data: dict[str, Any]) -> Step:
+def _step(name: str, core: str, data: dict[str, Any]) -> FusedStep:
     if "R" in data:
         layer = convolution(name, **data)
         pixels = layer.sizes["P"] * layer.sizes["Q"]
-        return Step(name, core, layer, 0, pixels * layer.sizes["C"], pixels * layer.sizes["K"])
+        return FusedStep(name, core, layer, 0, pixels * layer.sizes["C"], pixels * layer.sizes["K"])
     words = data["P"] * data["Q"] * data["K"]
     window = POOLED if "pool" in data else 1
-    return Step(name, core, None, window * words, window * words, words)
+    return FusedStep(name, core, None, window * words, window * words, words)
 
 
 def least_cycles(run: FusedRun, budget: Budget) -> FusedCycles:
@@ -112,7 +112,7 @@ def least_cycles(run: FusedRun, budget: Budget) -> FusedCycles:
     return FusedCycles(steps, link, together)
 
 
-def _step_cycles(step: Step, core: Any, budget: Budget) -> float:
+def _step_cycles(step: FusedStep, core: Any, budget: Budget) -> float:
     if step.layer is None:
         return float(ceil(step.operations / core))
     rules = LevelRules(

@@ -16,7 +16,7 @@ from costmodel.formats.yaml.architecture_document import (
     TransferTimingKeys,
 )
 from costmodel.hardware.architecture import StorageLevel
-from costmodel.hardware.processing_timing import Link, ProcessingTiming
+from costmodel.hardware.processing_timing import ProcessingTiming, TensorLink
 from costmodel.hardware.timing import ArrayTiming, CacheTiming, Timing, TransferTiming
 
 
@@ -61,11 +61,11 @@ class _Builder:
             exposed_fills=tuple((role, number.value) for role, number in keys.exposed_fills.items()),
         )
 
-    def _link(self, keys: LinkKeys) -> Link:
+    def _link(self, keys: LinkKeys) -> TensorLink:
         if keys.level not in self.fanouts:
             expected = f"a level: {', '.join(self.fanouts)}"
             raise InputError("timing", expected, keys.level, key="processing.links.level")
-        return Link(
+        return TensorLink(
             keys.level,
             keys.tensor,
             read_bandwidth=keys.read.value if keys.read else None,

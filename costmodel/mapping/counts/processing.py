@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from costmodel.hardware.architecture import Architecture
-from costmodel.hardware.processing_timing import Link, ProcessingTiming
+from costmodel.hardware.processing_timing import ProcessingTiming, TensorLink
 from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Role
@@ -65,7 +65,7 @@ def processing_cycles(
 
 
 def _link_cycles(
-    architecture: Architecture, link: Link, names: ReadOnlyDict[Role, str], counted: PlacedCounts
+    architecture: Architecture, link: TensorLink, names: ReadOnlyDict[Role, str], counted: PlacedCounts
 ) -> float:
     """Cycles of a link's slower direction; 0 where its level does not keep the tensor."""
     counts = counted.kept[architecture.index(link.level)].get(names.get(link.role, ""))

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 from costmodel.workload.library.plain import alexnet
 from costmodel.workload.library.residual import resnet50, resnext50
-from costmodel.workload.network import Layer, Network, Node, Value, ValueKind, convolution
+from costmodel.workload.network import (
+    Layer,
+    Network,
+    Node,
+    Value,
+    ValueKind,
+    convolution,
+    sized_convolution,
+)
 
 # (K, C, P, Q, R = S, stride): the nine DeepBench convolutions of CoSA's evaluation (section V)
 _DEEPBENCH = {
@@ -105,14 +113,5 @@ def _cosa_layer(layer: Layer) -> Layer:
     if "G" not in sizes:
         return layer
     rows, columns = (dict(axis) for axis in layer.tensor("Inputs").terms[-2:])
-    return convolution(
-        layer.name,
-        N=sizes["N"],
-        K=sizes["K"] * sizes["G"],
-        C=sizes["C"],
-        P=sizes["P"],
-        Q=sizes["Q"],
-        R=sizes["R"],
-        S=sizes["S"],
-        stride=(rows["P"], columns["Q"]),
-    )
+    dense = sizes | {"K": sizes["K"] * sizes["G"]}
+    return sized_convolution(layer.name, dense, (rows["P"], columns["Q"]))

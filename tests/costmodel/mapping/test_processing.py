@@ -10,7 +10,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
-from costmodel.hardware.processing_timing import Link, ProcessingTiming
+from costmodel.hardware.processing_timing import ProcessingTiming, TensorLink
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import gemm
@@ -72,7 +72,9 @@ def test_it_survives_json(small: Architecture) -> None:
     assert Architecture.from_json(small.to_json()) == small
     assert small.timing is not None
     assert small.timing.processing == ProcessingTiming(
-        (Link("Buffer", "inputs", 8.0), Link("Buffer", "outputs", 4.0, 1.5)), 0.5, (("weights", 8.0),)
+        (TensorLink("Buffer", "inputs", 8.0), TensorLink("Buffer", "outputs", 4.0, 1.5)),
+        0.5,
+        (("weights", 8.0),),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
@@ -17,7 +16,6 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.checker import violations
-from costmodel.schedule.program.program import box_at
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations, leaf_bands
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
@@ -28,8 +26,7 @@ from costmodel.schedule.tree.validity import violations as tree_violations
 from tests.costmodel.schedule.band_cases import drawn, windows, written
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
 from tests.costmodel.schedule.chip_counts import inputs
-from tests.costmodel.schedule.program.program_counts import done
-from tests.costmodel.schedule.program.test_writer import check_counts, needed, read
+from tests.costmodel.schedule.program.test_writer import check_counts, needed, read_by_computes
 
 
 def pair(**sizes: Any) -> LayerGraph:
@@ -270,25 +267,12 @@ def test_a_compute_reads_what_its_band_needs_and_nothing_else() -> None:
         if any(one.stride_h > one.r for one in graph.layers):
             continue
         for code in program.tiles:
-            arrived: Counter[int] = Counter()
-            times: Counter[int] = Counter()
             before: set[int] = set()
-            for item in done(code):
-                if item.operation in ("load", "receive"):
-                    arrived[item.message] += 1
-                if item.operation != "compute":
-                    continue
-                work = program.works[item.work]
-                box = box_at(work.box, work.moves, times[item.work])
-                times[item.work] += 1
-                elements: Counter[tuple[str, int, int, int, int]] = Counter()
-                for number in item.reads:
-                    message = program.messages[number]
-                    at = box_at(message.box, message.moves, arrived[number] - 1)
-                    elements.update(read(program, at, message.tensor))
-                    halos += number in before and ".weights" not in message.tensor
-                before = set(item.reads)
-                assert elements == needed(graph, work.layer, box)
+            for one in read_by_computes(program, code):
+                kept = [program.messages[number] for number in one.messages if number in before]
+                halos += sum(".weights" not in message.tensor for message in kept)
+                before = set(one.messages)
+                assert one.elements == needed(graph, one.layer, one.box)
                 computes += 1
     assert computes > 50
     assert halos > 10

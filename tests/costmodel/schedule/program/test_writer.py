@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -124,6 +124,35 @@ def read(program: Program, box: Box, tensor: str) -> list[tuple[str, int, int, i
     return [(tensor, c, s, y, x) for s, c, y, x in product(samples, channels, rows, columns)]
 
 
+class ReadByCompute(NamedTuple):
+    """A compute of a tile: its layer and box, the elements that it reads (how often), by which messages."""
+
+    layer: str
+    box: Box
+    elements: Counter[tuple[str, int, int, int, int]]
+    messages: tuple[int, ...]
+
+
+def read_by_computes(program: Program, code: Sequence[Instruction | Repeat]) -> Iterator[ReadByCompute]:
+    """Every compute of a tile's ``code``, one after the other."""
+    arrived: Counter[int] = Counter()
+    times: Counter[int] = Counter()
+    for item in done(code):
+        if item.operation in ("load", "receive"):
+            arrived[item.message] += 1
+        if item.operation != "compute":
+            continue
+        work = program.works[item.work]
+        box = box_at(work.box, work.moves, times[item.work])
+        times[item.work] += 1
+        elements: Counter[tuple[str, int, int, int, int]] = Counter()
+        for number in item.reads:
+            message = program.messages[number]
+            at = box_at(message.box, message.moves, arrived[number] - 1)
+            elements.update(read(program, at, message.tensor))
+        yield ReadByCompute(work.layer, box, elements, tuple(item.reads))
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_compute_reads_what_it_needs_and_nothing_else(name: str) -> None:
     graph, computes = GRAPHS[name](), 0
@@ -133,22 +162,8 @@ def test_a_compute_reads_what_it_needs_and_nothing_else(name: str) -> None:
             continue
         program, _ = found
         for code in program.tiles:
-            arrived: Counter[int] = Counter()
-            times: Counter[int] = Counter()
-            for item in done(code):
-                if item.operation in ("load", "receive"):
-                    arrived[item.message] += 1
-                if item.operation != "compute":
-                    continue
-                work = program.works[item.work]
-                box = box_at(work.box, work.moves, times[item.work])
-                times[item.work] += 1
-                elements: Counter[tuple[str, int, int, int, int]] = Counter()
-                for number in item.reads:
-                    message = program.messages[number]
-                    at = box_at(message.box, message.moves, arrived[number] - 1)
-                    elements.update(read(program, at, message.tensor))
-                assert elements == needed(graph, work.layer, box)
+            for one in read_by_computes(program, code):
+                assert one.elements == needed(graph, one.layer, one.box)
                 computes += 1
     assert computes > 50
 
