@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from results.front.finished_run import FinishedRun
     from solvers.mapping.problem import Objective
     from solvers.mapping.space.rules import KeepRule
-    from sweep.run.run_tally import RunTally
+    from sweep.run.progress.run_tally import RunTally
     from sweep.solve.mapping import MappingAnswer
     from sweep.solve.schedule import ScheduleAnswer
     from sweep.solve.scratchpad import ScratchpadAnswer
@@ -654,7 +654,7 @@ def _tally(progress: bool) -> AbstractContextManager[RunTally]:
         from sweep.cli.run import ProgressBar
 
         return ProgressBar()
-    from sweep.run.run_tally import WarningTally
+    from sweep.run.progress.run_tally import WarningTally
 
     return nullcontext(WarningTally())
 

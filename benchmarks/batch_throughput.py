@@ -14,6 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,8 @@ from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
 
 ARCHITECTURES = ("C_two_level", "eyeriss", "E_four_level", "simba")
+TIMED = ("gemmini", "eyeriss-v1")
+"""Machines with timing: their rows also say how fast the same batch is counted without it."""
 LAYERS = (
     convolution("conv 3x3, 64 x 56 x 56", K=64, C=64, P=56, Q=56, R=3, S=3),
     convolution("conv 7x7 stride 2", K=64, C=3, P=112, Q=112, R=7, S=7, stride=(2, 2)),
@@ -81,6 +86,25 @@ def measure(name: str, layer: Layer, rows: int, repeat: int) -> dict[str, Any]:
     }
 
 
+def timed(name: str, layer: Layer, rows: int, repeat: int) -> dict[str, Any]:
+    """The same mappings with and without the machine's timing, in turns, the best of each."""
+    architecture = load_architecture(name)
+    machines = (architecture, replace(architecture, timing=None))
+    evaluators = [BatchEvaluator(machine, layer) for machine in machines]
+    batch = valid_rows(MappingSpace(architecture, layer), evaluators[0], rows)
+    seconds = [inf, inf]
+    for _ in range(repeat):
+        for number, evaluator in enumerate(evaluators):
+            seconds[number] = min(seconds[number], best_seconds(partial(evaluator.evaluate, batch), 1))
+    return {
+        "architecture": name,
+        "layer": layer.name,
+        "timed_per_second": round(rows / seconds[0]),
+        "untimed_per_second": round(rows / seconds[1]),
+        "ratio": round(seconds[1] / seconds[0], 3),
+    }
+
+
 def first_calls() -> dict[str, float]:
     """Seconds to a first answer without and with machine code on disk."""
     with tempfile.TemporaryDirectory() as folder:
@@ -108,16 +132,25 @@ def print_table(results: list[dict[str, Any]]) -> None:
         print(f"{row['architecture']:14} {row['layer']:24}{cells}")
 
 
+def print_timed(results: list[dict[str, Any]]) -> None:
+    print(f"\n{'with timing':14} {'layer':24}{'timed a second':>18}{'without timing':>18}{'ratio':>8}")
+    for row in results:
+        counted = f"{row['timed_per_second']:>18,}{row['untimed_per_second']:>18,}"
+        print(f"{row['architecture']:14} {row['layer']:24}{counted}{row['ratio']:>8.2f}")
+
+
 def main() -> None:
     parser = record.parser(__doc__)
     parser.add_argument("--rows", type=int, default=20_000, help="mappings per measurement")
     parser.add_argument("--repeat", type=int, default=5)
     given = parser.parse_args()
     results = [measure(name, layer, given.rows, given.repeat) for name in ARCHITECTURES for layer in LAYERS]
+    machines = [timed(name, layer, given.rows, given.repeat) for name in TIMED for layer in LAYERS]
     calls = first_calls()
     print_table(results)
+    print_timed(machines)
     print(f"first call: {calls['compiling_seconds']} s compiling, {calls['loading_seconds']} s from disk")
-    record.finish({"mappings": results, "first_call": calls}, given)
+    record.finish({"mappings": results, "timed": machines, "first_call": calls}, given)
 
 
 if __name__ == "__main__":

@@ -35,13 +35,18 @@ from sweep.forecast.plan import StudyPlan, plan
 from sweep.forecast.simulated_run import BlockCosts
 from sweep.forecast.simulation import block_forecast
 from sweep.run.block_run import BlockRun
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice
 from sweep.study.study import NetworkChoice, Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 NAPS = ((0.005, 250), (0.03, 50))
 """Seconds of solves that sleep, and how many designs for each worker ask for them."""
+
+SUB_DRIVERS, SHARED_BY_TWO = 2, (1, 3)
+"""Sub-drivers of validated runs, and how many workers each of them has: what sleeps needs no core."""
+GOALS = (100, 0.05, 2000), (1000, 0.01, 10_000), (10_000, 0.03, 1000), (10_000, 0.03, 10_000)
+"""Workers, seconds of a solve, solves for each worker."""
 
 
 class Known:
@@ -150,7 +155,9 @@ def measure(chosen: Study, path: Path, workers: int, known: Known | None, warm: 
     }
 
 
-def validate(chosen: Study, path: Path, workers: int, napping: Napping, costs: BlockCosts) -> dict[str, Any]:
+def validate(
+    chosen: Study, path: Path, workers: int, napping: Napping, costs: BlockCosts, sub_drivers: int = 0
+) -> dict[str, Any]:
     """A run whose solves sleep, and its simulation, both from when the workers are up."""
     made, _ = planned(chosen)
     assert made.table is not None
@@ -158,16 +165,17 @@ def validate(chosen: Study, path: Path, workers: int, napping: Napping, costs: B
         watch = Clocked(1)
         run = BlockRun(chosen, made.table, made.workload, writer, watch)
         work = replace(run.work, solve=napping)
-        with RuntimeChoice(workers=workers).runtime(chosen, work) as runtime:
+        with RuntimeChoice(workers=workers, sub_drivers=sub_drivers).runtime(chosen, work) as runtime:
             # the first solves of a worker import; later ones do not
             run.explore(runtime)
     quarter = watch.done // 4
     begin, before = next(one for one in watch.ended if one[1] >= quarter)
     wall, solves = watch.ended[-1][0] - begin, watch.done - before
-    simulated = block_forecast([napping.seconds], solves, workers, costs)
+    simulated = block_forecast([napping.seconds], solves, workers, costs, shards=sub_drivers)
     measured = solves * napping.seconds / (wall * workers)
     return {
         "workers": workers,
+        "sub_drivers": sub_drivers,
         "solve_seconds": napping.seconds,
         "solves": solves,
         "efficiency": measured,
@@ -179,7 +187,7 @@ def validate(chosen: Study, path: Path, workers: int, napping: Napping, costs: B
 def project(costs: BlockCosts) -> list[dict[str, Any]]:
     """What the simulation says of the goals, with the start of the workers in it."""
     found = []
-    for workers, seconds, each in ((100, 0.05, 2000), (1000, 0.01, 10_000), (10_000, 0.03, 1000)):
+    for workers, seconds, each in GOALS:
         run = asdict(block_forecast([seconds], workers * each, workers, costs))
         lost = {f"lost_{cause}": fraction for cause, fraction in run.pop("lost").items()}
         found.append({"solve_seconds": seconds, **run, **lost})
@@ -220,6 +228,14 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as beside:
                     napping = Napping(known.answer, seconds)
                     found[name] = validate(small, Path(beside) / "runs" / "a", count, napping, costs)
+        for each in SHARED_BY_TWO if options.validate else ():
+            seconds, designs = NAPS[-1]
+            small = family(2 * designs * SUB_DRIVERS * each, options.network)
+            name = f"naps of {seconds:g} s on {SUB_DRIVERS} sub-drivers of {each} workers"
+            with tempfile.TemporaryDirectory() as beside:
+                napping, folder = Napping(known.answer, seconds), Path(beside) / "runs" / "a"
+                workers = SUB_DRIVERS * each
+                found[name] = validate(small, folder, workers, napping, costs, SUB_DRIVERS)
         before, start = memory_mb(), time.process_time()
         front = front_table(RunFolder(path), chosen.objectives)
         labels = network_labels(RunFolder(path))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from costmodel.formats.json.fused_graph import fused_graph
+from costmodel.formats.json.graph_json import network_of_graph
+from costmodel.formats.json.safe_json import load_json
 from costmodel.formats.networks import load_network
 from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 from costmodel.scratchpad.plan import Plan
+from costmodel.workload.network import Network
 from solvers.budget import Budget
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad import comparison, divide, fixed_schedule
@@ -72,13 +76,28 @@ class Case:
         return self.found[approach].objective_bytes
 
 
-def settings_of(network: str, path: Path, *, parameters: bool) -> Iterator[tuple[Case, ScratchpadProblem]]:
+def network_of(folder: Path, name: str, *, raw: bool) -> Network | None:
+    """A network's operator graph from a folder; None if there is no file of it.
+
+    Fused graphs are NAME.json.gz, or made of NAME.raw.json.gz, with an operator for every ATen operation.
+    """
+    of_operations = folder / f"{name}.raw.json.gz"
+    fused = folder / f"{name}.json.gz"
+    if raw or (of_operations.is_file() and not fused.is_file()):
+        if not of_operations.is_file():
+            return None
+        graph = load_json(of_operations)
+        return network_of_graph(graph if raw else fused_graph(graph))
+    return load_network(fused) if fused.is_file() else None
+
+
+def settings_of(name: str, network: Network, *, parameters: bool) -> Iterator[tuple[Case, ScratchpadProblem]]:
     """A network's three budgets (Section V-A)."""
-    graph = operator_graph(load_network(path), ScratchpadSettings(parameters=parameters))
-    for name in NAMES:
-        budget = budget_bytes(graph, name, wall_seconds=60.0)
-        setting = f"{name}p" if parameters else name
-        case = Case(network, setting, len(graph.operators), budget.size_bytes, budget.note)
+    graph = operator_graph(network, ScratchpadSettings(parameters=parameters))
+    for level in NAMES:
+        budget = budget_bytes(graph, level, wall_seconds=60.0)
+        setting = f"{level}p" if parameters else level
+        case = Case(name, setting, len(graph.operators), budget.size_bytes, budget.note)
         yield case, ScratchpadProblem(graph, budget.size_bytes)
 
 
@@ -94,20 +113,20 @@ def solve_all(case: Case, problem: ScratchpadProblem, budget: Budget, heuristics
     return case
 
 
-def figure_3(paths: dict[str, Path], budget: Budget) -> list[Case]:
+def figure_3(networks: Mapping[str, Network], budget: Budget) -> list[Case]:
     return [
         solve_all(case, problem, budget)
-        for network, path in paths.items()
+        for name, network in networks.items()
         for parameters in (False, True)
-        for case, problem in settings_of(network, path, parameters=parameters)
+        for case, problem in settings_of(name, network, parameters=parameters)
     ]
 
 
-def figure_4(paths: dict[str, Path], budget: Budget) -> list[Case]:
+def figure_4(networks: Mapping[str, Network], budget: Budget) -> list[Case]:
     return [
         solve_all(case, problem, budget, HEURISTICS)
-        for network, path in paths.items()
-        for case, problem in settings_of(network, path, parameters=False)
+        for name, network in networks.items()
+        for case, problem in settings_of(name, network, parameters=False)
     ]
 
 

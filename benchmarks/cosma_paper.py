@@ -1,11 +1,12 @@
 """Figure 3, Table II and Figure 4 of COSMA's paper (arXiv 2311.18246) from our own solvers.
 
-    python benchmarks/cosma_paper.py --graphs FOLDER [--raw] [--figures 3 4] [--networks NAME ...]
+    python benchmarks/cosma_paper.py [--graphs FOLDER] [--raw] [--figures 3 4] [--networks NAME ...]
         [--wall-seconds 60] [--cpu-clock] [--output FOLDER]
 
-FOLDER holds the networks' operator graphs: NETWORK.json.gz with batch normalisation and unary operators fused
-into their producers, NETWORK.raw.json.gz (taken with --raw) with an operator for every ATen operation. The
-names are those of torchvision, timm and the like; a network without a file is left out, and said.
+The networks are those that came with archsweep, exported from torchvision, timm and the like. FOLDER holds
+others: NETWORK.raw.json.gz with an operator for every ATen operation (taken with --raw), NETWORK.json.gz
+with batch normalisation and unary operators fused into their producers, which is made of the former where
+it is missing. A network without a file is left out, and said.
 
 Figure 3: ten networks in six settings (budgets MR, MH, MP for activations only; MRp, MHp, MPp with
 parameters): bytes moved off chip beyond the compulsory ones, by cosma and by the paper's four schemes, and
@@ -27,10 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import record
-from cosma_cases import HEURISTICS, Case, Found, figure_3, figure_4, reduction_rows, summary
+from cosma_cases import HEURISTICS, Case, Found, figure_3, figure_4, network_of, reduction_rows, summary
 from published import under
 from scratchpad import HUMAN, warm_up
 
+from costmodel.formats.torch_export import EXPORTED
+from costmodel.workload.network import Network
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.budgets import NAMES
 
@@ -128,15 +131,19 @@ def charts_of(figure: str, cases: Sequence[Case]) -> Iterator[str]:
 
 
 def existing(
-    names: Iterable[str], folder: Path, suffix: str, chosen: Sequence[str] | None
-) -> dict[str, Path]:
-    """The networks' files; those that the folder lacks are named on standard error."""
-    wanted = [name for name in names if chosen is None or name in chosen]
-    paths = {name: folder / f"{name}{suffix}.json.gz" for name in wanted}
-    for name in wanted:
-        if not paths[name].is_file():
-            print(f"{name} is left out: there is no {paths[name]}", file=sys.stderr)
-    return {name: path for name, path in paths.items() if path.is_file()}
+    names: Iterable[str], folder: Path, raw: bool, chosen: Sequence[str] | None
+) -> dict[str, Network]:
+    """The networks that the folder has; those that it lacks are named on standard error."""
+    found = {}
+    for name in names:
+        if chosen is not None and name not in chosen:
+            continue
+        network = network_of(folder, name, raw=raw)
+        if network is None:
+            print(f"{name} is left out: there is no file of it in {folder}", file=sys.stderr)
+        else:
+            found[name] = network
+    return found
 
 
 def report(figure: str, cases: Sequence[Case], approaches: Sequence[str]) -> dict[str, Any]:
@@ -155,7 +162,7 @@ def report(figure: str, cases: Sequence[Case], approaches: Sequence[str]) -> dic
 
 def main() -> None:
     parser = record.parser(__doc__)
-    parser.add_argument("--graphs", type=Path, required=True)
+    parser.add_argument("--graphs", type=Path, default=EXPORTED, metavar="FOLDER")
     parser.add_argument("--raw", action="store_true", help="one operator an ATen operation")
     parser.add_argument("--figures", nargs="+", choices=("3", "4"), default=("3", "4"))
     parser.add_argument("--networks", nargs="+", choices=(*HUMAN, *NAS), metavar="NAME", help="these only")
@@ -165,18 +172,18 @@ def main() -> None:
     options = parser.parse_args()
     if options.cpu_clock:
         Stopwatch.wall_seconds = Stopwatch.cpu_seconds  # type: ignore[method-assign]
-    suffix, limit = (".raw" if options.raw else ""), Budget(options.wall_seconds)
+    limit = Budget(options.wall_seconds)
     figures = {
         "Figure 3": ("3", HUMAN, figure_3, ("cosma",)),
         "Figure 4": ("4", NAS, figure_4, ("cosma", *HEURISTICS)),
     }
-    warm_up(options.graphs)
+    warm_up()
     found: dict[str, Any] = {"wall_seconds": options.wall_seconds, "raw": options.raw}
     charts: list[str] = []
     for title, (number, networks, run, approaches) in figures.items():
-        paths = existing(networks, options.graphs, suffix, options.networks)
-        if number in options.figures and paths:
-            cases = run(paths, limit)
+        there = existing(networks, options.graphs, options.raw, options.networks)
+        if number in options.figures and there:
+            cases = run(there, limit)
             found[title] = report(title, cases, approaches)
             charts += charts_of(title, cases)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from typing import Any
 import record
 
 from costmodel.formats.architectures import load_architecture
-from costmodel.formats.gemmini_runs import GemminiRun, gemmini_run
+from costmodel.formats.machines.gemmini_runs import GemminiRun, gemmini_run
 from costmodel.mapping.timing.counts import step_counts
 from costmodel.mapping.timing.cycles import cycles_of
 from costmodel.mapping.timing.walk import rounded

@@ -24,8 +24,8 @@ from typing import Any
 import record
 
 from costmodel.errors import InputError
-from costmodel.formats.nn_dataflow_networks import FILE, load_network
-from costmodel.formats.safe_json import load_json
+from costmodel.formats.json.nn_dataflow_networks import FILE, load_network
+from costmodel.formats.json.safe_json import load_json
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.cases import SchemeCase, evaluated_line, read_schemes
 from costmodel.published.nn_dataflow.directives.counts import accesses, cycles, parallelism

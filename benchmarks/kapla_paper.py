@@ -3,7 +3,7 @@
     python benchmarks/kapla_paper.py [--parts PART ...] [--networks NAME ...] [--methods LETTER ...]
         [--wall-seconds S] [--probability P] [--most-draws N] [--batches N]
         [--steps inference training] [--exact-networks NAME ...]
-        [--cells FILE] [--charts FILE.html] [--json FILE]
+        [--cases N] [--cells FILE] [--charts FILE.html] [--json FILE]
 
 Parts, each a table or two on the terminal, then one JSON object for all:
 
@@ -14,6 +14,8 @@ Parts, each a table or two on the terminal, then one JSON object for all:
 - ``whole`` whole networks at batch 64 as chains of segments on the chip ``kapla-16x16-released``, inference
   and training: energy, its parts, CPU seconds of the solve with all its layers' solves; ``fig11`` k_S;
   ``table6`` what pruning leaves.
+- ``pipelines``, if asked for: pairs and triples of neighbouring layers, each on its own, in turns and as a
+  pipeline, with bands and without, replayed (:mod:`kapla_evaluation.pipelines`).
 
 S is ``exact``: it searches the very space of ``kapla``, ``random_search`` and ``learned_annealing`` (all take
 the same :class:`MappingSpace`), from K's mapping on, and proves its optimum. "proven": energy over S of the
@@ -42,7 +44,10 @@ from kapla_evaluation.cells import CellFile
 from kapla_evaluation.layer_parts import LayerRun
 from kapla_evaluation.layers import METHODS, Effort
 from kapla_evaluation.networks import NETWORKS
+from kapla_evaluation.pipelines import PipelineRun, pipelines
 from kapla_evaluation.segment_parts import STEPS, SegmentRun
+
+from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS
 
 LAYER_PARTS: dict[str, Callable[[LayerRun], dict[str, Any]]] = {
     "fig7": layer_parts.training_energy,
@@ -58,9 +63,13 @@ SEGMENT_PARTS: dict[str, Callable[[SegmentRun], dict[str, Any]]] = {
 }
 
 
+PIPELINES = "pipelines"
+"""Where neighbouring layers pay as a pipeline; not part of the paper, and only run if asked for."""
+
+
 def arguments() -> Namespace:
     parser, names = record.parser(__doc__), [*LAYER_PARTS, *SEGMENT_PARTS]
-    parser.add_argument("--parts", nargs="+", choices=names, default=names)
+    parser.add_argument("--parts", nargs="+", choices=[*names, PIPELINES], default=names)
     parser.add_argument("--networks", nargs="+", default=NETWORKS, metavar="NAME", help="mlp, kapla's others")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), help="of whole networks")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["S", "R", "K"])
@@ -69,6 +78,7 @@ def arguments() -> Namespace:
     parser.add_argument("--most-draws", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=32)
     parser.add_argument("--exact-networks", nargs="*", default=["mlp", "lstm"], metavar="NAME")
+    parser.add_argument("--cases", type=int, default=4, help="of pipelines, of each length a network")
     parser.add_argument("--cells", type=Path, default=Path("kapla_paper.jsonl"))
     parser.add_argument("--charts", type=Path, default=None, help="an HTML file for the charts")
     return parser.parse_args()
@@ -83,6 +93,9 @@ def main() -> int:
     segments = SegmentRun(options.networks, options.steps, methods, options.exact_networks, effort, file)
     found = {name: LAYER_PARTS[name](layers) for name in options.parts if name in LAYER_PARTS}
     found |= {name: SEGMENT_PARTS[name](segments) for name in options.parts if name in SEGMENT_PARTS}
+    if PIPELINES in options.parts:
+        asked = PipelineRun(options.networks, options.cases, FEW_PARTITIONS, file)
+        found[PIPELINES] = pipelines(asked)
     below = [layer for part in found.values() for layer in part.get("below_floors", [])]
     if options.charts:
         from kapla_evaluation.figures import write_figures

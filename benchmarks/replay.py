@@ -44,7 +44,7 @@ from costmodel.schedule.tree.tree import leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
-from solvers.schedule import kapla, layer_pipeline, layer_sequential
+from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
@@ -59,6 +59,7 @@ SOLVERS: dict[str, Solve] = {
     "set": lambda problem, beta: set_annealing.solve(problem, Budget(), set_annealing.Params(beta=beta)),
     "kapla": lambda problem, beta: kapla.solve(problem, Budget(600)),
     "kapla_whole_chip": lambda problem, beta: kapla.solve(problem, Budget(600)),
+    "segment_chain": lambda problem, beta: segment_chain.solve(problem, Budget(600)),
     "layer_sequential": lambda problem, beta: layer_sequential.solve(
         problem, Budget(), layer_sequential.Params(beta=beta)
     ),

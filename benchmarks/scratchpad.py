@@ -113,9 +113,9 @@ def compared(rows: list[dict[str, Any]], path: Path) -> dict[str, int]:
     return {"reference_cases": run, "equal": equal}
 
 
-def warm_up(folder: Path) -> None:
+def warm_up() -> None:
     """A solve that needs the libraries and the packer's compiled kernel, so that no row pays for loading."""
-    graph = operator_graph(load_network(folder / "resnet50.json.gz"), ScratchpadSettings(parameters=True))
+    graph = operator_graph(load_network("resnet50"), ScratchpadSettings(parameters=True))
     cosma.solve(ScratchpadProblem(graph, budget_bytes(graph, "MH").size_bytes), Budget())
 
 
@@ -130,7 +130,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.cpu_clock:
         Stopwatch.wall_seconds = Stopwatch.cpu_seconds  # type: ignore[method-assign]
-    warm_up(options.graphs)
+    warm_up()
     rows: list[dict[str, Any]] = []
     for group in options.only or ("human", "nas", "large"):
         for case in cases(group, options.graphs):

@@ -16,6 +16,9 @@ What the released program needs and finds is in published.yaml, as its evaluator
 With ``--chips`` one seed anneals by EDP under the chip model instead, on chips of the library, with the tile
 solver ``nvdla``. The time of a round is that of drawing and counting a tree, from nothing remembered on;
 solving tile parts is apart. The run ends with status 1 where a chip's goal is not met.
+
+With ``--bands N`` all seeds anneal by EDP under the chip model of ``--chips`` (``--buffer SIZE``: with other
+buffers) twice, with up to N bands of rows and without, for equally many rounds; best trees are replayed.
 """
 
 from __future__ import annotations
@@ -34,9 +37,13 @@ from published import under
 from released_model import ReleasedModel
 
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.layer_graphs import load_layer_graph
-from solvers.budget import MOST_SECONDS, Deadline
+from costmodel.replay.replay import replay
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.program.writer import write_program
+from costmodel.schedule.tree.tree import has_bands
+from solvers.budget import MOST_SECONDS, Budget, Deadline
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, answer, violations
@@ -212,6 +219,63 @@ def measure_chips(names: list[str], network: str) -> tuple[list[ChipRounds], boo
     return rows, all(row.ms_a_round <= row.goal_ms for row in rows)
 
 
+@dataclass(frozen=True)
+class BandSeeds:
+    """What seeds find with up to ``bands`` bands of rows: objectives, and the replay of the best tree."""
+
+    bands: int
+    values: list[float]
+    banded: int
+    cpu_seconds: float
+    best_cycles: int
+    replayed_cycles: int
+
+
+def seeds_with_bands(problem: ScheduleProblem, params: SetParams, seeds: int) -> BandSeeds:
+    """Ten seeds, say; ``banded`` of them end with a tree that has bands."""
+    found = [
+        set_annealing.solve(problem, Budget(MOST_SECONDS, seed=seed), params) for seed in range(1, seeds + 1)
+    ]
+    solutions = [one.solution for one in found if one.solution is not None]
+    values = [one.objective for one in found if one.objective is not None]
+    assert len(solutions) == len(values) == seeds
+    best = solutions[values.index(min(values))]
+    counted = problem.judge().evaluate(best.tree)
+    assert isinstance(counted, ChipEvaluation)
+    return BandSeeds(
+        params.bands,
+        values,
+        sum(has_bands(one.tree) for one in solutions),
+        statistics.median(one.cpu_seconds for one in found),
+        counted.cycles,
+        replay(write_program(problem.graph, counted)).cycles,
+    )
+
+
+def measure_bands(options: argparse.Namespace) -> list[BandSeeds]:
+    """Prints a row for each search; the table of tile costs is shared, and made by the first of them."""
+    changes = {"tile.buffer.size": options.buffer} if options.buffer else {}
+    rows = []
+    for name in options.chips:
+        chip, graph = load_chip(name, changes), load_layer_graph(options.network or "set-resnet50")
+        demand = TileCostDemand(graph, chip.tile, chip.tiles, options.batch)
+        costs = solved_costs(demand, TileMapper("nvdla"))
+        problem = ScheduleProblem(graph, ChipModel(chip, costs), options.batch)
+        print(f"{name} {options.buffer or ''} {graph.name}, batch {options.batch}, beta {options.beta:g}")
+        for bands in (1, options.bands):
+            row = seeds_with_bands(problem, SetParams(beta=options.beta, bands=bands), options.seeds)
+            rows.append(row)
+            print(
+                f"  {bands:3} bands: median {statistics.median(row.values):.4e}, best {min(row.values):.4e},",
+                end="",
+            )
+            print(
+                f" {row.banded} of {len(row.values)} with bands, {row.cpu_seconds:.1f} CPU s a seed;", end=""
+            )
+            print(f" best: {row.best_cycles} cycles, replayed {row.replayed_cycles}", flush=True)
+    return rows
+
+
 def print_table(result: dict[str, Any]) -> None:
     spaces = list(result["seeds"][0]["phases"])
     rounds, last = result["rounds_a_phase"], spaces[-1]
@@ -248,7 +312,12 @@ def main() -> int:
     parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
     parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
     parser.add_argument("--chips", nargs="+", choices=list(CHIPS), help="rounds under the chip model instead")
+    parser.add_argument("--bands", type=int, default=1, help="of rows, under the chip model of --chips")
+    parser.add_argument("--buffer", help="of a tile, such as 320 KiB, with --bands")
     options = parser.parse_args()
+    if options.chips and options.bands > 1:
+        record.finish({"bands": [asdict(row) for row in measure_bands(options)]}, options)
+        return 0
     if options.chips:
         rows, met = measure_chips(options.chips, options.network or "set-resnet50")
         record.finish({"chips": [asdict(row) for row in rows]}, options)

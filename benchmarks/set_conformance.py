@@ -19,8 +19,8 @@ from typing import Any
 
 import record
 
-from costmodel.formats.layer_graph_json import load_graph
-from costmodel.formats.safe_json import load_json
+from costmodel.formats.json.layer_graph_json import load_graph
+from costmodel.formats.json.safe_json import load_json
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.cases import TreeCase, read_trees
 from costmodel.published.set_isca2023.evaluator import ReleasedNodeCost, TreeEvaluator

@@ -34,7 +34,7 @@ from released_model import ReleasedModel
 from set_figures import PatternRow, TreePoint, write_figures
 
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Node
 from costmodel.schedule.tree.validity import NotPossibleError

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import record
 
-from costmodel.formats.measurements import predicted, read_measurements
+from costmodel.formats.machines.measurements import predicted, read_measurements
 from costmodel.mapping.timing.accuracy import Accuracy
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "silicon"

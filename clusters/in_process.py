@@ -53,6 +53,10 @@ class InProcessRuntime:
         return 1
 
     @property
+    def sub_drivers(self) -> int:
+        return 0
+
+    @property
     def capacity(self) -> int:
         return max(0, pace_for(1, self._settings.window).window - len(self._items))
 

@@ -34,9 +34,10 @@ class Item:
 class Ledger:
     """Items from their submission to their completion, each completed once. Knows nothing of processes."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace, first_seconds: float | None = None) -> None:
+        """``first_seconds``: what an item is taken to need before the first one was timed."""
         self.pace = pace
-        self._mean_seconds: float | None = None
+        self._mean_seconds = first_seconds
         self._queue: deque[Item] = deque()
         self._pending: dict[str, Item] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 CALL_SECONDS = 0.0006
 """Driver time of one call to a worker beyond its items (benchmarks/scaling.py --measure: 0.5 to 0.6 ms)."""
@@ -15,6 +16,12 @@ SHORTEST_CALL = 0.7
 
 DISPATCH_SECONDS = 0.05
 """How long workers may wait for new calls while the driver is busy with completions."""
+
+MOST_FED = 192
+"""Workers that the driver feeds itself, where it can have sub-drivers (benchmarks/blocks.py --costs)."""
+
+FED_BY_ONE = 96
+"""Workers of one sub-driver, at most."""
 
 MOST_HELD = 32_768
 """Items that all workers hold together, about 100 MB of payloads in the driver."""
@@ -29,6 +36,11 @@ class Pace:
 
     window: int
     target_seconds: float
+
+
+def sub_drivers_for(workers: int) -> int:
+    """How many sub-drivers feed so many workers; 0: the driver does."""
+    return 0 if workers <= MOST_FED else ceil(workers / FED_BY_ONE)
 
 
 def pace_for(workers: int, window: int | None = None, target_seconds: float | None = None) -> Pace:

@@ -36,6 +36,9 @@ class RuntimeSettings:
         in the folder where the driver runs.
     prepare: what a worker does before its memory is limited: import and compile what the work will need. It
         is not held up by the limit, and counts towards it.
+    divide: makes what a sub-driver does with payloads; None: the driver feeds all workers itself.
+    sub_drivers: how many there are, where payloads can be divided; None: as many as the workers ask for
+        (clusters/pace.py).
     """
 
     workers: int | None = None
@@ -47,8 +50,12 @@ class RuntimeSettings:
     address: str = ""
     packages: tuple[str, ...] = ("clusters",)
     prepare: Callable[[], None] = nothing
+    divide: Callable[[], Division] | None = None
+    sub_drivers: int | None = None
 
     def __post_init__(self) -> None:
+        if self.sub_drivers is not None and self.sub_drivers < 0:
+            raise ValueError(f"RuntimeSettings.sub_drivers: expected 0 or more, found {self.sub_drivers!r}")
         for name in ("workers", "window", "target_seconds", "wall_limit_seconds", "max_strikes"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -105,6 +112,36 @@ class Completion:
         return self.error is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """What became of a payload that a sub-driver has cut up: a value or a failure, as of a completion.
+
+    The seconds are those of workers, in all.
+    """
+
+    key: str
+    value: Any
+    error: Failure | None
+    wall_seconds: float
+    cpu_seconds: float
+
+
+class Division(Protocol):
+    """How a sub-driver shares payloads out among its workers, and joins what comes back.
+
+    A part is a payload of the same work, so that a worker does not know who sent it.
+    """
+
+    def accept(self, key: str, payload: Any) -> None:
+        """Take in a payload; others may be at work."""
+
+    def draw(self, workers: int) -> tuple[str, Any] | None:
+        """The next part and a key for it; None while all that was accepted is handed out."""
+
+    def file(self, completion: Completion) -> list[Divided]:
+        """Take in what came of a part; returns what is done by that."""
+
+
 class WorkersUnavailableError(RuntimeError):
     """No worker can be had (no cluster at the address, or none starts), so nothing can ever complete."""
 
@@ -121,9 +158,13 @@ class MemoryLimitError(RuntimeError):
 
     def __init__(self, limit_bytes: int, taken_bytes: int, least_bytes: int) -> None:
         self.limit_bytes, self.taken_bytes, self.least_bytes = limit_bytes, taken_bytes, least_bytes
-        super().__init__(
-            f"RuntimeSettings.memory_limit_bytes: expected at least {least_bytes}, found {limit_bytes}: "
-            f"a worker takes {taken_bytes} before its first item"
+        # the arguments travel where an error does, from a sub-driver to the driver
+        super().__init__(limit_bytes, taken_bytes, least_bytes)
+
+    def __str__(self) -> str:
+        return (
+            f"RuntimeSettings.memory_limit_bytes: expected at least {self.least_bytes}, "
+            f"found {self.limit_bytes}: a worker takes {self.taken_bytes} before its first item"
         )
 
 
@@ -151,6 +192,10 @@ class Runtime(Protocol):
     @property
     def workers(self) -> int:
         """Workers that there are or that are wanted at the moment; at least 1."""
+
+    @property
+    def sub_drivers(self) -> int:
+        """Processes between this one and the workers, each of which feeds some of them; 0: there are none."""
 
     @property
     def capacity(self) -> int:

@@ -121,6 +121,13 @@ CATALOGUE: tuple[Entry, ...] = (
         "annealing guided by a learned cost model, as AutoTVM's; needs pip install 'archsweep[learned]'",
     ),
     Entry(
+        "hybrid",
+        "mapping",
+        "solvers.mapping.hybrid",
+        OBJECTIVES,
+        "Timeloop's hybrid mapper: random factorisations, all loop orders of each, 32 times until victory",
+    ),
+    Entry(
         "exhaustive",
         "mapping",
         "solvers.mapping.exhaustive",
@@ -163,7 +170,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.segment_chain",
         SCHEDULE_OBJECTIVES,
-        "the best chain of runs of layers: turns, pipelines, combs, pipelines of combs; exact in its space",
+        "the best chain of runs of layers: turns, blocks, pipelines of both; neighbours joined at the end",
         draws=False,
     ),
     Entry(
@@ -260,6 +267,7 @@ def solver(name: str, family: str | None = None) -> Entry:
     """
     names = solver_names(family)
     if name in names:
+        # asked for even if the name is ours: a plug-in that has taken a name of ours is an error
         added = plug_in(SOLVERS, name, [entry.name for entry in CATALOGUE])
         if added is not None:
             return _added(added)

@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("costmodel", "solvers", "sweep", "clusters", "results")
 LEARNED = "solvers/mapping/learned_annealing"
+EXPORT = "costmodel/formats/torch_export"
+"""The exporter of library networks, which is run once by hand, in an environment that has PyTorch."""
 STATEMENT = "solvers/mapping/thistle/convex/disciplined.py"
 """A program to read, which only tests and benchmarks run: it needs CVXPY."""
 NOWHERE = {"no_such_package_at_all"}
@@ -67,11 +69,15 @@ def imported(files: Iterable[Path]) -> dict[str, str]:
     return {name: file for name, file in found.items() if name not in ours | set(sys.stdlib_module_names)}
 
 
-def product(learned: bool) -> list[Path]:
+def product(extra: str | None) -> list[Path]:
+    """Modules that need this extra; those that need none for None."""
     files = [ROOT / "archsweep.py"]
     files += [path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")]
     files.remove(ROOT / STATEMENT)
-    return [path for path in files if path.is_relative_to(ROOT / LEARNED) == learned]
+    folders = {"learned": LEARNED, "export": EXPORT}
+    if extra is not None:
+        return [path for path in files if path.is_relative_to(ROOT / folders[extra])]
+    return [path for path in files if not any(path.is_relative_to(ROOT / one) for one in folders.values())]
 
 
 def users_of_the_test_variant() -> list[Path]:
@@ -80,8 +86,9 @@ def users_of_the_test_variant() -> list[Path]:
 
 
 VARIANTS = {
-    "plain": (product(learned=False), ()),
-    "learned": (product(learned=True), ("learned",)),
+    "plain": (product(None), ()),
+    "learned": (product("learned"), ("learned",)),
+    "export": (product("export"), ("export",)),
     "test": (users_of_the_test_variant(), ("test",)),
 }
 
@@ -95,7 +102,9 @@ def test_what_is_imported_is_declared(variant: str) -> None:
     missing = {
         name: file
         for name, file in names.items()
-        if name not in NOWHERE and not known & {canonicalize_name(one) for one in providers.get(name, ())}
+        if name not in NOWHERE
+        # what is not installed here, as PyTorch, is provided by the distribution of its own name
+        and not known & {canonicalize_name(one) for one in providers.get(name, (name,))}
     }
     assert len(files) > 1
     assert names
@@ -104,7 +113,7 @@ def test_what_is_imported_is_declared(variant: str) -> None:
 
 def test_what_is_declared_for_users_is_imported() -> None:
     providers = packages_distributions()
-    names = imported([*product(learned=False), *product(learned=True)])
+    names = imported([*product(None), *product("learned")])
     used = {canonicalize_name(one) for name in names for one in providers.get(name, ())}
     assert declared("learned") - used == set()
 
@@ -113,7 +122,7 @@ def test_no_private_module_of_a_library_is_imported() -> None:
     """Private attributes are ruff's (SLF)."""
     found = {
         f"{path.relative_to(ROOT).as_posix()}: {node.module}"
-        for path in (*product(learned=False), *product(learned=True))
+        for path in (*product(None), *product("learned"), *product("export"))
         for node in ast.walk(ast.parse(python_of(path)))
         if isinstance(node, ast.ImportFrom)
         and node.module
@@ -125,3 +134,4 @@ def test_no_private_module_of_a_library_is_imported() -> None:
 
 def test_extras_are_followed() -> None:
     assert declared() < declared("learned") < declared("test")
+    assert declared() < declared("export")

@@ -26,6 +26,7 @@ WALLS = {
     "ortools|highspy|cvxpy|clarabel|scipy": r"solvers/.+/.*",
     "sklearn": r"solvers/mapping/learned_annealing/.*",
     "onnx|google": r"costmodel/formats/onnx/.*",
+    "timm|torch|torchvision": r"costmodel/formats/torch_export/.*",
     "networkx": r"costmodel/schedule/layer_graph/.*",
     "numba": r"costmodel/(compiled|machine_code|.*_kernel)\.py",
     "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table
@@ -60,6 +61,9 @@ ROOMS = {
         "bounds",
         "program",
     ),
+    "costmodel.formats": ("yaml", "json", "onnx", "cases", "timeloop", "machines"),
+    "sweep.run": ("ledgers", "progress"),
+    "sweep.cli": ("arguments", "evaluate", "solve", "measured", "jobs"),
     "solvers.mapping.thistle": ("convex", "nest", "search"),
 }
 """The folders of a package in an order: each may import itself and those before it."""

@@ -122,6 +122,18 @@ def blocks(found: dict[str, Any]) -> Iterator[Table]:
     yield Table.of(runs, columns, "what is done for a solve, CPU time")
 
 
+def block_costs(found: dict[str, float]) -> Iterator[Table]:
+    names = {
+        "block_ms": "the run loop, ms a block whatever is in it",
+        "solve_us": "the run loop, us for each of its solves",
+        "share_ms": "with sub-drivers, ms a share",
+        "solve_of_a_share_us": "with sub-drivers, us for each of its solves",
+        "sub_driver_ms_a_block_of_48": "a sub-driver, ms a block of 48 solves",
+    }
+    rows = tuple((said, found[name]) for name, said in names.items())
+    yield Table(("what", "CPU time"), rows, "without what the runtime does for a call")
+
+
 def submit(found: list[dict[str, Any]]) -> Iterator[Table]:
     rows = [
         (attempt["attempt"], step, seconds)

@@ -418,6 +418,7 @@ SCALING = (
         full="",
     ),
     Entry("blocks", "Solves in blocks", "blocks", "--designs 5000", shown_speed.blocks),
+    Entry("block_costs", "What a block and a share cost", "block_costs", "", shown_speed.block_costs),
     Entry("submit", "From submit to results", "submit", "", shown_speed.submit),
 )
 FAULTS = (
@@ -445,7 +446,9 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 ENTRIES = tuple(entry for entries in SECTIONS.values() for entry in entries)
 
 LEFT_OUT = {
+    "fidelity": "its table stands in docs/search.md: mapping three whole grids exactly takes many minutes",
     "soak": "it is of hours: a million solves with a worker killed every minute, whose rows have to be whole",
+    "schedule_gaps": "its annealings of the library's studies take many minutes; chip_bounds attacks bounds",
     "silicon": "its numbers stand in docs/silicon.md beside what does not fit and why",
     "thistle_cvxpy": "it decides between two ways to solve the same programs, and says nothing about results",
     "write_benchmarks": "it runs the others and writes BENCHMARKS.md",

@@ -174,6 +174,11 @@ class JobClient:
         with self._asked():
             return bool(within(ANSWER_SECONDS, lambda: self._client.stop_job(job)))
 
+    def forget(self, job: str) -> None:
+        """Have the cluster list an ended job no longer."""
+        with self._asked():
+            within(ANSWER_SECONDS, lambda: self._client.delete_job(job))
+
     def wait(self, job: str, seconds: float) -> JobState:
         """The state once it has ended; the last one seen if it has not after so many seconds."""
         deadline = time.monotonic() + seconds
@@ -187,13 +192,17 @@ class JobClient:
         Survives minutes without a connection; ``said`` takes notices for people of it. Raises
         WorkersUnavailableError after LOST_SECONDS without contact, ClusterRefusedError for an unknown job.
         """
+        yield from filter(None, self.pieces(job, said))
+
+    def pieces(self, job: str, said: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+        """As :meth:`follow`, with an empty piece at least every second while nothing comes."""
         follower = Follower(
             lambda: self.state(job, CONTACT_SECONDS).ended,
             lambda: self._tail(job),
             lambda: self.log(job),
             said,
         )
-        yield from filter(None, follower.pieces())
+        yield from follower.pieces()
 
     def _tail(self, job: str) -> AsyncIterator[str]:
         """The log from its beginning to the end of the job, over one connection."""
@@ -255,8 +264,7 @@ class JobClient:
         log = self.log(job)
         if state.status != "SUCCEEDED":
             raise ClusterRefusedError(f"helper job {job} is {state.status}: {_last_line(log)}")
-        with self._asked():
-            within(ANSWER_SECONDS, lambda: self._client.delete_job(job))
+        self.forget(job)
         return log
 
 

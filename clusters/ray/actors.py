@@ -6,22 +6,29 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
 from clusters.execution import ItemReport, completion_of, wall_limit_failure
 from clusters.ledger import Item, Ledger
-from clusters.pace import DISPATCH_SECONDS, pace_for
-from clusters.ray.pool import Actor, ActorLost, ItemDone, RayPool
+from clusters.pace import DISPATCH_SECONDS, Pace, pace_for, sub_drivers_for
+from clusters.ray.pool import Actor, ActorLost, ItemDone, RayPool, SubDriverPool
 from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, Completion, Failure, RuntimeSettings, Work
 
 TICK_SECONDS = 0.25
 """Longest wait for a result before limits and the number of workers are looked at again."""
 
+ONE_AT_A_TIME, NEVER = 4, 1e9
+"""The window and the seconds of a call to a sub-driver: a call is one payload, two are with it, two wait."""
+
 
 class RayRuntime:
     """Runs items on one actor per CPU of a Ray cluster (a local one unless settings.address names it).
+
+    On many CPUs, if payloads can be divided, sub-drivers come between (``sub_driver.py``). They are actors as
+    workers are: this process hands items to them in the same way, and replaces one that dies.
 
     Everything happens in the thread that iterates as_completed. While that thread does something else,
     workers go on with the calls they hold; wall limits are enforced when it comes back.
@@ -29,17 +36,39 @@ class RayRuntime:
 
     def __init__(self, work: Work, settings: RuntimeSettings | None = None) -> None:
         self._settings = settings = settings or RuntimeSettings()
-        self._ledger = Ledger(pace_for(settings.workers or 1, settings.window, settings.target_seconds))
         self._completions: deque[Completion] = deque()
         self._session = RaySession(settings.address, settings.workers)
         self._closed = False
         try:
-            ray = self._session.ray
-            pickled = ray.cloudpickle.dumps(work)
-            self._pool = RayPool(ray, pickled, settings)
+            self._pool = self._start(work, settings)
         except BaseException:
             self._session.close()
             raise
+
+    def _start(self, work: Work, settings: RuntimeSettings) -> RayPool:
+        """The workers, or sub-drivers that start them where there are many."""
+        ray = self._session.ray
+        pickled = ray.cloudpickle.dumps(work)
+        workers = settings.workers or int(ray.cluster_resources().get("CPU", 1))
+        wanted = settings.sub_drivers
+        if settings.divide is None or not (sub_drivers_for(workers) if wanted is None else wanted):
+            pace = pace_for(settings.workers or 1, settings.window, settings.target_seconds)
+            self._ledger = Ledger(pace)
+            return RayPool(ray, pickled, settings)
+        # a sub-driver limits what its workers do, and is given the next payload while it has one
+        self._settings = replace(
+            settings,
+            window=ONE_AT_A_TIME,
+            target_seconds=NEVER,
+            wall_limit_seconds=None,
+            memory_limit_bytes=None,
+        )
+        self._ledger = Ledger(Pace(ONE_AT_A_TIME, NEVER), first_seconds=0.0)
+        return SubDriverPool(ray, pickled, settings, RayRuntime)
+
+    def feed(self, workers: int) -> None:
+        """Have so many workers from now on; may be called from another thread."""
+        self._pool.want(workers)
 
     def submit(self, key: str, payload: Any) -> None:
         if self._closed:
@@ -52,7 +81,11 @@ class RayRuntime:
 
     @property
     def workers(self) -> int:
-        return max(1, self._pool.target)
+        return max(1, self._pool.workers)
+
+    @property
+    def sub_drivers(self) -> int:
+        return self._pool.sub_drivers
 
     @property
     def capacity(self) -> int:
@@ -60,16 +93,20 @@ class RayRuntime:
 
     def as_completed(self) -> Iterator[Completion]:
         while self.pending:
-            dispatched = time.monotonic()
-            while self._completions:
-                yield self._completions.popleft()
-                if time.monotonic() - dispatched > DISPATCH_SECONDS:
-                    self._dispatch()
-                    dispatched = time.monotonic()
-            if len(self._ledger):
-                self._advance()
+            yield from self.round()
 
-    def _advance(self) -> None:
+    def round(self, seconds: float = TICK_SECONDS) -> Iterator[Completion]:
+        """The completions that are there; then wait up to so many seconds for others, if any are pending."""
+        dispatched = time.monotonic()
+        while self._completions:
+            yield self._completions.popleft()
+            if time.monotonic() - dispatched > DISPATCH_SECONDS:
+                self._dispatch()
+                dispatched = time.monotonic()
+        if len(self._ledger):
+            self._advance(seconds)
+
+    def _advance(self, seconds: float) -> None:
         """One round: hand out items, take results in, end workers whose item is over the wall limit."""
         self._pool.tend()
         settings = self._settings
@@ -79,7 +116,7 @@ class RayRuntime:
             # the last items of a run need not wait behind a long one while other workers are idle
             self._ledger.put_back(self._pool.stuck_items(patience))
         self._dispatch()
-        for event in self._pool.collect(TICK_SECONDS):
+        for event in self._pool.collect(seconds):
             if isinstance(event, ItemDone):
                 self._answered(event)
             else:

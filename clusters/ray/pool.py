@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from clusters.execution import ItemReport
-from clusters.ledger import Item
+from clusters.ledger import CALLS_PER_WORKER, Item
+from clusters.pace import sub_drivers_for
 from clusters.ray import start as ray_start
 from clusters.ray.session import signals_pass
 from clusters.ray.worker import HEADROOM_BYTES
@@ -20,6 +21,10 @@ CHECK_SECONDS = 2.0
 
 MOST_FAILED_STARTS = 4
 """How many actors may die in a row before they answer, with no other at work; then the pool gives up."""
+
+
+CALLS_AT_ONCE = CALLS_PER_WORKER + 2
+"""Threads of a sub-driver: one for each call that it holds, and two that answer short questions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,18 +90,40 @@ class RayPool:
     """
 
     def __init__(self, ray: Any, work: bytes, settings: RuntimeSettings) -> None:
-        self._ray, self._workers = ray, settings.workers
+        self._ray, self._wanted = ray, settings.workers
         ray.cloudpickle.register_pickle_by_value(ray_start)
-        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
-        prepare = ray.cloudpickle.dumps(settings.prepare)
+        self._class, self._arguments = self._kind(work, settings)
         self._memory_limit = settings.memory_limit_bytes
-        self._arguments = (settings.packages, work, settings.memory_limit_bytes, prepare)
         self._actors: list[Actor] = []
+        self._retires = False
         self._checked = float("-inf")
         self._failed_starts = 0
         self._no_start_before = float("-inf")
-        self.target = 0
+        self.workers = self.target = 0
+        """Workers that are wanted, and actors of this pool: the same, unless these are sub-drivers."""
         self.tend()
+
+    def _kind(self, work: bytes, settings: RuntimeSettings) -> tuple[Any, tuple[Any, ...]]:
+        """The class of the actors, and what they are made with."""
+        actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
+        prepare = self._ray.cloudpickle.dumps(settings.prepare)
+        return actor, (settings.packages, work, settings.memory_limit_bytes, prepare)
+
+    def _actors_for(self, workers: int) -> int:
+        """How many actors there are for so many workers."""
+        return workers
+
+    @property
+    def sub_drivers(self) -> int:
+        return 0
+
+    def want(self, workers: int) -> None:
+        """Have so many workers from the next :meth:`tend` on; those that are too many end when they idle.
+
+        Another sub-driver of the run waits for the CPUs.
+        """
+        self._wanted, self._retires = workers, True
+        self._checked = float("-inf")
 
     def tend(self) -> None:
         """Start or end actors until there are as many as wanted; asks for the CPUs every CHECK_SECONDS."""
@@ -104,12 +131,16 @@ class RayPool:
             self._checked = time.monotonic()
             # one actor waits even where there is no CPU: without demand an autoscaler adds no node
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
-            self.target = self._workers or max(1, cpus)
+            self.workers = max(1, cpus) if self._wanted is None else self._wanted
+            self.target = self._actors_for(self.workers)
         if time.monotonic() > self._no_start_before:
             while len(self._actors) < self.target:
                 self._start()
         surplus = max(0, len(self._actors) - self.target)
-        for actor in [actor for actor in self._actors if not actor.name][:surplus]:
+        gone = [actor for actor in self._actors if not actor.name]
+        if self._retires:
+            gone += [actor for actor in self._actors if actor.name and not actor.calls]
+        for actor in gone[:surplus]:
             self.end(actor)
 
     def _start(self) -> None:
@@ -123,6 +154,8 @@ class RayPool:
         """
         stuck = set(self.overdue(seconds))
         free = [a for a in self._actors if a.takes_calls() and len(a.calls) < calls and a not in stuck]
+        if self._retires and (surplus := len(self._actors) - self.target) > 0:
+            free = free[surplus:]
         return sorted(free, key=lambda actor: len(actor.calls))
 
     def send(self, actor: Actor, items: Sequence[Item]) -> None:
@@ -153,6 +186,7 @@ class RayPool:
                 with signals_pass():
                     self._listen(actor, happened)
             except self._ray.exceptions.RayError as error:
+                self._check_cause(error)
                 happened.append(self._lost(actor, error))
         return happened
 
@@ -174,6 +208,12 @@ class RayPool:
             actor.calls.popleft()
         # the next item started earlier than this, if the caller was busy: late is lenient, never unjust
         actor.running_since = time.monotonic()
+
+    def _check_cause(self, error: Exception) -> None:
+        """Raises what a sub-driver raised because it cannot have workers; another one could not either."""
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, (MemoryLimitError, WorkersUnavailableError)):
+            raise cause from error
 
     def _check_memory(self, taken: int) -> None:
         """Raises MemoryLimitError where a prepared worker has too little left below the limit."""
@@ -220,3 +260,44 @@ class RayPool:
     def close(self) -> None:
         for actor in list(self._actors):
             self.end(actor)
+
+
+class SubDriverPool(RayPool):
+    """Sub-drivers, each with an even part of the workers that are wanted, or that the cluster has CPUs for.
+
+    They are spread over the nodes and ask for no CPU: what one computes is under half of a CPU among those
+    of its workers. Their workers are actors that they start, and end with them.
+    """
+
+    def __init__(self, ray: Any, work: bytes, settings: RuntimeSettings, runtime: object) -> None:
+        """``runtime``: the class of what each of them feeds its workers with."""
+        self._runtime = runtime
+        super().__init__(ray, work, settings)
+
+    def _kind(self, work: bytes, settings: RuntimeSettings) -> tuple[Any, tuple[Any, ...]]:
+        self._fixed = settings.sub_drivers
+        self._fed: dict[Actor, int] = {}
+        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": CALLS_AT_ONCE}
+        actor = self._ray.remote(scheduling_strategy="SPREAD", **options)(ray_start.StartSubDriver)
+        own = replace(settings, workers=1, sub_drivers=0, address="")
+        return actor, (settings.packages, work, self._ray.cloudpickle.dumps((own, self._runtime)))
+
+    def _actors_for(self, workers: int) -> int:
+        return min(workers, self._fixed or max(1, sub_drivers_for(workers)))
+
+    @property
+    def sub_drivers(self) -> int:
+        return max(1, self.target)
+
+    def tend(self) -> None:
+        super().tend()
+        count = len(self._actors)
+        for number, actor in enumerate(self._actors):
+            workers = self.workers // count + (number < self.workers % count)
+            if self._fed.get(actor) != workers:
+                actor.handle.feed.remote(workers)
+                self._fed[actor] = workers
+
+    def end(self, actor: Actor) -> None:
+        self._fed.pop(actor, None)
+        super().end(actor)

@@ -2,6 +2,7 @@
 
 Ray puts the driver's current folder, or a job's working directory, at the head of the workers' ``sys.path``.
 A user's ``results.py`` there, or a folder ``results``, would be imported instead of the package.
+A sub-driver is an actor, too.
 """
 
 import importlib
@@ -27,6 +28,25 @@ class Start:
 
     def run(self, payloads: Sequence[bytes]) -> Iterator[Any]:
         yield from self._worker.run(payloads)
+
+
+class StartSubDriver:
+    """An actor that is a :class:`clusters.ray.sub_driver.SubDriver`, once ``packages`` are imported."""
+
+    def __init__(self, packages: Sequence[str], work: bytes, settings: bytes) -> None:
+        import_own(packages)
+        from clusters.ray.sub_driver import SubDriver
+
+        self._sub_driver = SubDriver(work, settings)
+
+    def identity(self) -> tuple[str, str, int]:
+        return self._sub_driver.identity()
+
+    def feed(self, workers: int) -> None:
+        self._sub_driver.feed(workers)
+
+    def run(self, payloads: Sequence[bytes]) -> Iterator[Any]:
+        yield from self._sub_driver.run(payloads)
 
 
 def import_own(packages: Sequence[str]) -> None:

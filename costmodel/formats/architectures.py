@@ -53,10 +53,12 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
 
 
 def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    """The architecture of our YAML file or of Timeloop's; ``path`` joins several with +."""
     from costmodel.formats.timeloop.files import is_timeloop, split_files
     from costmodel.formats.yaml.architecture import architecture_from_document
 
     files = tuple(split_files(str(path)))
+    # several files with + between them are always Timeloop's: ours are one file
     if len(files) > 1 or is_timeloop(_document(path, _stamp(path))):
         document = _timeloop_document(files, tuple(map(_stamp, files)))
         return architecture_from_document(document, str(files[0]), overrides)
@@ -70,6 +72,7 @@ def architecture_file(name_or_path: str | Path) -> Path:
         return added.file((".yaml",))
     if name in _library():
         return FOLDER / f"{name}.yaml"
+    # a file that cannot be read is reported as such, before its form is looked at
     load_architecture(name)
     if not name.endswith((".yaml", ".yml")) or not Path(name).is_file():
         raise InputError("architecture", "an architecture file of ours (.yaml)", name)
@@ -125,10 +128,11 @@ def _native(path: Path) -> Any:
 
 
 def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    """The architecture of a JSON file: our own keys, or the form of the Timeloop cases."""
     from costmodel.formats.yaml.architecture import architecture_from_document
 
     data = _document(Path(path), _stamp(Path(path)))
-    if isinstance(data, dict) and "levels" in data:
+    if isinstance(data, dict) and "levels" in data:  # our own keys, written as JSON
         return architecture_from_document(_native(Path(path)), path, overrides)
     name, data = _member(path, member, data)
     if overrides:
@@ -153,6 +157,11 @@ def _member(path: str, member: str, data: Any) -> tuple[str, Any]:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
+    """When a file was changed (in ns), and its size in bytes; None where that cannot be asked for.
+
+    Parsed files are kept by it, so that an edited file is read again. What makes no stamp is left to the
+    reader, which says what is wrong with the file.
+    """
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -166,7 +175,7 @@ def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
 
     ``stamp``: when the file was changed, and its size; another stamp reads it again.
     """
-    from costmodel.formats.safe_json import load_json
+    from costmodel.formats.json.safe_json import load_json
     from costmodel.formats.timeloop.files import parse_timeloop
 
     return load_json(path) if path.suffix == ".json" else parse_timeloop(path)

@@ -41,7 +41,7 @@ def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = 
 
 
 def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
-    from costmodel.formats.layer_graph_json import graph_from_json, load_graph
+    from costmodel.formats.json.layer_graph_json import graph_from_json, load_graph
     from costmodel.schedule.layer_graph.reader import layer_graph
 
     if dims and not name.endswith(".onnx"):
@@ -50,7 +50,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
     if name in (*of_set, *of_set.values()) and name not in network_names():
         return load_graph(of_set.get(name, name))
     if name in of_kapla:
-        from costmodel.formats.nn_dataflow_networks import load_network as load_kapla_network
+        from costmodel.formats.json.nn_dataflow_networks import load_network as load_kapla_network
         from costmodel.schedule.layer_graph.order import local_layers_next
 
         return local_layers_next(load_kapla_network(of_kapla[name]))
@@ -67,7 +67,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
 
 
 def _json(path: str) -> Any:
-    from costmodel.formats.safe_json import load_json
+    from costmodel.formats.json.safe_json import load_json
 
     content = load_json(path)
     return content if isinstance(content, dict) else {}

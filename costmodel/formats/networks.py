@@ -90,7 +90,7 @@ def _exists(name: str) -> bool:
 
 
 def _problem_json(text: str, where: str) -> Layer:
-    from costmodel.formats.safe_json import parse_json
+    from costmodel.formats.json.safe_json import parse_json
 
     return _layer_from_problem(parse_json(text, where), where)
 
@@ -105,7 +105,7 @@ def _layer_from_problem(data: Any, where: str) -> Layer:
 
 def _only_layer(path: str, dims: Mapping[str, int] | None) -> Layer:
     if path.endswith((".json", ".json.gz")):
-        from costmodel.formats.safe_json import load_json
+        from costmodel.formats.json.safe_json import load_json
 
         data = load_json(path)
         if not (isinstance(data, dict) and "ops" in data):

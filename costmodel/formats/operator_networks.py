@@ -58,7 +58,7 @@ def published_networks() -> Mapping[str, Mapping[str, str]]:
     ``set`` are the layer graphs of the released SET program; the first five are in the paper's evaluation.
     ``kapla`` are the networks of nn-dataflow and KAPLA; the first seven are in KAPLA's evaluation.
     """
-    from costmodel.formats.safe_json import load_json
+    from costmodel.formats.json.safe_json import load_json
 
     names: Mapping[str, Mapping[str, str]] = load_json(_PUBLISHED)
     return names
@@ -130,7 +130,7 @@ def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) ->
 
         return read_onnx(path, batch, dims)
     if path.name.endswith((".json", ".json.gz")):
-        from costmodel.formats.graph_json import read_graph
+        from costmodel.formats.json.graph_json import read_graph
 
         return read_graph(path, batch)
     from costmodel.formats.timeloop.problem import read_problem

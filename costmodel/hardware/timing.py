@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from costmodel.errors import InputError
 from costmodel.hardware.processing_timing import ProcessingTiming
@@ -26,6 +26,9 @@ from costmodel.workload.network import Role
 
 LEAST_STEPS_IN_FLIGHT, MOST_STEPS_IN_FLIGHT = 1, 2
 LARGEST_NUMBER = 2.0**53
+"""Floats above it skip whole numbers, so that cycles could no longer be added up one by one."""
+LayerKind = Literal["convolution", "product"]
+"""A convolution has the dims P, Q, R and S, a matrix product M, N and K; either may have more."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,10 @@ class ArrayTiming:
     least_pass_cycles: float = 1.0
     """A pass takes at least so long, however few its points."""
     pass_latency_cycles: float = 0.0
-    """From the entry of a pass to its exit."""
+    """Cycles from a pass's entry into the array to its exit."""
     passes_in_flight: int = 1
-    """Passes that can be between entry and exit: one takes at least ``pass_latency_cycles`` divided by
-    this."""
+    """Passes that can be in the array at once. With all of them on their way the next one waits for an exit:
+    one pass follows another after ``pass_latency_cycles / passes_in_flight`` cycles at the soonest."""
     least_last_pass_cycles: float = 0.0
     """The last pass of a block takes at least so long, as the weights of the next one enter beside it."""
 
@@ -61,7 +64,7 @@ class ArrayTiming:
 
     @property
     def shortest_pass_cycles(self) -> float:
-        """What a pass takes at least: the floor of the array, or its share of the latency."""
+        """The fewest cycles from one pass to the next: ``least_pass_cycles``, or as the latency asks."""
         return max(self.least_pass_cycles, self.pass_latency_cycles / self.passes_in_flight)
 
 
@@ -78,7 +81,9 @@ class TransferTiming:
     cycles_per_request: float = 0.0
     cycles_per_row: float = 0.0
     buffer_bytes: int | None = None
-    """What the buffer takes in or gives in a cycle, while the beats go on; None: whatever the beats are."""
+    """Bytes that the buffer takes in or gives out in a cycle; None: as many as a beat has.
+
+    The buffer works while further beats are on their way, so the slower of the two sets the pace."""
     short_requests_in_proportion: bool = False
     """Whether a request for less than a beat costs ``cycles_per_request`` in proportion to its bytes."""
     joins_rows: bool = False
@@ -108,7 +113,7 @@ class CacheTiming:
     line_bytes: int
     ways: int
     cycles_per_miss: float = 0.0
-    """Of a line that is moved between this cache and what lies behind it."""
+    """Cycles to move one line between this cache and what lies behind it."""
     lines_per_write_miss: float = 1.0
     """Lines moved for one that is written and missed: 2 where it is fetched first and later written back."""
 
@@ -118,6 +123,7 @@ class CacheTiming:
             _check(where, key, getattr(self, key), least=1, whole=True)
         for key in ("cycles_per_miss", "lines_per_write_miss"):
             _check(where, key, getattr(self, key))
+        # a set has ``ways`` lines, so a size in between would leave a part of a set
         if self.size_bytes % (self.line_bytes * self.ways):
             remedy = "A cache has a whole number of sets"
             expected = f"a multiple of line_bytes * ways = {self.line_bytes * self.ways}"
@@ -149,10 +155,15 @@ class Timing:
     layouts: tuple[tuple[Role, tuple[str, ...]], ...] = ()
     steps_in_flight: int = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
+    whole_steps: tuple[LayerKind, ...] = ()
+    """Kinds of layers in which a step computes once it is loaded, stores once it has computed, and holds its
+    place until then. With two in flight the next but one cannot load before that."""
+    ahead_cycles: float = 0.0
+    """By how much a part of a whole step may be ahead of the one before it."""
     issue_cycles: float = 0.0
-    """Of the host, to issue one step."""
+    """Cycles that the host takes to issue one step."""
     product_issue_cycles: float | None = None
-    """Of the host, to issue one step of a matrix product; None: as for every other layer."""
+    """The same for a step of a matrix product, whose call may be another; None: as for every other layer."""
     product_block: tuple[tuple[str, int], ...] = ()
     """Tiles of matrix products are rounded up to whole multiples of these."""
     reloads: tuple[Role, ...] = ()
@@ -161,17 +172,17 @@ class Timing:
     """Outputs stay in the machine until they are finished; otherwise they leave and come back as Timeloop's
     do."""
     clear_cycles_per_row: float = 0.0
-    """To set one row of outputs to zero before its first partial sum."""
+    """Cycles to set one row of outputs to zero before its first partial sum."""
     whole_strides: bool = False
     """A tile of a strided layer is loaded with the pixels that the stride skips behind its last one."""
     starts_warm: bool = False
     """The caches hold what they can of the layer when it begins."""
     processing: ProcessingTiming | None = None
-    """Of an array of PEs with scratchpads, where the machine has one; it takes the place of ``array``."""
+    """The timing of an array of PEs with scratchpads, for a machine that has one instead of ``array``."""
 
     def __post_init__(self) -> None:
         where = "timing"
-        for key in ("issue_cycles", "clear_cycles_per_row"):
+        for key in ("issue_cycles", "clear_cycles_per_row", "ahead_cycles"):
             _check(where, key, getattr(self, key))
         if self.product_issue_cycles is not None:
             _check(where, "product_issue_cycles", self.product_issue_cycles)
@@ -186,6 +197,10 @@ class Timing:
     def layout(self, role: Role) -> tuple[str, ...]:
         """The dims of a role's tensor, outermost first; empty where the file does not say."""
         return dict(self.layouts).get(role, ())
+
+    def has_whole_steps(self, *, product: bool) -> bool:
+        """Whether steps of a matrix product, or of another layer, hold their place until they have stored."""
+        return ("product" if product else "convolution") in self.whole_steps
 
     def issue_of(self, *, product: bool) -> float:
         """Cycles to issue one step of a matrix product, or of another layer."""
@@ -209,6 +224,7 @@ class Timing:
             "layouts": tuple((role, tuple(dims)) for role, dims in data["layouts"]),
             "product_block": _pairs(data["product_block"]),
             "reloads": tuple(data["reloads"]),
+            "whole_steps": tuple(data.get("whole_steps", ())),
             "processing": data["processing"] and ProcessingTiming.from_json(data["processing"]),
         }
         return cls(**{**data, **changed})
@@ -224,13 +240,12 @@ def _check(
     value: Any,
     *,
     least: float = 0.0,
-    above: float | None = None,
     whole: bool = False,
 ) -> None:
-    """InputError unless ``value`` is a finite number of at least ``least`` (or more than ``above``)."""
+    """InputError unless ``value`` is a finite number of at least ``least``, an int if ``whole``."""
     kind: Any = int if whole else (int, float)
+    # to Python a bool is an int; and only a NaN differs from itself
     fits = isinstance(value, kind) and not isinstance(value, bool) and value == value and value != inf
-    if not fits or value < least or (above is not None and value <= above) or value > LARGEST_NUMBER:
+    if not fits or value < least or value > LARGEST_NUMBER:
         whether = "a whole number" if whole else "a number"
-        limit = f"above {above}" if above is not None else f"of at least {least:g}"
-        raise InputError(where, f"{whether} {limit}", value, key=key)
+        raise InputError(where, f"{whether} of at least {least:g}", value, key=key)

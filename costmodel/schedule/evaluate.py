@@ -14,6 +14,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.reductions import segment_reduction_violations
 from costmodel.schedule.row_bands import segment_band_violations
 from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
@@ -123,6 +124,7 @@ class ChipEvaluator:
         if violations(node, inside, node.batch, segment=True):
             self._refuse(violations(tree, producers, tree.batch))
         self._refuse(segment_band_violations(node, self.graph))
+        self._refuse(segment_reduction_violations(node, self.graph))
         needs = frozenset(one for name in names for one in producers[name]) - names
         flow = SegmentFlow(node, self._wiring)
         try:

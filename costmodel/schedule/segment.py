@@ -239,7 +239,7 @@ class SegmentEvaluation:
         A layer that needs the whole chip is only mapped there. So is one that does not fit the tiles; then
         the reason is raised only if the whole chip has no mapping for it either.
         """
-        on_chip = self._on_whole_chip(leaf)
+        on_chip = self._on_whole_chip(leaf) if leaf.reduced == 1 else None
         if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
             if on_chip is None:
                 raise NotPossibleError(
@@ -303,7 +303,9 @@ class SegmentEvaluation:
         """The same, of a node that is not known."""
         if isinstance(node, Leaf):
             layer = self._graph.index[node.layer]
-            return _Planned(node, self._normalized(layer), 1, self._search.has_parameters(layer))
+            # weights of a leaf whose input channels are cut do not make way
+            streams = node.reduced == 1 and self._search.has_parameters(layer)
+            return _Planned(node, self._normalized(layer), node.reduced, streams)
         stages = tuple(self._flow.stages[number])
         children, cuts = [], 1
         for child in node.children:
@@ -447,13 +449,15 @@ class SegmentEvaluation:
             [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
         )
         to_dram, bands = layer in flow.written, self._bands.get(layer)
-        if free is not None and (bands is not None or not self._search.has_parameters(layer)):
+        whole = bands is not None or leaf.reduced > 1 or not self._search.has_parameters(layer)
+        if free is not None and whole:
             free = None
-        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near, bands)
+        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near, bands, leaf.reduced)
 
         def count() -> NodeCost:
             runs = self._batch // leaf.batch
-            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, free is not None, free or 0, bands)
+            streamed = free is not None
+            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, streamed, free or 0, bands, leaf.reduced)
             return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
 
         found = self._known.leaf(key, count)
@@ -465,6 +469,11 @@ class SegmentEvaluation:
         """The same, of a leaf that is not known; ``producers``: where those are that send over the NoC."""
         tiles, runs = run.tiles, run.runs
         cost = self._search.cost(layer, run, producers)
+        if cost is None and tiles % leaf.reduced:
+            raise NotPossibleError(
+                f"{leaf.layer}: its input channels are in {leaf.reduced} parts, which do not divide {tiles} "
+                "tiles"
+            )
         if cost is None:
             raise NotPossibleError(
                 f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
@@ -483,7 +492,7 @@ class SegmentEvaluation:
             parts_pj=self._parts_pj(cost),
             dram_read_bits=cost.dram_read_bits,
             dram_write_bits=cost.dram_write_bits,
-            busy=runs * tiles * cost.tile_cycles,
+            busy=runs * (tiles * cost.tile_cycles - _not_adding(tiles, cost)),
             links=cost.links,
             held=held,
             runs=cost.runs,
@@ -526,6 +535,9 @@ class SegmentEvaluation:
         if cost.kept is not None:
             # rows for the next band stay beside the weights while other leaves run
             return replace(found, weights=weights + cost.kept)
+        if cost.gathering is not None:
+            # partial sums come while the leaf runs, and are gone when it ends
+            return replace(found, busy=found.busy + cost.gathering.sums)
         if not cost.slices:
             return found
         of_slice = self._search.slice_bits(layer, weights, cost.slices)
@@ -552,6 +564,11 @@ def _more_free(now: int | None, missing: int) -> int | None:
         return now
     # pinned weights say nothing of what is missing once they are streamed
     return 0 if now is None else now + missing
+
+
+def _not_adding(tiles: int, cost: LeafCost) -> int:
+    """Tile-cycles of a run in which tiles that own no outputs wait for those that add partial sums."""
+    return 0 if cost.gathering is None else (tiles - cost.gathering.owners) * cost.gathering.cycles
 
 
 def runs_on_tiles(cost: NodeCost) -> NodeRuns:

@@ -23,7 +23,8 @@ Array = NDArray[Any]
 class TileRows:
     """The partitions of one batch of a layer that may be used; all arrays have a row for each.
 
-    ``parts`` [n, 4] int: into how many parts K, B, H and W are cut; their product is the number of tiles.
+    ``parts`` [n, 4] int: into how many parts K, B, H and W are cut; their product is the number of tiles, or
+    of groups of tiles where the input channels are cut, too.
     ``energy_pj`` [n]: of one batch on all tiles, from the tiles' buffers inwards: reads and writes by the PEs
     are included, filling buffers over the NoC and leakage are not. ``cycles`` [n] int: of the slowest tile.
     ``leakage_pj_per_cycle`` [n]: of all tiles, in each cycle in which they belong to the layer. A partition
@@ -124,6 +125,15 @@ class TileCosts(TileFloors, Protocol):
 
         For each of ``heights`` the rows of the same partitions, in the same order. No rows: that is not
         offered.
+        """
+        ...
+
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        """The partitions of outputs among ``tiles`` groups of ``reduced`` tiles, each with some of the input
+        channels: those of :func:`costmodel.schedule.boxes.partition.part_of`.
+
+        The costs are those of all tiles, without adding up the partial sums. No rows: that is not offered, or
+        the input channels of the layer cannot be cut.
         """
         ...
 

@@ -200,6 +200,8 @@ def _ending(cost: NodeCost, done: int, most: int, is_last: bool = True) -> Itera
     """The leaves of a node that is ``done`` so many cycles before its segment's end, which has ``most``."""
     if not cost.children:
         step = runs_on_tiles(cost).later.running // max(1, cost.leaf.slices if cost.leaf else 1)
+        if cost.leaf is not None and cost.leaf.gathering is not None:
+            step = cost.leaf.gathering.cycles  # what an owner computes last
         yield _LastRun(cost, min(done + step, most), min(done, most), is_last)
         return
     taken = [runs_on_tiles(child).later.running for child in cost.children]

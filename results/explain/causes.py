@@ -86,8 +86,8 @@ def _numbers(data: Any, within: str = "") -> Iterator[tuple[str, Any]]:
         for key, value in data.items():
             yield from _numbers(value, f"{within}.{key}" if within else str(key))
     elif isinstance(data, list):
-        for place, value in enumerate(data):
-            name = value.get("name", place) if isinstance(value, Mapping) else place
+        for index, value in enumerate(data):
+            name = value.get("name", index) if isinstance(value, Mapping) else index
             yield from _numbers(value, f"{within.removesuffix('levels')}{name}")
     else:
         yield within, data

@@ -258,8 +258,8 @@ def block_loops(block: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     """The loops of a stored block, the outermost first: side of the fan-out or "", dim, bound above 1."""
     split = block.get("split")
     sides = {
-        dim: ("" if split is None else "x" if place < split else "y")
-        for place, dim in enumerate(block["permutation"])
+        dim: ("" if split is None else "x" if index < split else "y")
+        for index, dim in enumerate(block["permutation"])
     }
     loops = [(sides[dim], dim, block["factors"][dim]) for dim in reversed(block["permutation"])]
     return [loop for loop in loops if loop[2] > 1]

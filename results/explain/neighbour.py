@@ -72,8 +72,8 @@ def _distances(run: RunData, design: int, others: list[int]) -> dict[int, tuple[
     found = dict.fromkeys(others, (0, 0))
     for axis in run.axes:
         texts = {one: run.axis_text(one, axis) for one in (design, *others)}
-        place = {text: i for i, text in enumerate(sorted(set(texts.values()), key=value_order))}
+        rank = {text: i for i, text in enumerate(sorted(set(texts.values()), key=value_order))}
         for one in others:
-            steps = abs(place[texts[one]] - place[texts[design]])
+            steps = abs(rank[texts[one]] - rank[texts[design]])
             found[one] = (found[one][0] + bool(steps), found[one][1] + steps)
     return found

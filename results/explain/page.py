@@ -132,6 +132,7 @@ def _cycles_figure(design: DesignExplanation, key: str) -> Figure:
             "type": "bar",
             "orientation": "h",
             "name": chart_text(binder),
+            # each layer has a bar in every trace, and of those that are stacked in its row one has a length
             "x": [layer.runs * layer.cycles if layer.bound_by == binder else 0 for layer in design.layers],
             "y": rows,
             "hovertext": [
@@ -139,9 +140,9 @@ def _cycles_figure(design: DesignExplanation, key: str) -> Figure:
                 for layer in design.layers
             ],
             "hoverinfo": "text",
-            "marker": {"color": COLORS[place % len(COLORS)]},
+            "marker": {"color": COLORS[index % len(COLORS)]},
         }
-        for place, binder in enumerate(design.bound_by)
+        for index, binder in enumerate(design.bound_by)
     ]
     return Figure(
         f"{key}-cycles",
@@ -168,13 +169,14 @@ def _energy(design: DesignExplanation, key: str) -> Markup:
                 scale.number(layer.runs * layer.energy_by_level_pj.get(name, 0.0)) for layer in design.layers
             ],
             "y": rows,
-            "marker": {"color": level_color(place, name)},
+            "marker": {"color": level_color(index, name)},
         }
-        for place, name in enumerate(names)
+        for index, name in enumerate(names)
     ]
     chart = Figure(
         f"{key}-levels", "Energy of each layer by level", traces, _bars(design, scale.title), _height(rows)
     )
+    # a design whose every energy is 0 has parts of 0 %, not a division by zero
     total = sum(design.energy_by_level_pj.values()) or 1.0
     shown = [
         (
@@ -209,6 +211,7 @@ def _nests(design: DesignExplanation, key: str) -> Markup:
     cycles = sum(layer.runs * layer.cycles for layer in design.layers) or 1.0
     by_cost = sorted(
         (layer for layer in design.layers if layer.mapping),
+        # as parts of the design's energy and cycles, for pJ and cycles do not add up
         key=lambda layer: -layer.runs * (layer.energy_pj / energy + layer.cycles / cycles),
     )
     text = (

@@ -72,14 +72,15 @@ def _fronts(runs: Mapping[str, RunData], comparison: RunComparison) -> Markup:
 
 
 def _picture(runs: Mapping[str, RunData], comparison: RunComparison) -> Figure:
+    # a study with one objective is drawn on the diagonal
     names = (*comparison.objectives, comparison.objectives[0])[:2]
     scales = [
         scale_for(name, [run.value(design, name) for run in runs.values() for design in run.judged])
         for name in names
     ]
     traces: list[dict[str, Any]] = []
-    for place, (label, run) in enumerate(runs.items()):
-        color = COLORS[place % len(COLORS)]
+    for index, (label, run) in enumerate(runs.items()):
+        color = COLORS[index % len(COLORS)]
         others = [design for design in run.judged if design not in run.on_front]
         for designs, mode, suffix in ((run.front, "front", ""), (others, "others", ", off its front")):
             traces.append(
@@ -95,7 +96,7 @@ def _picture(runs: Mapping[str, RunData], comparison: RunComparison) -> Figure:
                         "color": color,
                         "size": 10 if mode == "front" else 5,
                         "opacity": 1.0 if mode == "front" else 0.35,
-                        "symbol": ("circle", "square", "diamond", "cross")[place % 4],
+                        "symbol": ("circle", "square", "diamond", "cross")[index % 4],
                     },
                 }
             )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from json import dumps, loads
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from results.errors import WrongRowError
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
-from results.store.schema.columns import Column, Kind
+from results.store.schema.columns import Column
 from results.store.schema.tables import DESIGNS
 
 if TYPE_CHECKING:
@@ -44,10 +43,6 @@ _OBJECTIVES = (
     "dram_bytes",
     "noc_hop_bytes",
 )
-_DTYPES: Mapping[Kind, str] = MappingProxyType(
-    {"string": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
-)
-"""Types that keep whole numbers whole where some rows have none."""
 
 
 def covers(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -152,6 +152,7 @@ def _front_figures(run: RunProgress) -> list[Figure]:
     if not run.steps:
         return []
     front = _front(run)
+    # by identity: a design that was finished twice has two steps, of which only the later is on the front
     now = {id(step) for step in front}
     groups = (
         ("was on the front", [step for step in run.steps if id(step) not in now], DOMINATED_COLOR, 7),
@@ -186,6 +187,7 @@ def _front_figures(run: RunProgress) -> list[Figure]:
 
 def _hypervolume_figure(run: RunProgress) -> list[Figure]:
     """The hypervolume against designs finished, each step of the front a step."""
+    # a single step makes no line
     if len(run.steps) < 2:
         return []
     points = np.array([step.values for step in run.steps])
@@ -197,6 +199,7 @@ def _hypervolume_figure(run: RunProgress) -> list[Figure]:
         "type": "scatter",
         "mode": "lines+markers",
         "x": [*(step.finished for step in run.steps), finished],
+        # six digits draw the same line in less text, which the page asks for every two seconds
         "y": [float(f"{y:.6g}") for y in (*reached, reached[-1])],
         "line": {"shape": "hv", "width": 2, "color": FRONT_COLOR},
         "marker": {"size": 5, "color": FRONT_COLOR},

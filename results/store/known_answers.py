@@ -70,6 +70,29 @@ class FoundAnswers:
         return found
 
 
+class AnswersAtHand:
+    """Found answers in memory, to send some of them on at a time."""
+
+    def __init__(self, found: FoundAnswers) -> None:
+        self._tables = [arrow_table(stream) if stream else None for stream in (found.held, found.others)]
+        self._rows: list[dict[str, int]] = [
+            {} if table is None else {task_id: n for n, task_id in enumerate(table["task_id"].to_pylist())}
+            for table in self._tables
+        ]
+        """Of each table, the rows by their task."""
+
+    def of(self, task_ids: Sequence[str]) -> FoundAnswers | None:
+        """Those of these tasks; None where there are none."""
+        import pyarrow
+
+        streams = []
+        for table, rows in zip(self._tables, self._rows, strict=True):
+            chosen = [rows[task_id] for task_id in task_ids if task_id in rows]
+            taken = None if table is None or not chosen else table.take(pyarrow.array(chosen))
+            streams.append(b"" if taken is None else arrow_stream(taken))
+        return FoundAnswers(*streams) if any(streams) else None
+
+
 class StoredAnswers:
     """The answers in all run folders directly below ``root``, opened once for a whole run.
 

@@ -31,7 +31,8 @@ class RowBatch:
 
     ``parquet`` is the content of a whole part, of a batch of at least PART_ROWS rows. A smaller batch has
     ``lines``, the rows as the journal has them, and ``columns``, the same rows as an Arrow stream. ``part``:
-    the name of the part that a worker has written already; then the batch has no rows itself.
+    the name of the part that a worker has written already; then the batch has no rows itself. ``attempts``:
+    how often its solves were begun, where the rows do not say so yet.
     """
 
     table: str
@@ -40,6 +41,7 @@ class RowBatch:
     lines: bytes = b""
     columns: bytes = b""
     part: str = ""
+    attempts: int = 1
 
     @staticmethod
     def of(table: str, rows: Sequence[StoredRow]) -> RowBatch:
@@ -48,13 +50,19 @@ class RowBatch:
 
     @staticmethod
     def joined(batches: Sequence[RowBatch]) -> RowBatch:
-        """The rows of batches of one table, which together are enough for a part."""
+        """The rows of batches of one table."""
         from pyarrow import concat_tables
 
         (table,) = {batch.table for batch in batches}
         columns = concat_tables(batch.arrow() for batch in batches)
-        assert len(columns) >= PART_ROWS, "fewer rows would need lines for a journal"
-        return _packed(table, columns, ())
+        if len(columns) >= PART_ROWS:
+            return _packed(table, columns, ())
+        lines = b"".join(batch.lines for batch in batches)
+        return RowBatch(table, len(columns), lines=lines, columns=arrow_stream(columns))
+
+    def begun(self, attempts: int) -> RowBatch:
+        """The same batch, with how often its solves were begun: what those who lose workers know."""
+        return self if attempts == 1 else replace(self, attempts=attempts)
 
     def arrow(self) -> pyarrow.Table:
         """The rows as columns."""
@@ -76,8 +84,8 @@ class RowBatch:
 
 
 def _packed(table: str, columns: pyarrow.Table, rows: Sequence[StoredRow]) -> RowBatch:
-    batch = RowBatch(table, len(rows))
-    if len(rows) >= PART_ROWS:
+    batch = RowBatch(table, len(columns))
+    if len(columns) >= PART_ROWS:
         whole = BytesIO()
         parquet_into(columns, whole)
         return replace(batch, parquet=whole.getvalue())

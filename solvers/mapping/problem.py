@@ -29,8 +29,8 @@ class MappingProblem:
     """Minimise ``objective`` (energy in pJ, cycles, or their product) of ``layer`` on ``architecture``.
 
     ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
-    that there is not, and for an architecture with a timing of processing, which only ``evaluate`` counts:
-    what a solver proved without it would be no proof.
+    that there is not, and for uneven levels on an architecture with a timing of processing, which only
+    ``evaluate`` counts there: what a solver proved without it would be no proof.
     """
 
     architecture: Architecture
@@ -43,12 +43,13 @@ class MappingProblem:
             raise InputError(
                 "mapping problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
             )
-        if self.architecture.timing is not None and self.architecture.timing.processing is not None:
+        timing = self.architecture.timing
+        if self.rules.uneven and timing is not None and timing.processing is not None:
             raise InputError(
                 f"architecture {self.architecture.name}",
-                "a timing that mapping solvers count",
-                "timing: processing:, which only evaluate and validate count",
-                "Solve on a copy of the file without that section",
+                "even levels: no solver counts timing: processing: where tensors end at different loops",
+                "uneven",
+                "Solve without uneven levels",
                 key="timing.processing",
             )
         self.rules.check(self.architecture, self.layer)

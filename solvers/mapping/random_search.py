@@ -30,12 +30,18 @@ CHUNK_BLOCKS = 16
 
 @dataclass(frozen=True)
 class Params:
-    """``victory``: stop after so many valid mappings in a row that are no better."""
+    """When the search ends, beside its budget.
+
+    * ``victory``: after so many valid mappings in a row that are no better.
+    * ``valid``: after so many valid mappings in all; 0: however many. 5 is the random scheduler that CoSA
+      compares with (section IV).
+    """
 
     victory: int = 200_000
+    valid: int = 0
 
     def __post_init__(self) -> None:
-        check_counts("random_search", self, {"victory": 1})
+        check_counts("random_search", self, {"victory": 1, "valid": 0})
 
 
 @noting_limits
@@ -51,7 +57,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
-    search = RandomDraws(problem, params.victory)
+    search = RandomDraws(problem, params.victory, params.valid)
     loading = Stopwatch()
     search.look_at(space.sample(range(0), budget.seed))
     clock = clock.without(loading)
@@ -74,10 +80,11 @@ def _batches(space: MappingSpace, budget: Budget) -> Iterator[MappingBatch]:
 class RandomDraws:
     """The best mapping so far, and for how many valid ones it has been the best."""
 
-    def __init__(self, problem: MappingProblem, victory: int) -> None:
+    def __init__(self, problem: MappingProblem, victory: int, valid: int = 0) -> None:
         self._problem = problem
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self._victory = victory
+        self._valid_left = valid or np.inf
         self._unbeaten = 0
         self.best: Mapping | None = None
         self.objective = np.inf
@@ -85,14 +92,19 @@ class RandomDraws:
 
     @property
     def won(self) -> bool:
-        """Whether nothing better turned up for long enough."""
-        return self._unbeaten >= self._victory
+        """Whether nothing better turned up for long enough, or as many were valid as were asked for."""
+        return self._unbeaten >= self._victory or self._valid_left <= 0
 
     def look_at(self, batch: MappingBatch) -> None:
         """Take the best of ``batch``, row after row, as far as ``victory`` lets the search go."""
         evaluation = self._evaluator.evaluate(batch)
-        self.evaluations += len(batch)
         rows = np.flatnonzero(evaluation.valid)
+        looked_at = len(batch)
+        if len(rows) >= self._valid_left:
+            rows = rows[: int(self._valid_left)]
+            looked_at = int(rows[-1]) + 1 if len(rows) else 0
+        self._valid_left -= len(rows)
+        self.evaluations += looked_at
         values = objective_values(evaluation, self._problem.objective)[rows]
         before = np.minimum.accumulate(np.concatenate(([self.objective], values)))[:-1]
         better = np.flatnonzero(values < before)

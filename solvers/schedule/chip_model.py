@@ -23,11 +23,13 @@ class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds are those of all trees, with bands of rows or without; else of trees without.
+    ``reductions``: trees may have input channels cut, of which there are no bounds.
     """
 
     chip: Chip
     tile_costs: TileCosts
     bands: bool = False
+    reductions: bool = False
 
     @property
     def name(self) -> str:
@@ -67,7 +69,12 @@ class ChipModel:
         They take for each layer the least that any leaf of it costs, with any batch on any number of tiles.
         That needs the costs of all leaves. A layer whose costs are not all known when the time is up counts
         only with its operations on busy units, which makes the bounds lower but keeps them proven.
+
+        None with ``reductions``: that tiles have whole input channels is in the bounds on what can stay on
+        the chip and on the energy within tiles.
         """
+        if self.reductions:
+            return None
         costs = self.tile_costs
         floors: TileFloors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
         if self.bands:
@@ -83,6 +90,11 @@ def with_bands(params: Mapping[str, Any]) -> bool:
     """Whether a scheduler with these parameters tries bands of rows: its key ``bands`` is above 1."""
     bands = params.get("bands", 1)
     return isinstance(bands, int) and bands > 1
+
+
+def with_reductions(params: Mapping[str, Any]) -> bool:
+    """Whether a scheduler with these parameters cuts input channels: its key ``reductions`` is true."""
+    return params.get("reductions") is True
 
 
 @dataclass(frozen=True)

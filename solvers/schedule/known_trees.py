@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.schedule.tile_cost import TileFloor, TileRows
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Node, has_bands, rounds_of_segments
+from costmodel.schedule.tree.tree import Node, has_bands, has_reductions, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.budget import Deadline
@@ -84,8 +84,14 @@ def best_of(problem: ScheduleProblem, trees: Sequence[KnownTree], wall_seconds: 
     InputError for a tree of another network or batch.
     """
     deadline = Deadline(wall_seconds)
-    if isinstance(problem.model, ChipModel) and any(has_bands(parse_tree(one.text)) for one in trees):
-        problem = replace(problem, model=replace(problem.model, bands=True))
+    if isinstance(problem.model, ChipModel):
+        nodes = [parse_tree(one.text) for one in trees]
+        wider = replace(
+            problem.model,
+            bands=problem.model.bands or any(map(has_bands, nodes)),
+            reductions=problem.model.reductions or any(map(has_reductions, nodes)),
+        )
+        problem = replace(problem, model=wider)
     costed: list[CostedTree] = []
 
     @noting_limits
@@ -186,6 +192,10 @@ class _AskingCosts:
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         self.table.need([Request(layer, batch, tiles, tuple(heights))])
         return self.table.band_rows(layer, batch, tiles, heights)
+
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        self.table.need([Request(layer, batch, tiles, reduced=reduced)])
+        return self.table.reduced_rows(layer, batch, tiles, reduced)
 
     def normalized_cycles(self, layer: int) -> float:
         self.table.need([Request(layer, 1, 1)])

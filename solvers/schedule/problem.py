@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.reductions import reduction_violations
 from costmodel.schedule.row_bands import band_violations
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Node
@@ -159,7 +160,7 @@ def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str
     tree = parse_tree(solution.text)
     if reasons := tree_violations(tree, problem.graph.producers, problem.batch, problem.model.tiles):
         return reasons
-    if reasons := band_violations(tree, problem.graph):
+    if reasons := band_violations(tree, problem.graph) + reduction_violations(tree, problem.graph):
         return reasons
     try:
         cost = problem.judge().evaluate(tree)

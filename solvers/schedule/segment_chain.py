@@ -13,9 +13,12 @@ five forms::
 
 The T cut hands data on to the next layer only; the S cut is a pipeline, the same but for layers of one stage.
 In a comb any two layers are children of one T cut or of two next to each other, so every edge stays on the
-chip, such as that of a residual connection. In a pipeline of few combs a layer has more tiles than in one of
-single layers, and fewer than in a comb with all tiles: less data is repeated in buffers, so more layers fit.
-Its combs have as equal work as neighbouring layers can have. Cuts are tried with every number of sub-batches.
+chip, such as that of a residual connection. With ``blocks``, as by default, T cuts of blocks (:mod:`.blocks`)
+take the place of combs: they keep every edge, too, and hold it for less long, so longer runs of layers fit.
+Runs of more layers than ``longest`` begin and end at necks, where few data cross from layer to layer.
+In a pipeline of few combs, or T cuts of blocks, a layer has more tiles than in one of single layers, and
+fewer than with all tiles: less data is repeated in buffers, so more layers fit. They have as equal work as
+neighbouring layers can have. Cuts are tried with every number of sub-batches.
 With ``bands`` each form is also tried sample by sample in bands of rows
 (:mod:`costmodel.schedule.row_bands`), in as many as divide the rows of the last layer.
 
@@ -25,6 +28,11 @@ chains the best is a corner of the lower left hull, and a corner is the chain of
 weights: a shortest path over segments, as what a segment costs depends on the one before it and on no other.
 The corners are found from the outside in, each between two that are known. With several rounds the first
 segment follows the last one of the round before. Then there is a path for each segment that may be the first.
+
+With ``joined`` the best chain then goes on (:mod:`.joining`): two neighbouring segments become one T cut,
+which keeps on the chip what the one hands to the other, as long as that makes E^n D^m less; of all such pairs
+the best one first. So layers that run in many sub-batches and layers that run in few, or as a pipeline, share
+a segment. This is a search by steps, and what it finds need not be the best of its kind.
 
 The space is small beside that of all RA trees, and no annealing has to find its way to long segments: single
 steps towards them mostly cost more. So this answers in seconds, and is a start for ``set``.
@@ -38,27 +46,35 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, pairwise
+from math import inf
 from typing import NamedTuple
 
 from costmodel.errors import InputError
 from costmodel.limits import limit_reached
 from costmodel.schedule.allocation import allocate
 from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.row_bands import heights_of, made_in_bands, segment_band_violations
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, InTime, OutOfTimeError
-from solvers.checks import check_counts
+from solvers.checks import check_counts, check_switches
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
+from solvers.schedule.blocks import Edge, blocks
+from solvers.schedule.channel_cuts import with_channels_cut
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.in_turn import CountedSegment, worth_keeping
+from solvers.schedule.joining import joined
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.tiles.cost_table import TileCostsNeeded, need
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "5"
+VERSION = "6"
+
+TIME_FOR_CUTS = 0.25
+"""The fraction of the time for segments that is kept for cutting input channels, where that is asked for."""
 
 MOST_CORNERS = 200
 """The most corners of the hull that are looked for; beyond, the best of those found is the answer."""
@@ -66,21 +82,29 @@ MOST_CORNERS = 200
 
 @dataclass(frozen=True)
 class Params:
-    """``longest``: the most layers of a segment.
+    """``longest``: the most layers of a segment; with ``blocks`` longer runs go from neck to neck
+    (:func:`necks`).
 
     ``misses``: from a layer on, segments are not made longer after so many lengths in a row that did not fit;
     a longer one may fit again, for a layer without weights can end a segment with fewer bytes to hold.
-    ``combs``: the most combs of a pipeline; 1: there are no pipelines of combs. ``bands``: the most bands of
-    rows of a segment; 1: there are no bands.
+    ``combs``: the most combs, or T cuts of blocks, of a pipeline; 1: there are no such pipelines. ``bands``:
+    the most bands of rows of a segment; 1: there are no bands. ``reductions``: whether the input channels of
+    the best chain's leaves are cut where that pays (:mod:`.channel_cuts`). ``blocks``: T cuts of blocks
+    instead of combs; with bands there are combs all the same. ``joined``: neighbouring segments of the best
+    chain are joined where that pays.
     """
 
-    longest: int = 26
+    longest: int = 8
     misses: int = 5
     combs: int = 4
     bands: int = 1
+    reductions: bool = False
+    blocks: bool = True
+    joined: bool = True
 
     def __post_init__(self) -> None:
         check_counts("chains of segments", self, {"longest": 1, "misses": 1, "combs": 1, "bands": 1})
+        check_switches("chains of segments", self, "blocks", "joined", "reductions")
 
 
 DEFAULT = Params()
@@ -124,7 +148,10 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         raise InputError("segment_chain", "the chip model", model.name, remedy, key="model")
     deadline = Deadline(budget.wall_seconds)
     if params.bands > 1:
-        problem = replace(problem, model=replace(model, bands=True))
+        model = replace(model, bands=True)
+    if params.reductions:
+        model = replace(model, reductions=True)
+    problem = replace(problem, model=model)
     for rounds in divisors(problem.batch):
         segments = _Segments(problem, model, rounds, params)
         try:
@@ -134,13 +161,23 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
             return no_tree(problem, f"the first chain: {reason}", deadline)
         prepare_bound(problem, deadline.left)
         kept = kept_for_recount(deadline)
-        end = Deadline(deadline.left - kept)
+        left = deadline.left - kept
+        end = Deadline(left * (1 - TIME_FOR_CUTS) if params.reductions else left)
         complete = segments.longer(budget.iterations, end.in_time)
         chain = _best(problem, Chains(segments.kept(), segments.saved, rounds))
-        tree = Cut("T", problem.batch, rounds, chain.segments)
+        tree, counted = Cut("T", problem.batch, rounds, chain.segments), segments.counted
+        if params.joined and complete:
+            tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
+            counted += tried
+        whole: Node = tree
+        if params.reductions:
+            end = Deadline(deadline.left - kept)
+            whole = with_channels_cut(
+                segments.evaluator, model.tile_costs, problem.objective, tree, end.in_time
+            )
         note = f"segments={segments.counted} rounds={rounds}"
         note += "" if complete else "; not all segments were counted"
-        return replace(answer(problem, tree, (), deadline, note), evaluations=segments.counted)
+        return replace(answer(problem, whole, (), deadline, note), evaluations=counted)
     return no_tree(problem, f"no layer after the other, even sample by sample: {segments.reason}", deadline)
 
 
@@ -150,10 +187,15 @@ class _Segments:
     def __init__(self, problem: ScheduleProblem, model: ChipModel, rounds: int, params: Params) -> None:
         evaluator = problem.evaluator()
         assert isinstance(evaluator, ChipEvaluator)
-        self._evaluator, self._chip, self._params = evaluator, model.chip, params
+        self.evaluator, self._chip, self._params = evaluator, model.chip, params
         self._graph, self._costs = problem.graph, model.tile_costs
         self._lacking: dict[Request, None] = {}
         self._names = [layer.name for layer in problem.graph.layers]
+        self._edges: list[Edge] = [
+            (producer, consumer)
+            for consumer, layer in enumerate(problem.graph.layers)
+            for producer in (*layer.producers, *layer.weight_producers)
+        ]
         self._cycles = cache(model.tile_costs.normalized_cycles)
         self._batch = problem.batch // rounds
         self._found: dict[tuple[int, int], list[CountedSegment]] = defaultdict(list)
@@ -170,7 +212,7 @@ class _Segments:
 
     def saved(self, before: CountedSegment, after: CountedSegment) -> Cost:
         """What a segment saves by the one before it."""
-        found = self._evaluator.between(before.cost, after.cost)
+        found = self.evaluator.between(before.cost, after.cost)
         return Cost(found.saved_pj(self._chip), found.saved_cycles)
 
     def single_layers(self, deadline: Deadline) -> bool:
@@ -216,7 +258,29 @@ class _Segments:
                     return False
                 fits = self._count(first, first + length, self._several(first, first + length))
                 missed[first] = 0 if fits else missed[first] + 1
+        return not params.blocks or self._all_between_necks(most, in_time)
+
+    def _all_between_necks(self, most: int | None, in_time: InTime) -> bool:
+        """Count turns and pipelines of blocks, of more layers, from neck to neck; see :func:`necks`."""
+        places = necks(self._graph)
+        for number, first in enumerate(places):
+            missed = 0
+            for end in places[number + 1 :]:
+                if end - first <= self._params.longest:
+                    continue
+                if not in_time() or (most is not None and self.counted >= most):
+                    return False
+                missed = 0 if self._count(first, end, self._long(first, end)) else missed + 1
+                if missed == self._params.misses:
+                    break
         return True
+
+    def _long(self, first: int, end: int) -> Iterator[Node]:
+        for parts in divisors(self._batch):
+            leaves = [Leaf(name, self._batch // parts) for name in self._names[first:end]]
+            yield self._in_blocks(first, end, leaves, parts)
+            if parts > 1:
+                yield from self._pipelines(first, leaves, parts, 1)
 
     def _several(self, first: int, end: int) -> Iterator[Node]:
         """The segments of neighbouring layers, as the module's docstring draws them."""
@@ -236,21 +300,43 @@ class _Segments:
 
     def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[Node]:
         """Those of some sub-batches, and bands."""
-        names, batch, tiles, combs = self._names[first:end], self._batch, self._chip.tiles, self._params.combs
+        names, batch, tiles, params = self._names[first:end], self._batch, self._chip.tiles, self._params
         samples, runs = batch // parts, parts * bands
         leaves = tuple(Leaf(name, samples) for name in names)
         yield Cut("T", batch, parts, leaves, bands)
-        if len(names) > 2:  # of two layers the comb is the T cut
+        with_blocks = params.blocks and bands == 1
+        if with_blocks:
+            if (of_blocks := self._in_blocks(first, end, leaves, parts)).children != leaves:
+                yield of_blocks
+        elif len(names) > 2:  # of two layers the comb is the T cut
             yield comb(leaves) if runs == 1 else Cut("T", batch, parts, (comb(leaves),), bands)
         if len(names) <= tiles:
             yield Cut("S", batch, parts, leaves, bands)
         if runs == 1:  # a pipeline of a single sub-batch would have one comb wait for the other
             return
-        for count in range(2, min(combs, tiles, len(names) - 1) + 1):
-            ends = even_ends([self._cycles(number) for number in range(first, end)], count)
+        yield from self._pipelines(first, leaves, parts, bands)
+
+    def _pipelines(self, first: int, leaves: Sequence[Leaf], parts: int, bands: int) -> Iterator[Node]:
+        """Pipelines of combs, or of T cuts of blocks: layers from ``first`` on with these ``leaves``."""
+        with_blocks, count = self._params.blocks and bands == 1, len(leaves)
+        cycles = [self._cycles(number) for number in range(first, first + count)]
+        for pieces in range(2, min(self._params.combs, self._chip.tiles, count - 1) + 1):
+            ends = even_ends(cycles, pieces)
             if ends is not None:
-                pieces = (leaves[begin:until] for begin, until in pairwise((0, *ends)))
-                yield Cut("S", batch, parts, tuple(comb(piece) for piece in pieces), bands)
+                runs = (self._in_turn(first, leaves, *piece, with_blocks) for piece in pairwise((0, *ends)))
+                yield Cut("S", parts * leaves[0].batch, parts, tuple(runs), bands)
+
+    def _in_turn(self, first: int, leaves: Sequence[Leaf], begin: int, until: int, with_blocks: bool) -> Node:
+        """A part of a pipeline: some of the ``leaves``, which are those of the layers from ``first`` on."""
+        if until - begin == 1:
+            return leaves[begin]
+        piece = leaves[begin:until]
+        return self._in_blocks(first + begin, first + until, piece) if with_blocks else comb(piece)
+
+    def _in_blocks(self, first: int, end: int, leaves: Sequence[Leaf], parts: int = 1) -> Cut:
+        """T cuts of blocks of the layers ``first`` to ``end - 1``, with these ``leaves``, in ``parts``."""
+        edges = [(one - first, two - first) for one, two in self._edges if first <= one < two < end]
+        return replace(blocks(leaves, edges), batch=parts * leaves[0].batch, subbatches=parts)
 
     def _is_costed(self, segment: Node) -> bool:
         """Whether the costs of a segment with bands are known or can be solved here; else they are noted."""
@@ -283,7 +369,7 @@ class _Segments:
         for segment in segments:
             self.counted += 1
             try:
-                found.append(CountedSegment.of(segment, self._evaluator))
+                found.append(CountedSegment.of(segment, self.evaluator))
             except NotPossibleError as reason:
                 self.reason = str(reason)
         self._found[first, end] += found
@@ -297,6 +383,29 @@ def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:
     ends = [bisect_left(reached, reached[-1] * number / count) + 1 for number in range(1, count)]
     ends.append(len(cycles))
     return ends if all(one < other for one, other in pairwise(ends)) else None
+
+
+def necks(graph: LayerGraph) -> list[int]:
+    """The places between layers that few data cross: no more than those next to them; and both ends.
+
+    What crosses a place are the outputs of layers in front of it that one behind it reads.
+    """
+    count = len(graph.layers)
+    last_read = list(range(count))
+    for consumer, layer in enumerate(graph.layers):
+        for producer in (*layer.producers, *layer.weight_producers):
+            last_read[producer] = consumer
+    crossing = [
+        sum(
+            layer.compulsory_elements(1).outputs
+            for producer, layer in enumerate(graph.layers[:place])
+            if last_read[producer] >= place
+        )
+        for place in range(count + 1)
+    ]
+    around = [inf, *crossing[1:count], inf]  # nothing crosses an end, but there is nothing to compare with
+    inner = (at for at in range(1, count) if around[at] <= min(around[at - 1], around[at + 1]))
+    return [0, *inner, count]
 
 
 def comb(leaves: Sequence[Leaf]) -> Node:

@@ -122,7 +122,9 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
     for part in serial_parts(masks):
         kind = same_problem(masks, part)
         if kind not in known:
-            found = _Search(masks, part, peak, params.safe_moves).run(search_end.in_time, deadline.in_time)
+            found = _OrderSearch(masks, part, peak, params.safe_moves).run(
+                search_end.in_time, deadline.in_time
+            )
             proven = found.bound_bytes if found.bound_bytes > peak else 0
             known[kind] = MinimumPeak(positions(found.order, part), found.peak_bytes, proven)
         order += at_positions(known[kind].order, part)
@@ -130,7 +132,7 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
     return MinimumPeak(tuple(order), peak, bound)
 
 
-class _Search:
+class _OrderSearch:
     """The minimax search through one part, in which any peak up to ``least`` is as good as another."""
 
     def __init__(self, masks: GraphMasks, part: Part, least: int, safe_moves: bool) -> None:

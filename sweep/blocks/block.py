@@ -42,6 +42,10 @@ class Block:
     further solve after so long. ``stored``: what the store knows of the block's solves. ``shared``: whether
     the worker may write parts into the run folder, if it sees it. ``closes``: whether it makes the rows of
     designs whose solves are all answered; else the driver does, which needs them to propose others.
+    ``at_once``: how many solves a worker gets at a time, where a sub-driver cuts the block up.
+    ``first_look``: the solves are those of the study's cheaper solver. ``front``: objectives of evaluated
+    designs, an array (designs, objectives); the worker leaves a group as soon as they dominate what its
+    designs can still reach. None: it solves all.
     """
 
     parts: tuple[tuple[Part, ...], ...]
@@ -54,6 +58,9 @@ class Block:
     stored: FoundAnswers | None = None
     shared: bool = True
     closes: bool = True
+    at_once: int = 1
+    first_look: bool = False
+    front: NDArray[np.float64] | None = None
 
     @staticmethod
     def of(
@@ -66,17 +73,55 @@ class Block:
         *,
         shared: bool = True,
         closes: bool = True,
+        at_once: int = 1,
+        first_look: bool = False,
+        front: NDArray[np.float64] | None = None,
     ) -> Block:
         """The block of these rows of a table; ``solves`` are ``first`` and how many."""
-        parts, columns = [], []
-        for position, values in enumerate(table.parts.values):
-            # designs of a grid differ in few parts, so each part travels once and a design as some numbers
-            different, inverse = np.unique(table.parts_of[rows, position], return_inverse=True)
-            parts.append(tuple(values[number] for number in different))
-            columns.append(inverse.reshape(-1).astype(np.int32))
-        parts_of = np.stack(columns, axis=1)
+        parts, parts_of = _different(table.parts.values, table.parts_of[rows])
         choices = table.choices[rows]
-        return Block(tuple(parts), parts_of, choices, begins, *solves, seconds, stored, shared, closes)
+        return Block(
+            parts,
+            parts_of,
+            choices,
+            begins,
+            *solves,
+            seconds,
+            stored,
+            shared,
+            closes,
+            at_once,
+            first_look,
+            front,
+        )
+
+    def part(
+        self,
+        groups: tuple[int, int],
+        solves: tuple[int, int],
+        seconds: float,
+        stored: FoundAnswers | None = None,
+    ) -> Block:
+        """The block of the groups from the first of two numbers up to the second, and of these ``solves``."""
+        first, end = groups
+        begins = self.begins[first : end + 1]
+        rows = slice(begins[0], begins[-1])
+        parts, parts_of = _different(self.parts, self.parts_of[rows])
+        from_0 = tuple(begin - begins[0] for begin in begins)
+        choices = self.choices[rows]
+        return Block(
+            parts,
+            parts_of,
+            choices,
+            from_0,
+            *solves,
+            seconds,
+            stored,
+            self.shared,
+            self.closes,
+            first_look=self.first_look,
+            front=self.front,
+        )
 
     @property
     def groups(self) -> int:
@@ -94,6 +139,21 @@ class Block:
             broken = () if self.groups else space.broken_by(architecture)
             baseline = any(index < 0 for index in choices)
             yield Design(values_of(space, choices), architecture, broken, baseline=baseline)
+
+
+def _different(
+    values: Sequence[Sequence[Part]], parts_of: NDArray[np.integer[Any]]
+) -> tuple[tuple[tuple[Part, ...], ...], Numbers]:
+    """Of each position the parts that designs have, and their numbers among these for each design.
+
+    Designs of a grid differ in few parts, so each part travels once and a design as some numbers.
+    """
+    parts, columns = [], []
+    for position, known in enumerate(values):
+        different, inverse = np.unique(parts_of[:, position], return_inverse=True)
+        parts.append(tuple(known[number] for number in different))
+        columns.append(inverse.reshape(-1).astype(np.int32))
+    return tuple(parts), np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -194,7 +254,24 @@ class BlockTally:
     def close(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
         """Count designs that have their rows."""
         self.designs.update(row["status"] for row in rows)
-        found = [cast(dict[str, Any], row) for row in (*self.judged, *rows)]
+        self._judge((*self.judged, *rows), objectives)
+
+    def merge(self, other: BlockTally, objectives: Sequence[str]) -> None:
+        """Count what another one has counted."""
+        self.solves += other.solves
+        self.hits += other.hits
+        self.failures += other.failures
+        self.cpu_seconds += other.cpu_seconds
+        self.errors.update(other.errors)
+        self.designs.update(other.designs)
+        noted = [*self.noted, *other.noted]
+        slowest = sorted((one for one in noted if one["status"] != "failed"), key=_wall_seconds)[-NOTED:]
+        self.noted = slowest + [one for one in noted if one["status"] == "failed"][:NOTED]
+        self._judge((*self.judged, *other.judged), objectives)
+
+    def _judge(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
+        """Keep of the rows those that no other one dominates, and the worst."""
+        found = [cast(dict[str, Any], row) for row in rows]
         complete = [row for row in found if row["status"] == "complete" and row["feasible"]]
         points = [tuple(float(row[name]) for name in objectives) for row in complete]
         # the worst of each objective: the page that follows the run takes its reference point from them
@@ -232,10 +309,11 @@ class BlockAnswers:
     """What a worker made of a block: of its first ``done`` solves.
 
     ``batches``: the rows to store, or the names of parts that hold them already. ``unfinished``: answers to
-    groups that the block has not all solves of.
+    groups that the block has not all solves of. ``divided``: several workers answered, for a sub-driver.
     """
 
     done: int
     batches: tuple[RowBatch, ...]
     unfinished: tuple[GroupPart, ...]
     tally: BlockTally
+    divided: bool = False

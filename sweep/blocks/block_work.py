@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
@@ -29,6 +29,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bounds
 from sweep import VERSION
 from sweep.blocks.block import (
     Block,
@@ -41,8 +42,11 @@ from sweep.blocks.block import (
     SmallBatches,
 )
 from sweep.blocks.closing import Closing
+from sweep.design.design_row import objective_bounds
+from sweep.design.evaluated_front import EvaluatedFront
+from sweep.design.first_look import first_look_workload
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
-from sweep.study.design_space import DesignSpace
+from sweep.study.design_space import Design, DesignSpace
 from sweep.study.identity import checked_params
 from sweep.study.study import Study
 from sweep.tasks.completions import failed_row, said
@@ -81,6 +85,10 @@ class BlockWork:
     """Answers a problem; another one is for measurements and tests."""
     folder: SharedFolder | None = None
     """The run folder, where workers that see it store whole parts; None sends all rows to the driver."""
+    first: MappingWorkload | None = None
+    """What the study's cheaper solver is asked before its own; None where there is no such solver."""
+    first_versions: dict[str, Any] = field(default_factory=dict)
+    """As ``versions``, of the cheaper solver."""
 
     @staticmethod
     def of(
@@ -90,15 +98,24 @@ class BlockWork:
         study_id: str,
         folder: SharedFolder | None = None,
     ) -> BlockWork:
-        content = workload.solves[0].settings.content
-        versions = {"solver": content["solver"], "solver_version": content["solver_version"]}
-        versions |= {"archsweep_version": VERSION, "model_version": MODEL_VERSION}
-        return BlockWork(study, space, workload, study_id, versions, folder=folder)
+        first = first_look_workload(study, workload.demands)
+        return BlockWork(
+            study,
+            space,
+            workload,
+            study_id,
+            _versions(workload),
+            folder=folder,
+            first=first,
+            first_versions=_versions(first) if first else {},
+        )
 
     def __call__(
         self, work: Block | SmallBatches | BoundsOf | DiscardedDesigns
     ) -> BlockAnswers | GroupBounds:
         check_versions(self.versions)
+        if self.first_versions:
+            check_versions(self.first_versions)
         match work:
             case BoundsOf(block):
                 return GroupBounds(self._solver.bounds(block))
@@ -107,7 +124,9 @@ class BlockWork:
             case SmallBatches():
                 answers = BlockAnswers(0, (RowBatch.joined(work.batches),), (), BlockTally())
             case Block():
-                answers = _BlockOfSolves(self._solver, work).answers()
+                answers = _BlockOfSolves(
+                    self._first_solver if work.first_look else self._solver, work
+                ).answers()
         if self.folder is None or not work.shared:
             return answers
         return replace(answers, batches=tuple(map(self.folder.stored, answers.batches)))
@@ -116,8 +135,20 @@ class BlockWork:
     def _solver(self) -> BlockSolver:
         return BlockSolver(self.study, self.space, self.workload, self.study_id, self.solve)
 
+    @cached_property
+    def _first_solver(self) -> BlockSolver:
+        assert self.study.first_look is not None
+        assert self.first is not None
+        return BlockSolver(self.study.first_look, self.space, self.first, self.study_id, self.solve)
+
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _versions(workload: MappingWorkload) -> dict[str, Any]:
+    content = workload.solves[0].settings.content
+    versions = {"solver": content["solver"], "solver_version": content["solver_version"]}
+    return versions | {"archsweep_version": VERSION, "model_version": MODEL_VERSION}
 
 
 class BlockSolver:
@@ -177,6 +208,26 @@ class _Group:
         self.columns = LAYERS.encode_part(content)
         self.answers: list[MappingSummary] = []
 
+    @cached_property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Proven lower bounds on energy (pJ) and cycles of one run of each solve's layer."""
+        problems = (self.solver.problem(self.architecture, number) for number in range(len(self.ids)))
+        return [(found.energy_pj, float(found.cycles)) for found in map(space_bounds, problems)]
+
+    def least(self) -> tuple[float, float]:
+        """The energy (pJ) and cycles below which the answers to all solves cannot come.
+
+        What is answered counts as it is, the rest by its bounds. All are added in the order in which the
+        answers are (:meth:`MappingWorkload.sums`), so that no rounding lifts this above them.
+        """
+        known = [(answer.energy_pj, float(answer.cycles)) for answer in self.answers]
+        return self.solver.workload.sums([*known, *self.bounds[len(known) :]])
+
+    def proven(self) -> tuple[float, float]:
+        """Proven lower bounds on energy (pJ) and cycles of the designs, whatever solver maps them."""
+        known = [(answer.energy_bound_pj, answer.cycles_bound) for answer in self.answers]
+        return self.solver.workload.sums([*known, *self.bounds[len(known) :]])
+
     def obstacle(self) -> str:
         """Why a layer provably has no mapping here; empty where none is known to lack one."""
         fewest = min(level.usable_words for level in self.architecture.levels)
@@ -200,6 +251,9 @@ class _BlockOfSolves:
         self.designs: list[StoredRow] = []
         self.closed: list[DesignRow] = []
         self.unfinished: list[GroupPart] = []
+        self.front: EvaluatedFront | None = None
+        if block.front is not None:
+            self.front = EvaluatedFront(len(solver.study.objectives), block.front)
         self.stored = (block.stored or FoundAnswers()).by_id(NEEDED["layers"])
         self.started = time.perf_counter()
         self._cpu, self._cpu_known = time.process_time(), 0.0
@@ -241,7 +295,7 @@ class _BlockOfSolves:
         rows = self.block.begins[number : number + 2]
         group = _Group(self.solver, self.block.architecture(rows[0]))
         whole = end - begin == len(group.ids)
-        designs = self.block.designs(self.solver.space, *rows)
+        designs = list(self.block.designs(self.solver.space, *rows))
         if reason := group.obstacle():
             if whole and self.block.closes:
                 self._close(self.solver.closing.without_solves(designs, reason))
@@ -251,6 +305,8 @@ class _BlockOfSolves:
         for position in range(begin, end):
             if position > begin and not self._time_is_left():
                 break
+            if whole and group.ids[position] not in self.stored and self._left(group, designs):
+                return end - begin
             group.answers.append(self._answer(group, position))
         if len(group.answers) == len(group.ids) and self.block.closes:
             self._close(self.solver.closing.rows(designs, group.ids, group.answers))
@@ -258,6 +314,25 @@ class _BlockOfSolves:
             ids = tuple(group.ids[begin : begin + len(group.answers)])
             self.unfinished.append(GroupPart(number, begin, ids, tuple(group.answers)))
         return len(group.answers)
+
+    def _left(self, group: _Group, designs: Sequence[Design]) -> bool:
+        """Whether evaluated designs dominate all that the designs of a group can still reach.
+
+        Then their rows say so, and what is not solved yet is not solved.
+        """
+        if self.front is None or not all(answer.mapped for answer in group.answers):
+            return False
+        study, least, better = self.solver.study, group.least(), list[list[float]]()
+        for design in designs:
+            found = self.front.dominating(np.array(objective_bounds(study, design, *least)))
+            if found is None:
+                return False
+            better.append(found.tolist())
+        rows = self.solver.closing.discarded(
+            designs, group.proven(), better, least=least, answers=group.answers
+        )
+        self._close(rows)
+        return True
 
     def _answer(self, group: _Group, position: int) -> MappingSummary:
         """The answer to one solve, from the store or solved; its row is entered unless the folder has it."""
@@ -307,3 +382,6 @@ class _BlockOfSolves:
     def _close(self, rows: Sequence[DesignRow]) -> None:
         self.designs += [DESIGNS.encode(row) for row in rows]
         self.closed += rows
+        if self.front is not None:
+            for row in rows:
+                self.front.add_row(self.solver.study, row)

@@ -58,15 +58,31 @@ class Closing:
         return [self._of_study(row) for row in rows]
 
     def discarded(
-        self, designs: Iterable[Design], bounds: tuple[float, float], better: Sequence[Sequence[float]]
+        self,
+        designs: Iterable[Design],
+        bounds: tuple[float, float],
+        better: Sequence[Sequence[float]],
+        *,
+        least: tuple[float, float] | None = None,
+        answers: Sequence[MappingSummary] = (),
     ) -> list[DesignRow]:
         """The rows of the designs of a group that has these ``bounds`` on energy (pJ) and cycles.
 
-        ``better``: for each design, objectives of another one that dominates it.
+        ``better``: for each design, objectives of another one that dominates it. ``answers``: to those of the
+        solves that were done before that was known; ``least``: what energy and cycles come to with them.
         """
-        pairs = zip(designs, better, strict=True)
-        rows = [dominated_row(self.study, design, bounds, values, self._identity) for design, values in pairs]
-        return [self._of_study(row) for row in rows]
+        spent = sum(answer.cpu_seconds for answer in answers if not answer.cached)
+        rows: list[DesignRow] = []
+        for design, values in zip(designs, better, strict=True):
+            row = dominated_row(self.study, design, bounds, values, self._identity, least=least)
+            if answers:
+                row |= {
+                    "solves": len(answers),
+                    "cached_solves": sum(answer.cached for answer in answers),
+                    "cpu_seconds": 0.0 if rows else spent,
+                }
+            rows.append(self._of_study(row))
+        return rows
 
     def _of_study(self, row: DesignRow) -> DesignRow:
         return row | {"study_id": self._study_id}

@@ -1,4 +1,4 @@
-"""How many solves make a block: one rule for the run loop and for its simulation."""
+"""How many solves make a block: one rule for the run loop, for sub-drivers, and for their simulation."""
 
 from __future__ import annotations
 
@@ -12,30 +12,49 @@ PART_OF_A_CALL = 0.7
 """How long a block takes, as a part of what a call to a worker should: workers hold a second call, and are
 not idle between two, only where items take less than that (``Ledger.calls_per_worker``)."""
 SHORTEST_BLOCK = 1.4
-"""Seconds, of blocks that are not the last ones: with few workers calls may be shorter, but a block costs the
-driver 3 to 4 ms whatever is in it, and a worker that waits for the next one some ms of this time."""
+"""Seconds, of blocks that are not the last ones: with few workers calls may be shorter, but a block costs
+some ms whatever is in it, and a worker that waits for the next one some ms of this time."""
 SMOOTHING = 0.3
 """Weight of the newest block in the moving mean of the seconds of a solve."""
 FEW_WORKERS, FIRST_SOLVES = 64, 256
 """On so few workers the first blocks are single solves; on more, they are as large as this."""
 SHORTEST = 8
 """At the end of a run blocks get smaller, so that workers end together, down to this part of a block."""
+LATE = 2.0
+"""A block ends early after this many times the seconds that it was to take; the rest goes into others."""
+LONGEST_BLOCK = 60.0
+"""Seconds after which a block ends early in any case: half of what runtimes grant beside a solve."""
+BLOCKS_A_SHARE = 2
+"""Blocks for each worker of a sub-driver in one share of the driver's."""
+SHARES_HELD = 3
+"""Shares that are handed out for each sub-driver: its workers are at one, the next is there, and one is ready
+in the driver."""
 
 
 def seconds_of_block(workers: int) -> float:
-    """How long a block is to take."""
+    """How long a block is to take where one process feeds so many workers."""
     return max(SHORTEST_BLOCK, PART_OF_A_CALL * pace_for(workers).target_seconds)
 
 
-def solves_of_block(seconds_each: float | None, left: int, workers: int) -> int:
+def latest_end(workers: int) -> float:
+    """Seconds after which a worker begins no further solve of a block."""
+    return min(LATE * seconds_of_block(workers), LONGEST_BLOCK)
+
+
+def solves_of_block(seconds_each: float | None, left: int, workers: int, shards: int = 0) -> int:
     """Solves that together take :func:`seconds_of_block`; fewer where few are ``left`` for each worker.
 
     ``seconds_each`` of a solve, None: none was timed yet. Then one is a block, to be timed soon; on many
     workers, whose first blocks would keep the driver busy for long, FIRST_SOLVES are. A worker ends a block
-    early whose solves take longer than it should.
+    early whose solves take longer than it should. With ``shards``, so many sub-drivers feed the workers.
     """
-    if seconds_each is None:
-        return min(FIRST_SOLVES, ceil(left / (BLOCKS_A_WORKER * workers))) if workers > FEW_WORKERS else 1
-    by_time = seconds_of_block(workers) / max(seconds_each, 1e-9)
     evenly = ceil(left / (BLOCKS_A_WORKER * max(1, workers)))
+    if seconds_each is None:
+        return max(1, min(FIRST_SOLVES, evenly)) if workers > FEW_WORKERS else 1
+    by_time = seconds_of_block(ceil(workers / max(1, shards))) / max(seconds_each, 1e-9)
     return max(1, int(min(by_time, max(evenly, by_time / SHORTEST))))
+
+
+def solves_of_share(block: int, workers: int, shards: int) -> int:
+    """Solves that the driver hands to one of the ``shards``, whose workers get ``block`` solves at once."""
+    return BLOCKS_A_SHARE * block * ceil(workers / shards)

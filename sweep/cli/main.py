@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,10 +16,10 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, Wrong
 from costmodel.errors import InputError
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
 from results.store.remote.background import Background
+from sweep.cli.arguments.dims import Dims, dims_of
+from sweep.cli.arguments.non_empty import each_stated, nameable, stated, stated_path
 from sweep.cli.compiling import said
-from sweep.cli.dims import Dims, dims_of
 from sweep.cli.messages import ExitStatus, WorkFailedError, complain, note
-from sweep.cli.non_empty import each_stated, nameable, stated, stated_path
 from sweep.cli.solve.options import MOST_WORKERS, JsonOut, solve_app
 
 app = typer.Typer(
@@ -116,6 +116,37 @@ def run(
 
 
 @app.command()
+def paper(
+    name: Annotated[str, typer.Argument(callback=stated, help="A paper: cosa.", metavar="PAPER")],
+    figure: Annotated[
+        list[str] | None, typer.Option(help="A figure or table, once for each, such as 6; default all.")
+    ] = None,
+    effort: Annotated[
+        Literal["quick", "full"], typer.Option(help="A part of the paper's networks, or all of them.")
+    ] = "quick",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", parser=stated_path, help="Folder; default runs/paper-NAME-EFFORT."),
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
+    ] = "",
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU.")
+    ] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
+    ] = False,
+    as_json: JsonOut = False,
+) -> None:
+    """Run a paper's evaluation as studies: tables and charts, and what is not reproduced, with the reason."""
+    from sweep.cli.paper import reproduce_paper
+    from sweep.run.session import RuntimeChoice
+
+    reproduce_paper(name, figure or [], effort, output, RuntimeChoice(address, workers, in_process), as_json)
+
+
+@app.command()
 def plan(
     study: StudyName,
     workers: Annotated[
@@ -160,8 +191,8 @@ def submit(
 ) -> None:
     """Run a study as a job of a Ray cluster, follow it, and bring its results home."""
     from results.store.remote.run_folder import is_uri
-    from sweep.cli.submit import HomeEnd, submit_study
-    from sweep.cli.submit_job import Submission
+    from sweep.cli.jobs.submit import HomeEnd, submit_study
+    from sweep.cli.jobs.submit_job import Submission
 
     uri = output if output and is_uri(output) else ""
     home = HomeEnd(address, Path(output) if output and not uri else None)
@@ -176,12 +207,15 @@ def attach(
     wait: Annotated[
         bool, typer.Option("--wait/--now", help="Follow the job to its end, or bring home what is there.")
     ] = True,
+    follow: Annotated[
+        bool, typer.Option("--watch", help="Show a page of this machine that follows the job's run.")
+    ] = False,
 ) -> None:
     """Follow a submitted job again and bring its results home."""
-    from sweep.cli.submit import HomeEnd
-    from sweep.cli.submit import attach as attach_to
+    from sweep.cli.jobs.submit import HomeEnd
+    from sweep.cli.jobs.submit import attach as attach_to
 
-    attach_to(job, HomeEnd(address, output), wait)
+    attach_to(job, HomeEnd(address, output), wait, follow)
 
 
 @app.command()
@@ -191,7 +225,7 @@ def status(
     as_json: JsonOut = False,
 ) -> None:
     """Say how a submitted job is doing, or list them all."""
-    from sweep.cli.submit import status as show_status
+    from sweep.cli.jobs.submit import status as show_status
 
     show_status(address, job, as_json)
 
@@ -199,7 +233,7 @@ def status(
 @app.command()
 def stop(job: JobId, address: Dashboard) -> None:
     """End a submitted job; what it has solved is stored, and the same submit goes on from there."""
-    from sweep.cli.submit import stop as stop_job
+    from sweep.cli.jobs.submit import stop as stop_job
 
     stop_job(job, address)
 
@@ -233,7 +267,7 @@ def watch(
     browse: Annotated[bool, typer.Option("--browse", help="Show the page in your browser.")] = False,
 ) -> None:
     """Serve a page of this machine that follows a run while it goes: its front, rate, workers, failures."""
-    from sweep.cli.watch import watch as serve
+    from sweep.cli.jobs.watch import watch as serve
 
     serve(run, port, wait, browse)
 
@@ -339,7 +373,7 @@ def validate(
     as_json: JsonOut = False,
 ) -> None:
     """Hold the cost model's cycles against measured ones: a line a run with --json, then the errors."""
-    from sweep.cli.validate import validate_machine
+    from sweep.cli.measured.validate import validate_machine
 
     validate_machine(architecture, measurements, page, as_json)
 
@@ -366,7 +400,7 @@ def calibrate(
     as_json: JsonOut = False,
 ) -> None:
     """Fit the constants of a machine's timing to measured cycles, and say how they do on layers left out."""
-    from sweep.cli.calibrate import calibrate_machine
+    from sweep.cli.measured.calibrate import calibrate_machine
 
     calibrate_machine(architecture, measurements, out, page, as_json)
 
@@ -431,7 +465,7 @@ def cluster_check(
     ],
 ) -> None:
     """Say what is wrong with a deployment file before anything is started from it."""
-    from sweep.cli.cluster import check_file
+    from sweep.cli.jobs.cluster import check_file
 
     if not check_file(file):
         raise typer.Exit(ExitStatus.WRONG_INPUT)
@@ -442,7 +476,7 @@ def cluster_show(
     name: Annotated[str, typer.Argument(help="onprem, aws, gcp, kuberay-cluster or kuberay-job.")],
 ) -> None:
     """Print a built-in deployment file, to be filled in where it says CHANGE."""
-    from sweep.cli.cluster import show_file
+    from sweep.cli.jobs.cluster import show_file
 
     show_file(name)
 

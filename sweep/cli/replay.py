@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError
-from costmodel.formats.programs import read_program
+from costmodel.formats.json.programs import read_program
 from costmodel.hardware.chip import Chip
 from costmodel.replay.replay import Replay, replay
 from costmodel.replay.tables import ReplayOptions
 from costmodel.replay.trace import trace_lines
-from sweep.cli.files_to_write import check_file_to_write, write_file
+from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import shown
 
 DIRECTIONS = ("east", "north", "west", "south")

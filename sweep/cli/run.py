@@ -26,14 +26,14 @@ from results.store.remote.run_folder import is_uri
 from results.store.schema.rows import AnswerRow
 from sweep.blocks.block import BlockTally
 from sweep.cli.compiling import said_of_workers
+from sweep.cli.jobs.watch import watching
 from sweep.cli.messages import WorkFailedError, note, shown, warn
-from sweep.cli.watch import watching
 from sweep.forecast.plan import StudyPlan, plan
 from sweep.forecast.prediction import predict
 from sweep.run.finished import drawn_report, front_at, run_to_report
-from sweep.run.live_progress import FEWEST_SOLVED
 from sweep.run.output import name_of, read_from
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.live_progress import FEWEST_SOLVED
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_folder, store_of
 from sweep.study.study import load_study
 
@@ -211,6 +211,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "core_hours": prediction.core_hours,
         "workers": workers,
         "wall_seconds": prediction.wall_seconds(workers),
+        "sub_drivers": forecast.sub_drivers if forecast else 0,
         "efficiency": forecast.efficiency if forecast else None,
         "bottleneck": forecast.bottleneck if forecast else None,
     }

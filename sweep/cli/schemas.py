@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.formats.programs import ProgramKeys
+from costmodel.formats.json.programs import ProgramKeys
 from costmodel.formats.yaml.architecture_document import ArchitectureKeys
 from costmodel.formats.yaml.chip_document import ChipKeys
 from costmodel.formats.yaml.file_keys import Keys

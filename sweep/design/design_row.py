@@ -74,14 +74,18 @@ def dominated_row(
     bounds: tuple[float, float],
     better: Sequence[float],
     identity: DesignIdentity | None = None,
+    *,
+    least: tuple[float, float] | None = None,
 ) -> DesignRow:
-    """The row of a design that cannot be on the front, known without a solve.
+    """The row of a design that cannot be on the front, known without solves or after some of them.
 
-    ``bounds`` are proven ones on its energy (pJ) and cycles; an evaluated design with the objectives
-    ``better`` dominates the bounds on its objectives.
+    ``bounds`` are proven ones on its energy (pJ) and cycles, whatever solver maps it. ``least``: the energy
+    and cycles that this study's answers cannot undercut, where some of them are known; None: the bounds. An
+    evaluated design with the objectives ``better`` dominates what they make of its objectives.
     """
     energy_pj, cycles = bounds
-    pairs = zip(study.objectives, objective_bounds(study, design, *bounds), better, strict=True)
+    reached = objective_bounds(study, design, *(least or bounds))
+    pairs = zip(study.objectives, reached, better, strict=True)
     note = (
         f"{name} at least {bound:.6g}, an evaluated design has {value:.6g}" for name, bound, value in pairs
     )

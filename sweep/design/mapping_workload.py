@@ -164,6 +164,10 @@ class MappingWorkload:
         """As :meth:`bounds`, of a design whose :attr:`solves` are these problems."""
         return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
 
+    def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`."""
+        return _sums(self.demands, [parts[number] for number in self.solve_of_demand])
+
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`."""
         mine = [answer for answer in answers if isinstance(answer, MappingSummary)]

@@ -11,7 +11,7 @@ from math import isfinite, prod
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.tile_cost import TileFloor
-from solvers.schedule.chip_model import FloorsOfWork, with_bands
+from solvers.schedule.chip_model import FloorsOfWork, with_bands, with_reductions
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
@@ -57,7 +57,12 @@ class _RaisedFloors:
 
 
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:
-    """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
+    """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run, and
+    where input channels may be cut, of which there are no bounds.
+    """
+    params = json.loads(task.solve.params)
+    if with_reductions(params):
+        return 0.0, 0.0
     demand, chip = task.demand, task.on.chip
     # Of layers on the whole chip nothing is known, nor of the parts that a solver will ask for as it goes.
     whole_chip = WholeChipCosts(chip, {}) if task.on.whole_chip else None
@@ -65,7 +70,7 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     costs = TabledTileCosts(
         demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
-    bands = with_bands(json.loads(task.solve.params))
+    bands = with_bands(params)
     floors = FloorsOfWork(costs) if bands else _RaisedFloors(costs)
     found = lower_bounds(demand.graph, chip, demand.batch, floors, bands)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):

@@ -290,9 +290,12 @@ class _Scheduled:
     def bounds(self) -> tuple[float, float]:
         """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own.
 
-        Where some answer may have bands of rows, only those that bound schedules with bands, too.
+        Where some answer may have bands of rows, only those that bound schedules with bands, too; where some
+        may have input channels cut, none.
         """
         answers = [answer for _, answer in self._all]
+        if any(answer.reductions for answer in answers):
+            return 0.0, 0.0
         bounding = [answer for answer in answers if answer.bands] or answers
         energy = max(answer.energy_bound_pj for answer in bounding)
         cycles = max(answer.cycles_bound for answer in bounding)

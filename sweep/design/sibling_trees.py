@@ -188,4 +188,5 @@ def _may_start_from(task: ScheduleTask, text: str) -> bool:
     params = checked_params(entry.name, task.solve.content["params"])
     name = entry.load().spaces_of(params)[-1]
     producers, tiles = task.network.graph.producers, task.on.chip.tiles
-    return not TreeSpace(producers, task.batch, tiles, name, params.deepest).violations(parse_tree(text))
+    space = TreeSpace(producers, task.batch, tiles, name, params.deepest, params.most_bands)
+    return not space.violations(parse_tree(text))

@@ -15,6 +15,7 @@ from results.store.known_answers import StoredAnswers, stored_in
 from results.store.schema.tables import LAYERS
 from sweep.blocks.solve_ids import SolveIds
 from sweep.design.cost_tables import CostTables, wanted_at_first
+from sweep.design.first_look import first_look_workload
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.search.search import check_feasible, design_space, designs, listed, warm_start
@@ -89,6 +90,8 @@ class StudyPlan:
     table: DesignTable | None = None
     """The designs by columns, of a study whose designs are listed and ask for nothing but mappings: the run
     hands it out in blocks. None where the loop by tasks runs the study."""
+    first_open: int = 0
+    """Open solves, part of ``open``, of a cheaper solver that looks first; the rest is then a limit."""
 
     @property
     def in_generations(self) -> bool:
@@ -170,20 +173,31 @@ def _plan_of_table(
         for warning in energy_inversions(architecture):
             inverted[warning.split(" costs ")[0]] = f"{study.base}: {warning}"
     distinct = table.group_count * each
-    known = 0
-    if store is not None and store.holds(LAYERS):
-        ids = chain.from_iterable(SolveIds(table, workload))
-        known = sum(len(store.known(LAYERS, some)) for some in batched(ids, IDS_AT_ONCE))
+    left = distinct - _known(table, workload, store)
+    first, first_open = first_look_workload(study, workload.demands), 0
+    if first is not None:
+        looks = table.group_count * len(first.solves)
+        first_open = looks - _known(table, first, store)
+        distinct, left = distinct + looks, left + first_open
     return StudyPlan(
         designs=ProposedDesigns(study, len(table)),
         workload=workload,
         infeasible=infeasible,
         asked={name: count * (len(table) - infeasible) for name, count in workload.asked.items()},
         distinct=distinct,
-        open=distinct - known,
+        open=left,
         warnings=(*_uncounted(study), *inverted.values()),
         table=table,
+        first_open=first_open,
     )
+
+
+def _known(table: DesignTable, workload: MappingWorkload, store: StoredAnswers | None) -> int:
+    """How many of the solves of a table the store has answers to."""
+    if store is None or not store.holds(LAYERS):
+        return 0
+    ids = chain.from_iterable(SolveIds(table, workload))
+    return sum(len(store.known(LAYERS, some)) for some in batched(ids, IDS_AT_ONCE))
 
 
 def batched(ids: Iterable[str], size: int) -> Iterator[list[str]]:

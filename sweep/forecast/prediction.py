@@ -65,6 +65,7 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int, blocks: bo
 def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None = None) -> Prediction:
     """Predict the open solves from the study's answers in the store, else from a few pilot solves.
 
+    Those of a cheaper solver that looks first are not counted: it is there because it takes next to no time.
     Stored answers are used only where no costs of layers are left to solve, whose times they would not show.
     Each asking schedule is taken to ask for as much as the pilot's; as several may ask for the same cost,
     that is too much rather than too little.
@@ -75,9 +76,11 @@ def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None
         known = stored_answers(stored, _ids(planned), SECONDS)
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES or (seconds and not planned.open):
-            return Prediction(planned.open, seconds, f"{len(seconds)} solves in {stored.root}", blocks)
+            return Prediction(
+                planned.open - planned.first_open, seconds, f"{len(seconds)} solves in {stored.root}", blocks
+            )
     timed = pilot(_spread(planned), planned)
-    solves = planned.open + planned.asking * timed.asked
+    solves = planned.open - planned.first_open + planned.asking * timed.asked
     return Prediction(solves, timed.seconds, f"{timed.solves} pilot solves on this machine", blocks)
 
 

@@ -54,14 +54,19 @@ class BlockCosts:
     row, its part of a design's row. part: the worker's time for a part of the store, which it writes where a
     block has enough solves. runtime: what the runtime does for an item; a block is one.
 
+    With sub-drivers: share and share_solve are block and solve of the driver, for what it hands to one of
+    them; cut is what a sub-driver does for a worker's block, beside solve for each of its solves.
+
     The defaults are CPU seconds of one core of an x86-64 VM. ``worker``, ``part`` and ``runtime`` are from
-    ``benchmarks/blocks.py`` with 2 workers. ``block`` and ``solve`` are estimates, and low ones: with the
-    runtime they come to 2.2 ms for a block of 2,779 solves, for which the benchmark measured 4.6. Two workers
-    do not notice; what is simulated for a thousand is too good.
+    ``benchmarks/blocks.py`` with 2 workers, the others from ``benchmarks/block_costs.py``: with the runtime
+    they come to 4.9 ms for a block of 2,779 solves, for which real runs took the driver 4.6 to 5.
     """
 
-    block: float = 1.5e-3
-    solve: float = 0.3e-6
+    block: float = 0.91e-3
+    solve: float = 1.2e-6
+    share: float = 1.4e-3
+    share_solve: float = 0.28e-6
+    cut: float = 1.7e-3
     worker: float = 140e-6
     part: float = 20e-3
     runtime: DriverCosts = DriverCosts()
@@ -102,9 +107,16 @@ class SimulatedRun:
         for worker in self._workers:
             heappush(self._events, (costs.start, worker.number))
 
+    sub_drivers = 0
+
     @property
     def workers(self) -> int:
         return len(self._workers)
+
+    @property
+    def start(self) -> float:
+        """When the first worker has started."""
+        return self.costs.start
 
     def to_the_end(self) -> None:
         """Simulate rounds of the driver's loop until nothing is pending.
@@ -115,17 +127,20 @@ class SimulatedRun:
         """
         self._fill()
         while len(self._ledger):
-            self._spend(self.costs.scan * len(self._workers))
-            self._dispatch()
-            self._wait()
-            taken = self._collect()
-            dispatched = self.now
-            for item, seconds in taken:
-                self._answer(item, seconds)
-                if self.now - dispatched > DISPATCH_SECONDS:
-                    self._dispatch()
-                    dispatched = self.now
+            self._round()
         self.idle_end = sum(self.now - max(w.free, self._queue_empty) for w in self._workers)
+
+    def _round(self) -> None:
+        self._spend(self.costs.scan * len(self._workers))
+        self._dispatch()
+        self._wait()
+        taken = self._collect()
+        dispatched = self.now
+        for item, seconds in taken:
+            self._answer(item, seconds)
+            if self.now - dispatched > DISPATCH_SECONDS:
+                self._dispatch()
+                dispatched = self.now
 
     def _spend(self, seconds: float) -> None:
         """Let the driver compute for ``seconds``."""

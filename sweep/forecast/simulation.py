@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from clusters.pace import pace_for
+from clusters.pace import pace_for, sub_drivers_for
 from sweep.blocks.sizes import solves_of_block
 from sweep.forecast.simulated_run import BlockCosts, DriverCosts, SimulatedBlockRun, SimulatedRun
+from sweep.forecast.simulated_shares import SimulatedShares
 
 MEASURED = DriverCosts()
 
@@ -40,7 +41,7 @@ class Forecast:
     ``efficiency`` is the fraction of all worker seconds (workers times wall seconds) spent in solves.
     ``lost`` has the other fractions by cause (start, driver, tail); with the efficiency they add up to 1.
     The driver's includes the way to a worker and back. ``driver_busy`` is the fraction of the wall time in
-    which the driver computes.
+    which the driver computes; with ``sub_drivers``, the driver or the busiest of these.
     """
 
     workers: int
@@ -49,6 +50,7 @@ class Forecast:
     efficiency: float
     driver_busy: float
     lost: dict[str, float]
+    sub_drivers: int = 0
 
     @property
     def bottleneck(self) -> str:
@@ -68,13 +70,12 @@ def forecast(
     return _forecast(run, solves, run.now + (more / rate if more else 0.0), run.useful * solves / simulated)
 
 
-def _forecast(run: SimulatedRun, solves: int, wall: float, useful: float) -> Forecast:
+def _forecast(run: SimulatedRun | SimulatedShares, solves: int, wall: float, useful: float) -> Forecast:
     """The forecast of a run whose simulated part is ``run``; wall and useful seconds are of all of it."""
     total = wall * run.workers
-    lost = {
-        "start": min(run.costs.start, wall) * run.workers,
-        "tail": min(run.idle_end, total - useful),
-    }
+    start = min(run.start, wall) * run.workers
+    # a worker that never gets a block is idle to the end from the beginning on: its start counts once
+    lost = {"start": start, "tail": max(0.0, min(run.idle_end, total - useful - start))}
     lost["driver"] = max(0.0, total - useful - sum(lost.values()))
     return Forecast(
         run.workers,
@@ -83,28 +84,46 @@ def _forecast(run: SimulatedRun, solves: int, wall: float, useful: float) -> For
         useful / total,
         min(1.0, run.busy / run.now),
         {cause: seconds / total for cause, seconds in lost.items()},
+        run.sub_drivers,
     )
 
 
 def block_forecast(
-    seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts = MEASURED_BLOCKS, seed: int = 0
+    seconds: Sequence[float],
+    solves: int,
+    workers: int,
+    costs: BlockCosts = MEASURED_BLOCKS,
+    seed: int = 0,
+    shards: int | None = None,
 ) -> Forecast:
-    """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`)."""
-    size = solves_of_block(fmean(seconds) + costs.worker, solves, workers)
+    """As :func:`forecast`, of a run that hands out blocks (:mod:`sweep.run.block_run`).
+
+    ``shards``: how many sub-drivers there are; None: as many as a runtime would have.
+    """
+    shards = sub_drivers_for(workers) if shards is None else shards
+    size = solves_of_block(fmean(seconds) + costs.worker, solves, workers, shards)
     simulated = min(solves, max(FEWEST, LONGEST_SIMULATED * workers * size))
-    run = _simulated(seconds, simulated, workers, costs, seed)
+    run = _simulated(seconds, simulated, workers, costs, seed, shards)
     wall = run.now
-    if simulated < solves:
+    if simulated < solves and shards:
+        # half as many solves are hardly more than the first shares, which are not of the usual size; so the
+        # rate is that of the whole simulated run, its slow begin and end included: rather too low
+        wall += (solves - simulated) * (run.now - run.start) / simulated
+    elif simulated < solves:
         # what half as many solves take less has neither the start nor the end of a run in it
-        half = _simulated(seconds, simulated // 2, workers, costs, seed)
+        half = _simulated(seconds, simulated // 2, workers, costs, seed, shards)
         wall += (solves - simulated) * (run.now - half.now) / (simulated - simulated // 2)
     return _forecast(run, solves, wall, run.useful * solves / simulated)
 
 
 def _simulated(
-    seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts, seed: int
-) -> SimulatedBlockRun:
-    run = SimulatedBlockRun(seconds, solves, workers, costs, Random(seed))
+    seconds: Sequence[float], solves: int, workers: int, costs: BlockCosts, seed: int, shards: int
+) -> SimulatedBlockRun | SimulatedShares:
+    run: SimulatedBlockRun | SimulatedShares
+    if shards:
+        run = SimulatedShares(seconds, solves, workers, shards, costs, Random(seed))
+    else:
+        run = SimulatedBlockRun(seconds, solves, workers, costs, Random(seed))
     run.to_the_end()
     return run
 

@@ -8,8 +8,7 @@ one group of designs (:attr:`DesignTable.groups`), and every solve of a group is
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any, cast
 
@@ -20,7 +19,7 @@ from clusters.runtime import Completion, Runtime, complete_all
 from results.store.folder import RunWriter
 from results.store.known_answers import FoundAnswers, StoredAnswers
 from results.store.row_batch import RowBatch
-from results.store.schema.rows import DesignRow, LayerRow
+from results.store.schema.rows import DesignRow
 from results.store.schema.tables import DESIGNS, LAYERS
 from sweep.blocks.block import (
     Block,
@@ -34,25 +33,29 @@ from sweep.blocks.block import (
 )
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
-from sweep.blocks.sizes import BLOCKS_A_WORKER, SMOOTHING, seconds_of_block, solves_of_block
+from sweep.blocks.lost_solve import lost_solve
+from sweep.blocks.open_groups import GroupAnswers, OpenGroups
+from sweep.blocks.sizes import (
+    BLOCKS_A_WORKER,
+    SHARES_HELD,
+    SMOOTHING,
+    latest_end,
+    solves_of_block,
+    solves_of_share,
+)
 from sweep.blocks.solve_ids import SolveIds
+from sweep.design.evaluated_front import EvaluatedFront
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
 from sweep.run.group_pruning import GroupPruning
-from sweep.run.observer import RunObserver
-from sweep.run.pruning import EvaluatedFront
+from sweep.run.progress.observer import RunObserver
 from sweep.study.design_space import Design
 from sweep.study.design_table import DesignTable
 from sweep.study.lock import study_id
 from sweep.study.study import Study
-from sweep.tasks.completions import answer_row, check_environment
-from sweep.tasks.mapping import MappingTask
-from sweep.tasks.summaries import NEEDED, MappingSummary
+from sweep.tasks.completions import check_environment
+from sweep.tasks.summaries import NEEDED
 
-LATE = 2.0
-"""A block ends early after this many times the seconds that it was to take; the rest goes into others."""
-LONGEST_BLOCK = 60.0
-"""Seconds after which a block ends early in any case: half of what runtimes grant beside a solve."""
 JOINED_ROWS = 1500
 """Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so."""
 BROKEN_AT_ONCE = 1000
@@ -66,31 +69,6 @@ PRUNED_BLOCKS = 8
 """Where bounds prune, blocks are so many times shorter: what they find discards others before these begin."""
 
 
-@dataclass
-class _OpenGroup:
-    """Answers to the solves of a group that several blocks share, by the number of the solve."""
-
-    answers: dict[int, tuple[str, MappingSummary]] = field(default_factory=dict)
-    obstacle: str = ""
-    without: int = 0
-    """How many solves are not to be done, for the obstacle."""
-
-
-@dataclass(frozen=True)
-class GroupAnswers:
-    """The ids and answers of a group's solves, or why a layer provably has no mapping there."""
-
-    ids: tuple[str, ...]
-    answers: tuple[MappingSummary, ...]
-    obstacle: str = ""
-
-    def rows(self, closing: Closing, designs: Iterable[Design], *, charged: bool = False) -> list[DesignRow]:
-        """The rows of designs of the group; see :meth:`Closing.rows`."""
-        if self.obstacle:
-            return closing.without_solves(designs, self.obstacle)
-        return closing.rows(designs, self.ids, self.answers, charged=charged)
-
-
 class BlockRun:
     """Runs designs of a study of architectures that are all known, into one run folder.
 
@@ -98,6 +76,9 @@ class BlockRun:
     the table, which may dominate bounds. ``learns``: what is proposed next depends on the rows of designs, so
     the driver makes them, workers none, and ``rows`` and ``answered`` keep what came of the table.
     """
+
+    first_look = False
+    """Whether the solves are of the study's cheaper solver, see :class:`sweep.run.first_look.FirstLook`."""
 
     def __init__(
         self,
@@ -130,12 +111,17 @@ class BlockRun:
         self.answered: dict[int, GroupAnswers] = {}
         """By group."""
         self._pruning: GroupPruning | None = None
-        if study.search.prune_by_bounds:
+        if study.search.prune_by_bounds or study.fidelity is not None:
             self._pruning = GroupPruning(study, table, front or EvaluatedFront(len(study.objectives)))
         self._discarded: list[tuple[int, NDArray[np.float64]]] = []
         """Groups that need no solve, with what dominates their designs; their rows are yet to be made."""
+        self.found: NDArray[np.float64] | None = None
+        """Energy and cycles of each group by a cheaper solver, see :meth:`GroupPruning.on_front`; None: no
+        such solver looked at them before."""
         self._stored_first = 0
         """Where bounds prune, the solves before this one are of groups that the store answers."""
+        self._front_first = 0
+        """Those from there up to this one are of groups that are on the front by what was ``found``."""
         self._next = 0
         """The first solve that no block had yet."""
         self._again: deque[tuple[int, int]] = deque()
@@ -149,7 +135,7 @@ class BlockRun:
         self._blocks = 0
         self._seconds_each: float | None = None
         """Moving mean of the seconds of a solve."""
-        self._open: dict[int, _OpenGroup] = {}
+        self._open = OpenGroups(self._each)
         self._shares = True
         """Whether workers store rows themselves; no longer once the driver did not find what one stored."""
         if store is not None and not learns:
@@ -182,10 +168,10 @@ class BlockRun:
                 yield self._key(0, 0), self._block_of_discarded()
             elif self._shares and (rows := self.writer.waiting(DESIGNS.name, JOINED_ROWS)):
                 yield self._join(rows)
-            elif self._out and len(self._out) >= BLOCKS_A_WORKER * runtime.workers:
+            elif self._out and len(self._out) >= self._most_out(runtime):
                 yield None
-            elif (chosen := self._draw(runtime.workers)) is not None:
-                yield self._key(*chosen), self._block(*chosen, runtime.workers)
+            elif (chosen := self._draw(runtime)) is not None:
+                yield self._key(*chosen), self._block(*chosen, runtime)
             elif self._discarded:
                 if not self._learns:
                     yield self._key(0, 0), self._block_of_discarded()
@@ -222,11 +208,17 @@ class BlockRun:
         for start in range(0, len(rows), BROKEN_AT_ONCE):
             yield Block.of(self.table, rows[start : start + BROKEN_AT_ONCE], (0,), (0, 0), 0.0, shared=False)
 
-    def _draw(self, workers: int) -> tuple[int, int] | None:
+    def _most_out(self, runtime: Runtime) -> int:
+        """How many blocks are handed out at most."""
+        if runtime.sub_drivers:
+            return SHARES_HELD * runtime.sub_drivers
+        return BLOCKS_A_WORKER * runtime.workers
+
+    def _draw(self, runtime: Runtime) -> tuple[int, int] | None:
         """The solves of the next block; None where all are handed out."""
         if self._alone:
             return (alone := self._alone.popleft()), alone + 1
-        size = self._size(workers)
+        size = self._size(runtime)
         if self._again:
             begin, end = self._again.popleft()
             if begin + size < end:
@@ -234,13 +226,16 @@ class BlockRun:
             return begin, min(end, begin + size)
         if self._next == self._solves:
             return None
-        solves = self._stored_first if self._next < self._stored_first else self._solves
+        ends = self._stored_first, self._front_first, self._solves
+        solves = next(end for end in ends if self._next < end)
         if self._pruning is not None and self._next >= self._stored_first and self._next % self._each == 0:
-            if self._next == self._stored_first and self._out:
-                return None  # what the store knows discards others before they are looked at
-            self._discard(self._pruning, max(1, size // self._each))
-            if self._next == self._solves:
-                return None
+            if self._next in ends and self._out:
+                return None  # what was begun with discards others before they are looked at
+            self._discard(self._pruning, max(1, size // self._each), solves // self._each)
+            if self._next == solves:
+                return self._draw(runtime)
+        if self.found is not None and solves - self._next >= runtime.workers * self._each:
+            size = max(size, self._each)  # a worker that has all solves of a group may leave it in the middle
         begin = self._next
         to_the_end = self._each - begin % self._each
         if to_the_end < self._each or size < self._each:
@@ -250,18 +245,28 @@ class BlockRun:
         self._next = end
         return begin, end
 
-    def _size(self, workers: int) -> int:
-        """How many solves a block takes."""
+    def _size(self, runtime: Runtime) -> int:
+        """How many solves a block takes; with sub-drivers a share, of which workers get blocks."""
+        block, shards = self._at_once(runtime), runtime.sub_drivers
+        return solves_of_share(block, runtime.workers, shards) if shards else block
+
+    def _at_once(self, runtime: Runtime) -> int:
+        """How many solves a worker gets."""
         left = self._solves - self._next + sum(end - begin for begin, end in self._again)
         if self._pruning is not None:
             left = ceil(left / PRUNED_BLOCKS)
-        return solves_of_block(self._seconds_each, left, workers)
+        return solves_of_block(self._seconds_each, left, runtime.workers, runtime.sub_drivers)
 
-    def _block(self, begin: int, end: int, workers: int) -> Block:
+    def _block(self, begin: int, end: int, runtime: Runtime) -> Block:
         """The block with these solves."""
         groups = self._groups[begin // self._each : (end - 1) // self._each + 1]
-        seconds = min(LATE * seconds_of_block(workers), LONGEST_BLOCK)
-        return self._block_of(groups, (begin % self._each, end - begin), seconds, self._stored(begin, end))
+        return self._block_of(
+            groups,
+            (begin % self._each, end - begin),
+            latest_end(runtime.workers),
+            self._stored(begin, end),
+            self._at_once(runtime),
+        )
 
     def _block_of(
         self,
@@ -269,6 +274,7 @@ class BlockRun:
         solves: tuple[int, int],
         seconds: float = 0.0,
         stored: FoundAnswers | None = None,
+        at_once: int = 1,
     ) -> Block:
         """A block of whole groups of designs; ``solves`` are ``first`` and how many."""
         order, begins = self.table.by_group
@@ -283,6 +289,9 @@ class BlockRun:
             stored,
             shared=self._shares,
             closes=not self._learns,
+            at_once=at_once,
+            first_look=self.first_look,
+            front=self._pruning.front if self._pruning is not None and self.found is not None else None,
         )
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:
@@ -302,8 +311,11 @@ class BlockRun:
             self._again.appendleft((begin, end))
             return
         for batch in answers.batches:
-            if completion.attempts > 1 and batch.table == LAYERS.name:
-                batch = self.writer.taken_back(batch).with_attempts(completion.attempts)
+            attempts = batch.attempts
+            if batch.table == LAYERS.name and not answers.divided:
+                attempts = max(attempts, completion.attempts)
+            if attempts > 1:
+                batch = self.writer.taken_back(batch).with_attempts(attempts)
             self.writer.append_batch(batch)
         if begin + answers.done < end:
             self._again.appendleft((begin + answers.done, end))
@@ -334,23 +346,27 @@ class BlockRun:
             check_environment(completion)
             if completion.error is None:  # those without bounds, which are 0, are solved
                 pruning.bounds[out[completion.key]] = cast(GroupBounds, completion.value).values
-        groups = pruning.order()
+        groups = pruning.order(self.found)
         stored = np.array([self._all_stored(group) for group in groups.tolist()], dtype=bool)
-        self._groups = np.concatenate([groups[stored], groups[~stored]])
+        first = np.zeros(len(groups), dtype=bool)
+        if self.found is not None:
+            first = pruning.on_front(self.found)[groups] & ~stored
+        self._groups = np.concatenate([groups[stored], groups[first], groups[~stored & ~first]])
         self._stored_first = int(stored.sum()) * self._each
+        self._front_first = self._stored_first + int(first.sum()) * self._each
 
-    def _discard(self, pruning: GroupPruning, wanted: int) -> None:
-        """Put those of the next groups aside that need no solve, until so many follow that do."""
+    def _discard(self, pruning: GroupPruning, wanted: int, stop: int) -> None:
+        """Put those of the next groups aside, up to ``stop``, that need no solve, until so many do."""
         at_once, kept = max(wanted, BOUNDED_AT_ONCE), list[int]()
         end = self._next // self._each
-        while len(kept) < wanted and end < len(self._groups):
-            for group in self._groups[end : end + at_once].tolist():
+        while len(kept) < wanted and end < stop:
+            for group in self._groups[end : min(stop, end + at_once)].tolist():
                 better = pruning.dominating(group)
                 if better is None:
                     kept.append(group)
                 else:
                     self._discarded.append((group, better))
-            end = min(len(self._groups), end + at_once)
+            end = min(stop, end + at_once)
         # those put aside come before what is next, and are behind it from now on
         self._groups[end - len(kept) : end] = kept
         self._next = (end - len(kept)) * self._each
@@ -387,32 +403,21 @@ class BlockRun:
         place, position = divmod(begin, self._each)
         group = int(self._groups[place])
         design, asked = self._designs(group)[0], self.workload.solves[position]
-        task = MappingTask(design.architecture, asked.layer, asked.settings)
-        identity: LayerRow = {"task_id": task.id, "study": self.study.name}
-        row = cast(LayerRow, task.columns | identity | answer_row(completion))
-        self.writer.append(task.table, row)
-        tally = BlockTally()
-        tally.count(row, asked)
-        self._done(tally)
-        self._enter(group, GroupPart(0, position, (task.id,), (MappingSummary.of(row),)))
+        lost = lost_solve(self.study, design.architecture, asked, position, completion)
+        self.writer.append(LAYERS.name, lost.row)
+        self._done(lost.tally)
+        self._enter(group, lost.part)
 
     def _enter(self, group: int, part: GroupPart) -> None:
         """Take in some answers of a group; with the last ones its designs get their rows."""
-        entry = self._open.setdefault(group, _OpenGroup())
-        if part.obstacle:
-            entry.obstacle = part.obstacle
-            entry.without += len(part.ids)
-        for number, pair in enumerate(zip(part.ids, part.answers, strict=not part.obstacle), part.first):
-            entry.answers[number] = pair
-        if len(entry.answers) + entry.without < self._each:
+        found = self._open.enter(group, part)
+        if found is None:
             return
-        del self._open[group]
-        designs = self._designs(group)
-        found = GroupAnswers((), (), entry.obstacle)
-        if not entry.obstacle:
-            ids, answers = zip(*(entry.answers[n] for n in range(self._each)), strict=True)
-            found = GroupAnswers(ids, answers)
-        self._close(found.rows(self._closing, designs))
+        self._group_done(group, found)
+
+    def _group_done(self, group: int, found: GroupAnswers) -> None:
+        """Make the rows of designs whose solves are all answered."""
+        self._close(found.rows(self._closing, self._designs(group)))
         if self._learns:
             self.answered[group] = found
 

@@ -14,7 +14,7 @@ from results.report.page import write_report
 from results.store.folder import RunFolder
 from results.store.remote.run_folder import is_uri
 from sweep.run.output import brought_home, name_of, run_at, written_to
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study
 

@@ -16,11 +16,12 @@ from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import DesignRow
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
+from sweep.blocks.open_groups import GroupAnswers
+from sweep.design.evaluated_front import EvaluatedFront
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
-from sweep.run.block_run import BlockRun, GroupAnswers
-from sweep.run.observer import RunObserver
-from sweep.run.pruning import EvaluatedFront
+from sweep.run.block_run import BlockRun
+from sweep.run.progress.observer import RunObserver
 from sweep.search.search import DesignSearch
 from sweep.study.design_space import Design, DesignSpace
 from sweep.study.design_table import DesignParts, DesignTable

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from results.front.pareto import front_mask
 from results.store.schema.rows import DesignRow
-from sweep.run.pruning import EvaluatedFront, Objectives
+from sweep.design.evaluated_front import EvaluatedFront, Objectives
 from sweep.study.design_table import DesignTable
 from sweep.study.study import Study
 
@@ -33,15 +34,35 @@ class GroupPruning:
         for row in rows:
             self._front.add_row(self._study, row)
 
-    def order(self) -> Rows:
-        """The groups, those first whose bounds promise most: what they reach discards most of the others.
+    def order(self, found: Objectives | None = None) -> Rows:
+        """The groups, those first that promise most by their bounds, or by what was ``found`` of them.
 
-        The product of the objectives' bounds says what a group promises; a product does not depend on units.
+        What they reach discards most of the others. The product of the objectives says what a group promises;
+        a product does not depend on units. ``found``: as in :meth:`on_front`.
         """
+        return np.argsort(self._promise(self.bounds if found is None else found), kind="stable")
+
+    def on_front(self, found: Objectives) -> NDArray[np.bool_]:
+        """Which groups have a design that no other dominates, with the energy and cycles ``found``.
+
+        ``found``: an array (groups, 2); infinite for a group of which nothing is known.
+        """
+        order, _ = self._table.by_group
+        groups = self._table.groups[order]
+        marked = np.zeros(len(found), dtype=bool)
+        marked[groups[front_mask(self._objectives(groups, order, found))]] = True
+        return marked
+
+    def _promise(self, found: Objectives) -> Objectives:
+        """The logarithm of the product of each group's objectives, of its first design."""
         order, begins = self._table.by_group
-        first = order[begins[:-1]]
-        values = np.maximum(self._objectives(np.arange(len(self.bounds)), first), np.finfo(float).tiny)
-        return np.argsort(np.log(values).sum(axis=1), kind="stable")
+        values = self._objectives(np.arange(len(found)), order[begins[:-1]], found)
+        return np.asarray(np.log(np.maximum(values, np.finfo(float).tiny)).sum(axis=1))
+
+    @property
+    def front(self) -> Objectives:
+        """The objectives of the evaluated designs that no other dominates: an array (designs, objectives)."""
+        return self._front.points
 
     def dominating(self, group: int) -> Objectives | None:
         """For each design of the group the objectives of an evaluated one that dominates its bounds.
@@ -55,9 +76,13 @@ class GroupPruning:
         ]
         return None if any(one is None for one in found) else np.array(found)
 
-    def _objectives(self, groups: Rows, rows: Rows) -> Objectives:
-        """Lower bounds on the objectives of designs, as :func:`sweep.design.design_row.objective_bounds`."""
-        energy_pj, cycles = self.bounds[groups, 0], np.maximum(1.0, np.rint(self.bounds[groups, 1]))
+    def _objectives(self, groups: Rows, rows: Rows, found: Objectives | None = None) -> Objectives:
+        """The objectives of designs with the energy and cycles ``found`` of their groups; None: their bounds.
+
+        As :func:`sweep.design.design_row.objective_bounds`.
+        """
+        found = self.bounds if found is None else found
+        energy_pj, cycles = found[groups, 0], np.maximum(1.0, np.rint(found[groups, 1]))
         known = {
             "area_um2": self._table.area_um2[rows],
             "energy_pj": energy_pj,

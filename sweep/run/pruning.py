@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from results.store.schema.rows import DesignRow
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.design.design_row import dominated_row, infeasible_row, objective_bounds, objective_values
+from sweep.design.design_row import dominated_row, infeasible_row, objective_bounds
+from sweep.design.evaluated_front import EvaluatedFront, Objectives
 from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask
-
-Objectives = NDArray[np.float64]
-"""One design's values, in the order of the study's objectives."""
 
 
 def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> DesignRow | None:
@@ -32,28 +29,6 @@ def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) 
 
 def _obstacle(task: MappingTask) -> str:
     return obstacle(MappingSpace(task.architecture, task.layer, task.rules.even))
-
-
-class EvaluatedFront:
-    """The objectives of evaluated designs, without those that others dominate or equal."""
-
-    def __init__(self, objectives: int) -> None:
-        self._points = np.empty((0, objectives))
-
-    def add(self, point: Objectives) -> None:
-        # what the new point dominates or equals adds nothing to what it dominates itself
-        worse = (point <= self._points).all(axis=1)
-        self._points = np.vstack([self._points[~worse], point])
-
-    def add_row(self, study: Study, row: DesignRow) -> None:
-        """Take in a ``designs`` row of the study; only complete ones can dominate."""
-        if row["status"] == "complete":
-            self.add(np.array(objective_values(study, row), dtype=np.float64))
-
-    def dominating(self, bounds: Objectives) -> Objectives | None:
-        """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
-        dominate = (self._points <= bounds).all(axis=1) & (self._points < bounds).any(axis=1)
-        return self._points[dominate][0] if dominate.any() else None
 
 
 class BoundsPruning:

@@ -18,10 +18,10 @@ from sweep.design.cost_tables import CostTables, CostTask
 from sweep.design.design_row import design_row, infeasible_row
 from sweep.design.sibling_trees import DesignTasks, SiblingTrees
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
-from sweep.run.cost_ledger import CostLedger
-from sweep.run.design_ledger import DesignLedger
-from sweep.run.epoch_ledger import EpochLedger
-from sweep.run.observer import RunObserver
+from sweep.run.ledgers.cost_ledger import CostLedger
+from sweep.run.ledgers.design_ledger import DesignLedger
+from sweep.run.ledgers.epoch_ledger import EpochLedger
+from sweep.run.progress.observer import RunObserver
 from sweep.run.pruning import BoundsPruning, without_mapping
 from sweep.search.search import DesignSearch
 from sweep.study.design_space import Design

@@ -11,12 +11,15 @@ from costmodel.errors import InputError
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from sweep import PACKAGES
+from sweep.blocks.block_work import BlockWork
+from sweep.blocks.division import BlockDivision
 from sweep.forecast.plan import StudyPlan, plan
 from sweep.run.block_run import BlockRun
+from sweep.run.first_look import FidelityRun
 from sweep.run.folder_owner import check_lock_file, check_rows
 from sweep.run.generation_run import GenerationRun
-from sweep.run.live_progress import LiveProgress, RunObservers
-from sweep.run.observer import RunObserver
+from sweep.run.progress.live_progress import LiveProgress, RunObservers
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.search.search import design_space, search_of
 from sweep.search.trial_journal import journal_in
@@ -42,6 +45,9 @@ class RuntimeChoice:
     memory_limit_mib: int | None = None
     """Address space in MiB that a worker may add to what an idle one maps, the code of the study's solvers
     included. A solve that needs more is a failed row; a limit that leaves solves too little ends the run."""
+    sub_drivers: int | None = None
+    """Processes that share out work between driver and workers, of studies in blocks; None: as many as the
+    workers ask for, none on few."""
 
     def __post_init__(self) -> None:
         for key in ("workers", "memory_limit_mib"):
@@ -74,6 +80,8 @@ class RuntimeChoice:
             address=self.address,
             packages=PACKAGES,
             prepare=partial(warm_up, solvers_of(study)),
+            divide=partial(BlockDivision, work) if isinstance(work, BlockWork) else None,
+            sub_drivers=self.sub_drivers,
         )
         return RayRuntime(work, settings)
 
@@ -140,11 +148,12 @@ def _run_of(
     observer: RunObserver,
     store: StoredAnswers | None,
     journal: Path,
-) -> BlockRun | GenerationRun | StudyRun:
+) -> BlockRun | FidelityRun | GenerationRun | StudyRun:
     """The loop that runs the study; a search that learns keeps its ``journal``."""
     workload = planned.workload
     if planned.table is not None:
-        return BlockRun(study, planned.table, workload, writer, observer, store)
+        kind = BlockRun if study.fidelity is None else FidelityRun
+        return kind(study, planned.table, workload, writer, observer, store)
     search = search_of(study, journal)
     if planned.in_generations:
         return GenerationRun(study, design_space(study), search, workload, writer, observer, store)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from costmodel.errors import InputError
-from costmodel.formats.row_stationary import Strips, strips
+from costmodel.formats.machines.row_stationary import Strips, strips
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import Evaluation, evaluate
 from sweep.silicon.eyeriss_rows import EyerissRow

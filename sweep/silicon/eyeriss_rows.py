@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.row_stationary import RowStationary
-from costmodel.formats.safe_json import json_lines, parse_json
+from costmodel.formats.json.safe_json import json_lines, parse_json
+from costmodel.formats.machines.row_stationary import RowStationary
 from costmodel.workload.network import Layer, convolution
 
 MOST_LINE_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.safe_json import json_lines, parse_json
+from costmodel.formats.json.safe_json import json_lines, parse_json
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.workload.network import Layer, convolution
 from solvers.budget import Budget

@@ -57,8 +57,10 @@ class SpaceOptions:
         if ours is not None and is_timeloop_constraints(ours):
             ours, theirs = None, ours
         rules = load_rules(ours) if ours else SpaceRules()
-        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "constraints"}
-        rules = replace(rules, **{key: value for key, value in given.items() if value is not None})
+        stated = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "constraints"}
+        rules = replace(rules, **{key: value for key, value in stated.items() if value is not None})
+        # What the user may choose ends here. The two below only narrow it: what Timeloop's files forbid, and
+        # what the hardware cannot do, stays forbidden.
         rules = with_timeloop_constraints(rules, architecture, layer, theirs, elsewhere)
         return with_hardware_constraints(rules, architecture, layer)
 
@@ -97,7 +99,7 @@ class MappingRequest:
 
     @cached_property
     def problem(self) -> MappingProblem:
-        """The problem to solve; InputError for any part of the request that cannot be had."""
+        """The problem to solve; InputError for a file, a name or a rule that is wrong."""
         named = self.architecture if isinstance(self.architecture, str) else ""
         architecture = chosen_architecture(self.architecture, self.overrides)
         layer = chosen_layer(self.layer, self.dims)
@@ -105,7 +107,7 @@ class MappingRequest:
         rules = self.space.rules(named, layer, kind_names(layer, around.layers if around else ()))
         try:
             rules.check(architecture, layer)
-        except InputError as error:
+        except InputError as error:  # which names the rule, but not the file that has it
             raise error.at(str(self.space.constraints or "constraints"), error.where) from None
         return MappingProblem(architecture, layer, self.objective, rules)
 

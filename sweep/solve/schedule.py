@@ -6,15 +6,17 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
+from costmodel.formats.json.programs import unpacked_program, write_program_file
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.formats.programs import unpacked_program, write_program_file
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.layer import REDUCED_DIM
 from costmodel.schedule.program.program import Work
 from results.report.page import write_schedules_page
 from results.store.folder import RunFolder
@@ -22,10 +24,10 @@ from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ProgramRow, ScheduleRow
 from results.store.schema.tables import DESIGNS
 from solvers.schedule.fitting import fitted
-from solvers.schedule.tiles.layer_parts import TilePart, band_of, distinct_boxes
+from solvers.schedule.tiles.layer_parts import TilePart, band_of, channel_pieces, distinct_boxes
 from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.design.schedule_workload import whole_chip_offered
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
@@ -188,19 +190,27 @@ def _with_mappings(
                 for rows in bands
                 for box, _ in distinct_boxes(band_of(layer, rows).sizes(leaf["samples"]), (k, n, p, q))
             ]
-            for box in boxes:
-                cost = known.get(TilePart.of_outputs(layer, box))
+            reduced = parts.get(REDUCED_DIM, 1)
+            pieces = channel_pieces(layer, reduced) if reduced > 1 else [(layer, 1)]
+            for box, (piece, _) in product(boxes, pieces):
+                cost = known.get(TilePart.of_outputs(piece, box))
                 if cost and cost.mapping:
                     lengths = dict(zip(CUT_DIMS, box, strict=True))
+                    if reduced > 1:
+                        lengths[REDUCED_DIM] = piece.c
                     mappings.append({"part": lengths, "mapping": cost.mapping})
         found.append({**leaf, "mappings": mappings})
     return found
 
 
 def _mapped(work: Work, leaves: Mapping[str, LeafRow]) -> Work:
-    """A work with the mapping of the tile; its nest begins with N, K, P and Q."""
-    n, k, p, q = (end - first for first, end in work.box[:4])
+    """A work with the mapping of the tile; its nest begins with N, K, P, Q and the input channels."""
+    if work.adds:
+        return work
+    n, k, p, q, c = (end - first for first, end in work.box[:5])
     part = dict(zip(CUT_DIMS, (k, n, p, q), strict=True))
+    if REDUCED_DIM in leaves[work.layer].get("parts", {}):
+        part[REDUCED_DIM] = c
     mappings = leaves[work.layer].get("mappings", ())
     return replace(work, mapping=next((one["mapping"] for one in mappings if one["part"] == part), ""))
 

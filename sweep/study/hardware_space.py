@@ -9,8 +9,8 @@ from pydantic import Field
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import stated_constraints
-from costmodel.formats.yaml.architecture_document import LayerKind
 from costmodel.formats.yaml.file_keys import Keys, check_keys
+from costmodel.hardware.timing import LayerKind
 from costmodel.workload.network import Layer
 from solvers.mapping.space.rules import SpaceRules
 from sweep.study.mapping_space import ConstraintKeys

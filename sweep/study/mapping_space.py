@@ -65,7 +65,7 @@ class ConstraintKeys(Keys):
 
     @model_validator(mode="after")
     def _consistent(self) -> ConstraintKeys:
-        self.rules()
+        self.rules()  # made for its checks, so that an error names this entry of the file
         return self
 
     def rules(self) -> LevelRules:
@@ -148,6 +148,8 @@ def check_rules(
     try:
         _check_names(rules, layers := list(layers))
         rules.check_levels(architecture)
+        # A rule may name a dim that only some layers have, so each layer is held to those that it can meet;
+        # that a name is of no layer at all was found above.
         for layer in layers:
             rules.for_layer(layer).check(architecture, layer)
     except InputError as error:

@@ -46,6 +46,7 @@ class SchedulerChoice(Keys):
     @model_validator(mode="before")
     @classmethod
     def _default_seeds(cls, keys: Any) -> Any:
+        # Before the keys are read, as the default of one depends on another; a number in the file comes last.
         chosen = keys.get("solver") if isinstance(keys, dict) else None
         return {"seeds": 1, **keys} if chosen in WITHOUT_DRAWS else keys
 
@@ -107,6 +108,7 @@ class ScheduleChoice(SchedulerChoice):
 
     @model_validator(mode="after")
     def _refines_what_is_costed(self) -> ScheduleChoice:
+        # the default asks for refinement, too, but only a number in the file is a wish that cannot be met
         if "refinement" in self.model_fields_set and self.refinement and not self.sibling_trees:
             expected = "0 where sibling_trees is false, for then no tree of another chip is looked at"
             raise InputError("", expected, self.refinement, key="refinement")

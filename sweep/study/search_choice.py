@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from costmodel.formats.yaml.file_keys import Keys
-from sweep.study.number_keys import Seconds, Seed
+from sweep.study.number_keys import Iterations, Seconds, Seed
 
 
 class SearchKeys(Keys):
@@ -27,14 +27,40 @@ class SearchKeys(Keys):
         return family
 
 
-class GridSearch(SearchKeys):
+class Fidelity(Keys):
+    """Two fidelities: a cheaper solver maps every design first, and its answers say where the front may be.
+
+    The study's own solver then maps the designs that are on that front and, of the others, those whose proven
+    bounds no design that it mapped dominates. The front is that of mapping all designs with it.
+    """
+
+    solver: str
+    """The mapping solver that looks first, of ``archsweep list solvers``."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Its parameters, by their names in its ``Params``."""
+    wall_seconds: Seconds = 20.0
+    """Seconds on the clock that one solve of it may take."""
+    iterations: Iterations | None = None
+    """Steps that one solve of it may take, of solvers that count them. Absent: the clock decides."""
+    seed: Seed = 0
+    """The seed of solvers that draw."""
+
+
+class ListingKeys(SearchKeys):
+    """What searches may do whose designs are known beforehand."""
+
+    fidelity: Fidelity | None = None
+    """A cheaper solver that looks at every design first; bounds prune then; same front."""
+
+
+class GridSearch(ListingKeys):
     """Every design of the space."""
 
     method: Literal["grid"] = "grid"
     """Look at every design."""
 
 
-class RandomSearch(SearchKeys):
+class RandomSearch(ListingKeys):
     """Different designs drawn uniformly."""
 
     method: Literal["random"]

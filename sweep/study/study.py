@@ -22,9 +22,10 @@ from sweep.study.design_space import Constraint, check_together
 from sweep.study.mapping_space import SpaceKeys
 from sweep.study.number_keys import Iterations, Seconds, Seed
 from sweep.study.schedule_choice import TILE_LOT, ScheduleChoice
-from sweep.study.search_choice import GridSearch, Sampler, Search
+from sweep.study.search_choice import Fidelity, GridSearch, OptunaSearch, Sampler, Search
 
 MOST_EXACT = 2**53
+"""The largest number up to which a float holds every whole number."""
 
 MOST_DESIGNS = 1_000_000
 """Designs that one run looks at: planning a million takes minutes, and their answers gigabytes of memory."""
@@ -120,6 +121,7 @@ class AxisChoices(Keys):
         assert self.to is not None
         if self.step:
             return NumberRange(range(self.start, self.to + 1, self.step), self.unit)
+        # a range begins at 1 or above and ends at 2**53, so 64 doublings are always enough
         doubled = [self.start << k for k in range(64) if self.start << k <= self.to]
         return tuple(f"{number} {self.unit}" for number in doubled) if self.unit else tuple(doubled)
 
@@ -222,6 +224,7 @@ class Study(Keys):
     schedule: ScheduleChoice | None = None
     """How every network is scheduled on a chip."""
 
+    # no key of the study: the same study is the same from whatever file it is read
     _file: str = PrivateAttr(default="")
 
     @property
@@ -254,6 +257,7 @@ class Study(Keys):
     @field_validator("search", mode="before")
     @classmethod
     def _no_sampler_as_method(cls, search: Any) -> Any:
+        # pydantic would say that the name is no method; that it is a sampler of one is what helps
         method = search.get("method") if isinstance(search, dict) else None
         if method in get_args(Sampler) and method != "random":
             remedy = f"Write {{method: optuna, sampler: {method}, trials: N}}"
@@ -295,7 +299,16 @@ class Study(Keys):
         return self
 
     @model_validator(mode="after")
+    def _fidelity_of_mappings_alone(self) -> Study:
+        if self.fidelity is not None and (self.chip or self.scratchpad):
+            of = "of chips" if self.chip else "with a scratchpad"
+            # nothing cheaper plans or schedules, and bounds of mappings say nothing of bytes that are spilled
+            raise InputError("", f"no fidelity in a study {of}", "one", "Leave it out", key="search.fidelity")
+        return self
+
+    @model_validator(mode="after")
     def _baseline_on_the_axes(self) -> Study:
+        # without a baseline the axes are compared with themselves, and nothing is wrong
         given = self.baseline if self.baseline is not None else self.axes
         axes = ", ".join(self.axes) or "there is none"
         for key in given:
@@ -350,7 +363,7 @@ class Study(Keys):
     @property
     def solve_seconds(self) -> float:
         """The most wall seconds that the solver of any task may take; of tile costs a lot is one task."""
-        blocks = (self.mapping, self.scratchpad, self.schedule)
+        blocks = (self.mapping, self.scratchpad, self.schedule, self.fidelity)
         longest = max(block.wall_seconds for block in blocks if block is not None)
         return max(longest, TILE_LOT * self.mapping.wall_seconds) if self.chip else longest
 
@@ -368,10 +381,24 @@ class Study(Keys):
 
     @property
     def solvers(self) -> list[str]:
-        """The names of the solvers whose answers designs ask for; of chips the schedulers."""
+        """The names of the solvers whose answers are asked for; of chips the schedulers."""
         if self.schedule is not None:
             return [scheduler.solver for scheduler in self.schedule.schedulers]
-        return [self.mapping.solver, *([self.scratchpad.solver] if self.scratchpad else [])]
+        return [block.solver for block in (self.mapping, self.scratchpad, self.fidelity) if block is not None]
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        """The cheaper solver that looks at every design first; None where there is none."""
+        return None if isinstance(self.search, OptunaSearch) else self.search.fidelity
+
+    @property
+    def first_look(self) -> Study | None:
+        """The same study with the cheaper solver of its search's ``fidelity``; None where it has none."""
+        if (first := self.fidelity) is None:
+            return None
+        asked = first.model_dump() | {"objective": self.mapping_objective, "tolerance": None}
+        update = {"mapping": self.mapping.model_copy(update=asked), "search": GridSearch()}
+        return self.model_copy(update=update)
 
     def axis_values(self) -> tuple[Axis, ...]:
         return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())
@@ -384,6 +411,9 @@ class Study(Keys):
         chip = Path(self.chip).name
         by_name = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = by_name.model_dump(mode="json", by_alias=True)
+        if self.fidelity is None:
+            data["search"].pop("fidelity", None)  # studies that do not use it keep the identity that they had
+        # stated or by default: a study that writes the default down is the same study
         data["mapping"]["objective"] = self.mapping_objective
         return data
 

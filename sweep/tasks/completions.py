@@ -13,11 +13,17 @@ from sweep.tasks.mapping import VersionMismatchError
 def check_environment(completion: Completion) -> None:
     """Raises WorkersUnavailableError for an error that any task would have on this worker."""
     error = completion.error
-    if error is not None and error.type in (VersionMismatchError.__name__, ModuleNotFoundError.__name__):
+    if error is not None and is_of_environment(completion):
         raise WorkersUnavailableError(
             f"driver and workers differ: {error.message} (worker {completion.worker}). Install the same "
             "archsweep on every node, or send the code along with `archsweep submit`"
         )
+
+
+def is_of_environment(completion: Completion) -> bool:
+    """Whether it ended in an error that any task would have on this worker."""
+    error = completion.error
+    return error is not None and error.type in (VersionMismatchError.__name__, ModuleNotFoundError.__name__)
 
 
 def answer_row(completion: Completion) -> AnswerRow:

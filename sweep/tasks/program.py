@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from costmodel.formats.programs import packed_program
+from costmodel.formats.json.programs import packed_program
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.program.writer import VERSION, write_program
 from costmodel.schedule.tree.validity import NotPossibleError

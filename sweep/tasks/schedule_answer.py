@@ -10,6 +10,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import REDUCED_DIM
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Leaf
@@ -17,7 +18,7 @@ from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
-from solvers.schedule.chip_model import ChipModel, with_bands
+from solvers.schedule.chip_model import ChipModel, with_bands, with_reductions
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
@@ -72,7 +73,8 @@ def problem_of(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
     """The problem in a payload, with a table of costs that solves none that it lacks."""
     chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
     costs = SchedulingCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
-    model = ChipModel(chip, costs, with_bands(content.get("params") or {}))
+    params = content.get("params") or {}
+    model = ChipModel(chip, costs, with_bands(params), with_reductions(params))
     return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
 
 
@@ -146,6 +148,10 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
     if cost.leaf:
         row["parts"] = dict(zip(CUT_DIMS, cost.leaf.place.parts, strict=True))
         row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.place.order]
+        if cost.leaf.place.reduced > 1:
+            # parts of the input channels are neighbours whatever the order of the others
+            row["parts"][REDUCED_DIM] = cost.leaf.place.reduced
+            row["order"].append(REDUCED_DIM)
         if cost.leaf.slices:
             row["slices"] = cost.leaf.slices
         if cost.leaf.bands:

@@ -9,7 +9,7 @@ from sys import intern
 from typing import cast
 
 from results.store.schema.rows import AnswerRow, LayerRow, ScheduleRow, ScratchpadRow
-from solvers.schedule.chip_model import with_bands
+from solvers.schedule.chip_model import with_bands, with_reductions
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.scratchpad import ScratchpadTask
@@ -156,6 +156,8 @@ class ScheduleSummary:
     """Of a search that went on from another's tree: the id of that search's task. Empty for any other."""
     bands: bool
     """Whether the search tried bands of rows, and the bounds are those of schedules with bands, too."""
+    reductions: bool
+    """Whether the search cut input channels; there are no bounds of such schedules."""
 
     @classmethod
     def of(cls, row: ScheduleRow) -> ScheduleSummary:
@@ -178,6 +180,7 @@ class ScheduleSummary:
             tree_from=intern(row.get("tree_from") or ""),
             refined_from=intern(row.get("refined_from") or ""),
             bands=with_bands(row.get("params") or {}),
+            reductions=with_reductions(row.get("params") or {}),
         )
 
     @property

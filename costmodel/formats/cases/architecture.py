@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import field, whole_number
+from costmodel.formats.json.json_fields import field, whole_number
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 
 

@@ -13,8 +13,8 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.cases.architecture import architecture_from_json
 from costmodel.formats.cases.mapping import mapping_from_json, mapping_to_json
 from costmodel.formats.cases.problem import Shape, builtin_shapes, layer_from_problem, problem_from_layer
-from costmodel.formats.json_fields import field
-from costmodel.formats.safe_json import json_lines, load_json, parse_json
+from costmodel.formats.json.json_fields import field
+from costmodel.formats.json.safe_json import json_lines, load_json, parse_json
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import field, known_names, whole_number, whole_numbers
+from costmodel.formats.json.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, split

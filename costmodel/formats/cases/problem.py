@@ -7,7 +7,7 @@ from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.formats.json_fields import field, known_names, whole_number, whole_numbers
+from costmodel.formats.json.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.workload.network import Layer, Role, Tensor
 from costmodel.workload.projection import Axis
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from costmodel.formats.cases.folder import Case
-from costmodel.formats.json_fields import field
+from costmodel.formats.json.json_fields import field
 from costmodel.mapping.evaluate import Evaluation, LevelEvaluation
 
 ENERGY_TOLERANCE = 1e-9

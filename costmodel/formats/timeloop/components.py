@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import field as required
-from costmodel.formats.json_fields import known_names, whole_number
+from costmodel.formats.json.json_fields import field as required
+from costmodel.formats.json.json_fields import known_names, whole_number
 from costmodel.formats.yaml.safe_yaml import TaggedDict
 
 Kind = Literal["storage", "compute", "fanout"]

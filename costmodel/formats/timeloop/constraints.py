@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import known_names
+from costmodel.formats.json.json_fields import known_names
 from costmodel.formats.timeloop.architecture import FanOut, TimeloopArchitecture, dummy_name
 from costmodel.formats.timeloop.components import Component
 from costmodel.formats.timeloop.directives import (

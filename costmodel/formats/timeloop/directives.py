@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.formats.json_fields import known_names, whole_number
+from costmodel.formats.json.json_fields import known_names, whole_number
 from costmodel.workload.network import Layer
 
 DirectiveType = Literal["temporal", "spatial", "dataspace"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import field as required
+from costmodel.formats.json.json_fields import field as required
 from costmodel.formats.timeloop.files import TimeloopFiles
 
 COMPUTE_ACTIONS = ("compute", "random_compute", "mac_random", "multiply", "mult_random")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
@@ -24,6 +24,7 @@ from costmodel.formats.yaml.quantities import (
 )
 from costmodel.hardware.architecture import ALL_ROLES
 from costmodel.hardware.technology import Kind
+from costmodel.hardware.timing import LayerKind
 from costmodel.workload.network import Role
 
 _read_access_energy = reader(
@@ -204,10 +205,6 @@ class ComputeKeys(Keys):
     """The area of one MAC unit. Absent: from the technology's law."""
 
 
-LayerKind = Literal["convolution", "product"]
-"""A convolution has the dims P, Q, R and S, a matrix product M, N and K; either may have more."""
-
-
 class Constant(Keys):
     """One number of a machine's timing, and where it is from."""
 
@@ -347,6 +344,10 @@ class TimingKeys(Keys):
     """How tensors lie in memory: by role the dims, outermost first. Absent: in the layer's order."""
     steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
+    whole_steps: list[LayerKind] = Field(default_factory=list)
+    """Kinds of layers whose steps hold their place until they have stored: the next but one loads then."""
+    ahead: Number = Constant(value=0.0)
+    """Cycles by which loading, computing and storing of a whole step may overlap, two and two."""
     processing: ProcessingTimingKeys | None = None
     """What an array of PEs with scratchpads pays. Absent: by the bandwidths of the levels."""
     issue: Number = Constant(value=0.0)

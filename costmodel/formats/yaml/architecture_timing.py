@@ -43,6 +43,8 @@ class _Builder:
             caches=tuple(map(_cache, keys.caches)),
             layouts=tuple((role, tuple(dims)) for role, dims in keys.layouts.items()),
             steps_in_flight=keys.steps_in_flight,
+            whole_steps=tuple(keys.whole_steps),
+            ahead_cycles=keys.ahead.value,
             issue_cycles=keys.issue.value,
             product_issue_cycles=keys.product_issue.value if keys.product_issue else None,
             product_block=self._points(keys.product_block, "product_block"),

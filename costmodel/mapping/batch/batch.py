@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch_tables import BatchRows, Tables, tables_of, workspace
-from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import Layer
 
@@ -142,11 +141,6 @@ class BatchEvaluator:
         cycles, energy_pj, valid = np.empty(n, np.int64), np.empty(n), np.empty(n, np.bool_)
         rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
         evaluate_rows(self.tables, rows, workspace(self.tables), cycles, energy_pj, valid)
-        if self.architecture.timing is not None and self.architecture.timing.processing is not None:
-            # What an array of PEs takes has no compiled counter: the kernel's cycles are only a lower bound.
-            for row in np.flatnonzero(valid).tolist():
-                evaluation = evaluate(self.architecture, self.layer, batch.mapping(row, self.layer))
-                cycles[row], energy_pj[row] = evaluation.cycles, evaluation.energy_pj
         return BatchEvaluation(cycles, energy_pj, valid)
 
     @cached_property

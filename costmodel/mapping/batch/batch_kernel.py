@@ -26,6 +26,8 @@ Int = Any
 
 NEVER = np.iinfo(np.int64).max
 """The cycles of a row that is no valid mapping."""
+LINK, FILLS, SUMS = range(3)
+"""The entries of ``RowCounts.processing``."""
 
 
 @entry
@@ -169,6 +171,9 @@ def _timed_cycles(tables: Tables, rows: BatchRows, row: int, counts: RowCounts, 
         inner = max(inner, read / tables.read_bandwidth[level])
         inner = max(inner, written / tables.write_bandwidth[level])
         inner = max(inner, (read + written) / tables.shared_bandwidth[level])
+    if timing.processes:
+        macs = compute_cycles + timing.accumulate * counts.processing[SUMS]
+        inner = max(inner, max(macs, counts.processing[LINK]) + counts.processing[FILLS])
     outermost = counts.words.shape[0] - 1
     first = loops.starts[outermost]
     walk.loops[0] = loops.starts[outermost + 1] - first
@@ -195,6 +200,8 @@ def begin_row(rows: BatchRows, row: int, counts: RowCounts) -> Int:
         counts.write_demand[level] = 0.0
         counts.read_words[level] = 0
         counts.written_words[level] = 0
+    for cause in range(len(counts.processing)):
+        counts.processing[cause] = 0.0
     return compute_cycles
 
 
@@ -221,8 +228,11 @@ def _tensor_cost(
     # them by the children that hold different tiles. A level that keeps the tensor answers, and asks only for
     # what is delivered into its own tile; one that does not hands the request on (item 7).
     through = compute_cycles  # item 4: the MAC units ask for every operand in every cycle
+    keepers, served = 0, 1
     for level in range(outermost + 1):
         through *= counts.groups[level, tensor]
+        if is_output and keepers == 1 and tables.timing.processes:
+            served *= _spread_of(tables, rows, row, level, tensor)
         if not rows.keep[row, level, tensor]:
             continue
         delivered = 0  # nothing fills the outermost level
@@ -235,6 +245,11 @@ def _tensor_cost(
         counts.write_demand[level] += (fills + updates) / compute_cycles
         counts.read_words[level] += reads
         counts.written_words[level] += fills + updates
+        keepers += 1
+        if tables.timing.processes:
+            _count_links(tables, counts, level, tensor, (reads, updates))
+            if is_output and keepers == 2:
+                counts.processing[SUMS] = updates / served
         energy_pj += counts.instances[level] * (
             blocks(reads, tables.block_size[level]) * tables.read_pj[level]
             + blocks(fills, tables.block_size[level]) * tables.write_pj[level]
@@ -242,6 +257,28 @@ def _tensor_cost(
         )
         through = delivered
     return energy_pj
+
+
+@inlined
+def _spread_of(tables: Tables, rows: BatchRows, row: int, level: int, tensor: int) -> Int:
+    """Children in use below one instance of a level that hold different parts of a tensor, by its dims."""
+    spread = 1
+    for dim in range(rows.temporal.shape[2]):
+        if tables.relevant[tensor, dim]:
+            spread *= rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim]
+    return spread
+
+
+@inlined
+def _count_links(tables: Tables, counts: RowCounts, level: int, tensor: int, moved: tuple[Int, Int]) -> None:
+    """Raise ``counts.processing`` by the words that one instance reads and updates, a tensor of a level."""
+    timing, (reads, updates) = tables.timing, moved
+    # a first partial sum is a zero that comes in over the link, too
+    inwards = updates if tensor == tables.output else reads
+    cycles = max(inwards / timing.link_read[level, tensor], updates / timing.link_write[level, tensor])
+    counts.processing[LINK] = max(counts.processing[LINK], cycles)
+    if level == counts.instances.shape[0] - 1:
+        counts.processing[FILLS] += reads / timing.fill[tensor]
 
 
 @inlined

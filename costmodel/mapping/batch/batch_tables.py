@@ -108,6 +108,9 @@ class RowCounts(NamedTuple):
     """[levels] words read per instance, whatever the cycles; timed cycles need them."""
     written_words: Array
     """[levels] words written per instance."""
+    processing: Array
+    """[3] of an array of PEs with links: cycles of the busiest link and of exposed fills, and the partial
+    sums that leave one innermost instance; see ``ProcessingTiming``."""
     term_bounds: Array
     """[terms] bounds of the spatial loops along one axis of one tensor."""
     term_strides: Array
@@ -167,6 +170,7 @@ def workspace(tables: Tables) -> RowCounts:
         write_demand=np.empty(levels, np.float64),
         read_words=np.empty(levels, np.int64),
         written_words=np.empty(levels, np.int64),
+        processing=np.zeros(3),
         term_bounds=np.empty(terms, np.int64),
         term_strides=np.empty(terms, np.int64),
         # Two dims of one axis have a closed form (``distinct_pairs``); only three or more are listed one by

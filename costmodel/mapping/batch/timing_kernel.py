@@ -24,10 +24,31 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Real = Any
 """A 64-bit floating-point number of compiled code."""
-ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS = range(6)
+ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS, STORING, ALONE = range(8)
 """The entries of ``WalkCounts.cycles``."""
 LOAD, STORE = 0, 1
 MOST_ROUNDS = 100
+STARTS = 1024
+
+
+def _starts() -> Array:
+    """Of pressures ``STARTS / k`` the hit rates, a little lowered; those of k = 0 and of k = ``STARTS`` by
+    their limits.
+
+    A hit rate grows with k, so the entry of the next smaller k is below it.
+    """
+    pressures = STARTS / np.arange(1, STARTS)
+    low, high = np.zeros(STARTS - 1), np.full(STARTS - 1, 1.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = middle < np.exp(-pressures * (1 - middle))
+        # the other root is 1: below it, and above the one looked for, the difference is positive
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.concatenate([[0.0], np.maximum(low - 1e-9, 0.0), [low[-1] - 1e-9]])
+
+
+FIRST_RATES = _starts()
+"""Where Newton's method begins, by the number of a pressure's inverse in ``STARTS`` steps."""
 
 
 @inlined
@@ -64,6 +85,27 @@ def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: 
     walk.cycles[LOADS] = _loads(timing, walk, spills, any_order, read_misses)
     walk.cycles[STORES] = _stores(timing, walk, spills, write_misses)
     walk.cycles[MISSES] = read_misses + write_misses
+    # In any order steps need not wait for their places: two of them never take less than the slowest part.
+    walk.cycles[STORING], walk.cycles[ALONE] = 0.0, 0.0
+    if timing.whole_steps and not any_order:
+        _count_storing(timing, walk)
+
+
+@inlined
+def _count_storing(timing: TimingTables, walk: WalkCounts) -> None:
+    """Fill in how many steps store their outputs, and whether no two of them follow each other."""
+    inner, together, moved = 1, 1, False
+    for loop in range(walk.loops[0]):
+        if timing.relevant[timing.output, walk.dim[loop]]:
+            moved = True
+            continue
+        together *= walk.bound[loop]
+        if not moved:
+            inner *= walk.bound[loop]
+    if not timing.keeps_partial_sums:
+        together = inner
+    walk.cycles[STORING] = walk.cycles[STEPS] // together
+    walk.cycles[ALONE] = 1.0 if inner > 1 else 0.0
 
 
 @inlined
@@ -80,7 +122,22 @@ def walk_cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
         return alone
     slowest = max(max(max(array, loads), max(stores, cycles[MISSES])), issue)
     steps = cycles[STEPS]
+    if cycles[STORING] > 0.0:
+        slowest = max(slowest, _in_whole_steps(timing, cycles, array))
     return (steps - 1) / steps * slowest + alone / steps
+
+
+@inlined
+def _in_whole_steps(timing: TimingTables, cycles: Array, array_cycles: float) -> Real:
+    """Cycles of all steps where each holds its place until it has stored; ``TimedCycles`` says why."""
+    steps, storing = cycles[STEPS], cycles[STORING]
+    load, array, store = cycles[LOADS] / steps, array_cycles / steps, cycles[STORES] / storing
+    apart = max(load, array)
+    if cycles[ALONE] > 0.0:
+        wait = max(0.0, store - abs(load - array) - timing.ahead)
+        return steps * apart + storing * wait
+    both = max(max(apart, store), (load + array + store - timing.ahead) / 2)
+    return (steps - storing) * apart + storing * both
 
 
 @inlined
@@ -114,7 +171,9 @@ def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
     blocks, through, row_tiles = 1, 1, 1
     for dim in range(len(sizes)):
         points = timing.block[dim]
-        if points > 0:
+        if points == 1:  # spares divisions, which are slow
+            blocks *= sizes[dim]
+        elif points > 0:
             whole = (walk.tile[dim] + points - 1) // points
             blocks *= (walk.tiles[dim] - 1) * whole + (walk.last[dim] + points - 1) // points
         elif timing.streams[dim]:
@@ -128,8 +187,9 @@ def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
             walk.tiles[timing.streamed],
         )
     most, shortest = timing.pass_points, timing.shortest_pass
-    full = (tiles - 1) * (tile // most) + last // most
-    rest, last_rest = tile % most, last % most
+    whole, last_whole = tile // most, last // most
+    full = (tiles - 1) * whole + last_whole
+    rest, last_rest = tile - whole * most, last - last_whole * most
     # Tiles with the same rest are added before they are multiplied, as the definition does.
     rests, last_rests = 0, 0
     if rest == last_rest:
@@ -294,10 +354,12 @@ def _transfer(
     rows, requests, beats, buffer = 0.0, 0.0, 0.0, 0.0
     for kind in range(kinds):
         extent, count = walk.extents[kind] * joined, walk.counts[kind] * joined_tiles
-        elements = most if most > 0 else extent
+        elements, filled_ones = extent, 1
+        if most > 0:
+            elements, filled_ones = most, extent // most
         for part in range(2):
-            pieces = extent // elements if part == 0 else 1
-            size = (elements if part == 0 else extent % elements) * element
+            pieces = filled_ones if part == 0 else 1
+            size = (elements if part == 0 else extent - filled_ones * elements) * element
             if pieces == 0 or size == 0:
                 continue
             rows += count * pieces
@@ -351,7 +413,7 @@ def lines_of_run(run: float, stride: int, line: int) -> Real:
     no line at offset 0 if r is 0, two lines where k * g + r is above ``line``, and one elsewhere.
     """
     step = _divisor(stride, line)
-    offsets = line // step
+    offsets = line / step  # a whole number; whole numbers divide more slowly
     whole = np.floor(run / line)
     rest = run - whole * line
     touched = offsets * whole + offsets
@@ -392,15 +454,15 @@ def _lines_of_box(timing: TimingTables, tensor: int, box: Array, line: int) -> R
 def _usable_lines(timing: TimingTables, tensor: int, cache: int, box: Array) -> Real:
     """Lines of the cache that a tensor can use: rows a power of two apart meet in few of its sets."""
     lines, line = timing.cache_lines[cache], timing.line_bytes[cache]
+    if timing.row_sets[cache, tensor] == 0.0:
+        return lines
     inner = timing.axes[tensor] - 1
-    if inner < 1:
+    extent = _extent(timing, tensor, inner, box)
+    if extent >= timing.lengths[tensor, inner]:
         return lines
-    extent, stride = _extent(timing, tensor, inner, box), timing.strides[tensor, inner - 1]
-    if extent >= timing.lengths[tensor, inner] or stride < line or stride % line:
-        return lines
-    sets = timing.cache_sets[cache]
-    row = lines_of_run(float(extent * timing.element_bytes), stride, line)
-    return min(float(sets), sets / _divisor(max(1, stride // line), sets) * row) * timing.cache_ways[cache]
+    row = lines_of_run(float(extent * timing.element_bytes), timing.strides[tensor, inner - 1], line)
+    sets = min(float(timing.cache_sets[cache]), timing.row_sets[cache, tensor] * row)
+    return sets * timing.cache_ways[cache]
 
 
 @inlined
@@ -440,7 +502,7 @@ def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: i
         for tensor in range(tensors):
             between += walk.lines[loop, tensor]
         between /= lines
-        pushed = 1 - hit_rate(between)
+        pushed = -1.0  # what the iteration between pushes out, once a tensor asks for it
         for tensor in range(tensors):
             touched, growth = walk.lines[loop, tensor], 1.0
             if not timing.relevant[tensor, dim]:
@@ -453,11 +515,15 @@ def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: i
             if growth == bound:  # every iteration touches lines of its own: none can be lost
                 walk.missed[tensor] *= growth
                 continue
-            lost = pushed
-            usable = _usable_lines(timing, tensor, cache, walk.box)
+            usable, pressure = _usable_lines(timing, tensor, cache, walk.box), between
             if usable < lines:
-                pressure = touched / usable
-                lost = pushed if pressure <= between else 1 - hit_rate(pressure)
+                pressure = max(between, touched / usable)
+            if pressure > between:
+                lost = 1 - hit_rate(pressure)
+            else:
+                if pushed < 0.0:
+                    pushed = 1 - hit_rate(between)
+                lost = pushed
             walk.missed[tensor] *= growth + (bound - growth) * lost
         walk.box[dim] = sizes[dim]
     for tensor in range(tensors):
@@ -468,12 +534,12 @@ def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: i
 def hit_rate(pressure: float) -> Real:
     """The root h below 1 of h = exp(-x (1 - h)); 1 up to x = 1.
 
-    From 0, Newton's method climbs to the root and never passes it, since h - exp(-x (1 - h)) is concave; it
-    ends at the first step that no longer climbs.
+    From a rate below, Newton's method climbs to the root and never passes it, since h - exp(-x (1 - h)) is
+    concave; it ends at the first step that no longer climbs.
     """
     if pressure <= 1.0:
         return 1.0
-    rate = 0.0
+    rate = FIRST_RATES[int(STARTS / pressure)]
     for _ in range(MOST_ROUNDS):
         power = np.exp(-pressure * (1 - rate))
         better = rate + (power - rate) / (1 - pressure * power)

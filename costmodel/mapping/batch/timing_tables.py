@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,10 @@ class TimingTables(NamedTuple):
     timed: int
     """1 with timing, else 0."""
     in_flight: int
+    whole_steps: int
+    """1 if a step holds its place until it has stored, so that the next but one cannot load before."""
+    ahead: float
+    """Cycles by which a part of a step may be ahead of the one before it then."""
     issue: float
     """Cycles to issue one step."""
     rounding: Array
@@ -81,11 +86,23 @@ class TimingTables(NamedTuple):
     line_bytes: Array
     cache_sets: Array
     cache_ways: Array
+    row_sets: Array
+    """[caches, tensors] sets that each line of a row of a tile can use, as rows lie apart; 0 where rows
+    can use all."""
     read_miss: Array
     write_miss: Array
     cold: Array
     """[caches] of the lines that a cold cache would miss, the part that is missed: 1 where caches start cold,
     0 where they hold the whole layer from the beginning."""
+    processes: int
+    """1 if the timing describes an array of PEs with links (``ProcessingTiming``), which follows."""
+    accumulate: float
+    link_read: Array
+    """[levels, tensors] words a cycle inwards, infinity for no limit."""
+    link_write: Array
+    """[levels, tensors] words a cycle outwards."""
+    fill: Array
+    """[tensors] words a cycle of exposed fills, infinity where there are none."""
 
 
 class WalkCounts(NamedTuple):
@@ -116,7 +133,8 @@ class WalkCounts(NamedTuple):
     counts: Array
     """[tiles of an axis] how many tiles have so many."""
     cycles: Array
-    """[6] cycles of array, loads, stores, misses and issue, each by itself, and the steps."""
+    """[8] cycles of array, loads, stores, misses and issue, each by itself; the steps; of whole steps, how
+    many store, and 1 if none of these follows another."""
 
 
 def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
@@ -138,6 +156,8 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
     return TimingTables(
         timed=int(architecture.timing is not None),
         in_flight=timing.steps_in_flight,
+        whole_steps=int(timing.has_whole_steps(product=product)),
+        ahead=float(timing.ahead_cycles),
         issue=float(timing.issue_of(product=product)),
         rounding=_rounding(timing, layer, dims, product),
         inner_levels=len(architecture.levels) - int(described),
@@ -178,11 +198,19 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
         line_bytes=np.array([cache.line_bytes for cache in timing.caches], np.int64),
         cache_sets=np.array([cache.sets for cache in timing.caches], np.int64),
         cache_ways=np.array([cache.ways for cache in timing.caches], np.int64),
+        row_sets=np.array(
+            [[_row_sets(cache, tensor) for tensor in tensors] for cache in timing.caches]
+        ).reshape(-1, len(tensors)),
         read_miss=np.array([float(cache.cycles_per_miss) for cache in timing.caches]),
         write_miss=np.array(
             [float(cache.cycles_per_miss * cache.lines_per_write_miss) for cache in timing.caches]
         ),
         cold=np.array([_cold(timing, cache, layer, tensors) for cache in timing.caches]),
+        processes=int(timing.processing is not None),
+        accumulate=float(timing.processing.accumulate_cycles) if timing.processing else 0.0,
+        link_read=_links(architecture, timing, layer, outwards=False),
+        link_write=_links(architecture, timing, layer, outwards=True),
+        fill=_fills(timing, layer),
     )
 
 
@@ -206,7 +234,7 @@ def walk_workspace(timing: TimingTables) -> WalkCounts:
         stays=np.zeros(tensors, np.bool_),
         extents=np.zeros(kinds, np.int64),
         counts=np.zeros(kinds, np.int64),
-        cycles=np.zeros(6),
+        cycles=np.zeros(8),
     )
 
 
@@ -215,6 +243,14 @@ def _cold(timing: Timing, cache: CacheTiming, layer: Layer, tensors: list[Placed
         return 1.0
     lines = sum(lines_of_box(tensor, layer.sizes, cache.line_bytes) for tensor in tensors)
     return 1 - hit_rate(lines / cache.lines)
+
+
+def _row_sets(cache: CacheTiming, tensor: Placed) -> float:
+    """See ``costmodel.mapping.timing.caches.usable_lines``, which this is the constant part of."""
+    stride = tensor.row_stride
+    if len(tensor.axes) < 2 or stride < cache.line_bytes or stride % cache.line_bytes:
+        return 0.0
+    return cache.sets / gcd(max(1, stride // cache.line_bytes), cache.sets)
 
 
 def _blocks(timing: Timing, layer: Layer, dims: list[str]) -> Array:
@@ -258,4 +294,25 @@ def _terms(tensors: list[Placed], dims: list[str], part: int, missing: int) -> A
         for position, axis in enumerate(tensor.axes):
             for term, step in enumerate(axis.steps):
                 table[number, position, term] = (dims.index(step.dim), step.coefficient)[part]
+    return table
+
+
+def _links(architecture: Architecture, timing: Timing, layer: Layer, *, outwards: bool) -> Array:
+    """The words a cycle of every tensor's link at every level, in one direction."""
+    table = np.full((len(architecture.levels), len(layer.tensors)), np.inf)
+    # as in the readable count, the last tensor of a role stands for it
+    number_of = {tensor.role: number for number, tensor in enumerate(layer.tensors)}
+    for link in timing.processing.links if timing.processing else ():
+        bandwidth = link.write_bandwidth if outwards else link.read_bandwidth
+        if bandwidth is not None and link.role in number_of:
+            table[architecture.index(link.level), number_of[link.role]] = bandwidth
+    return table
+
+
+def _fills(timing: Timing, layer: Layer) -> Array:
+    table = np.full(len(layer.tensors), np.inf)
+    number_of = {tensor.role: number for number, tensor in enumerate(layer.tensors)}
+    for role, bandwidth in timing.processing.exposed_fills if timing.processing else ():
+        if role in number_of:
+            table[number_of[role]] = bandwidth
     return table

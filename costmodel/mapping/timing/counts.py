@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import ceil, gcd, prod
 
 from costmodel.hardware.architecture import Architecture
@@ -44,6 +45,14 @@ class TransferCounts:
 
 
 @dataclass(frozen=True)
+class StoringSteps:
+    """How many steps end by storing outputs, and whether each is ``alone``: no two of them are neighbours."""
+
+    count: int
+    alone: bool
+
+
+@dataclass(frozen=True)
 class StepCounts:
     """What a layer asks for, over all its ``steps``.
 
@@ -51,6 +60,7 @@ class StepCounts:
     """
 
     steps: int
+    stores_of_steps: StoringSteps
     product: bool
     array: ArrayCounts | None
     loads: tuple[TransferCounts, ...]
@@ -82,6 +92,7 @@ def step_counts(architecture: Architecture, timing: Timing, walk: Walk) -> StepC
         stores = [memory.transfer(each, timing.store, spills) for each in outputs]
     return StepCounts(
         walk.steps,
+        _storing_steps(walk, outputs[0].tensor, timing),
         is_product(layer),
         _array(walk, timing.array) if timing.array else None,
         tuple(loads),
@@ -129,6 +140,17 @@ def _loads(walk: Walk, tensor: Tensor, timing: Timing) -> int:
     if tensor.role in timing.reloads:
         return prod(bound for dim, bound in walk.loops if dim not in tensor.dims)
     return visits(walk, tensor)
+
+
+def _storing_steps(walk: Walk, output: Tensor, timing: Timing) -> StoringSteps:
+    """Outputs leave once all that is summed into them is there or, where partial sums do not stay, whenever
+    the next step has other outputs."""
+    sums = [(dim in output.dims, bound) for dim, bound in walk.loops[::-1]]
+    inner = prod(bound for _, bound in takewhile(lambda loop: not loop[0], sums))
+    together = inner
+    if timing.keeps_partial_sums:
+        together = prod(bound for moves, bound in sums if not moves)
+    return StoringSteps(walk.steps // together, inner > 1)
 
 
 def visits(walk: Walk, tensor: Tensor) -> int:

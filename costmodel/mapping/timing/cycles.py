@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, Timing, TransferTiming
 from costmodel.mapping.counts.processing import ProcessingCycles
-from costmodel.mapping.timing.counts import ArrayCounts, StepCounts, TransferCounts, step_counts
+from costmodel.mapping.timing.counts import ArrayCounts, StepCounts, StoringSteps, TransferCounts, step_counts
 from costmodel.mapping.timing.walk import walk_of
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
@@ -58,6 +58,10 @@ class TimedCycles:
     issue: float
     processing: ProcessingCycles | None = None
     """Of an array of PEs, by cause; it is part of ``array``."""
+    whole: StoringSteps | None = None
+    """Where steps hold their place until they have stored: those that store."""
+    ahead: float = 0.0
+    """Cycles by which loading, computing and storing of a whole step may overlap, two and two."""
 
     @property
     def components(self) -> dict[str, float]:
@@ -82,6 +86,7 @@ class TimedCycles:
             "cache misses": replace(self, load=replace(load, misses=0.0), store=replace(store, misses=0.0)),
             "clearing": replace(self, load=replace(load, clearing=0.0)),
             "issue": replace(self, issue=0.0),
+            "places of steps": replace(self, whole=None, ahead=0.0),
         }
         found = {cause: one.cycles for cause, one in left.items() if one != self}
         return found | {"first fill and last drain": ceil(self._slowest)}
@@ -105,7 +110,25 @@ class TimedCycles:
     @property
     def _slowest(self) -> float:
         # memory is one of them: it serves both ports, so their misses come one after the other
-        return max(self.components.values())
+        slowest = max(self.components.values())
+        return slowest if self.whole is None else max(slowest, self._in_whole_steps(self.whole))
+
+    def _in_whole_steps(self, storing: StoringSteps) -> float:
+        """Cycles of all steps where each loads, computes and stores, one after the other, two at a time.
+
+        L, E and S are what one step takes. Steps that store, and follow each other, are ``(L + E + S) / 2``
+        apart: two hold their places, so the third loads when the first has stored. One that stores alone
+        keeps the next but one waiting by as much as S does not fit beside what its neighbours do,
+        ``S - |L - E|``. Others are ``max(L, E)`` apart.
+        """
+        load, array = self.load.cycles / self.steps, self.array / self.steps
+        store = self.store.cycles / storing.count
+        apart = max(load, array)
+        if storing.alone:
+            wait = max(0.0, store - abs(load - array) - self.ahead)
+            return self.steps * apart + storing.count * wait
+        both = max(max(apart, store), (load + array + store - self.ahead) / 2)
+        return (self.steps - storing.count) * apart + storing.count * both
 
     @property
     def binding(self) -> str:
@@ -139,7 +162,17 @@ def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> 
     load = _port_cycles(timing.load, counts.loads, timing.clear_cycles_per_row * counts.cleared_rows, read)
     store = _port_cycles(timing.store, counts.stores, 0.0, written)
     issue = counts.steps * timing.issue_of(product=counts.product)
-    return TimedCycles(counts.steps, timing.steps_in_flight, array, load, store, issue)
+    whole = counts.stores_of_steps if timing.has_whole_steps(product=counts.product) else None
+    return TimedCycles(
+        counts.steps,
+        timing.steps_in_flight,
+        array,
+        load,
+        store,
+        issue,
+        whole=whole,
+        ahead=timing.ahead_cycles if whole else 0.0,
+    )
 
 
 def _array_cycles(array: ArrayTiming, counts: ArrayCounts) -> float:

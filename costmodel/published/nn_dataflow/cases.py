@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json_fields import field, whole_number
-from costmodel.formats.safe_json import json_lines, parse_json
+from costmodel.formats.json.json_fields import field, whole_number
+from costmodel.formats.json.safe_json import json_lines, parse_json
 from costmodel.formats.yaml.safe_yaml import names_a_file
 from costmodel.published.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware, UnitCosts

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.layer_graph_json import load_graph
-from costmodel.formats.safe_json import keys_of_json_file, load_json
+from costmodel.formats.json.layer_graph_json import load_graph
+from costmodel.formats.json.safe_json import keys_of_json_file, load_json
 from costmodel.formats.yaml.safe_yaml import names_a_file
 from costmodel.published.set_isca2023.evaluator import ReleasedNodeCost, TreeEvaluator
 from costmodel.published.set_isca2023.hardware import Platform, load_platform

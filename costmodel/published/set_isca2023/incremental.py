@@ -45,7 +45,7 @@ class IncrementalEvaluator:
 
     def __init__(self, tables: TileTables) -> None:
         self.tables = tables
-        self._segments = _Segments(tables.graph, tables.platform, ReleasedLeafSearch(tables))
+        self._segments = _SegmentCosts(tables.graph, tables.platform, ReleasedLeafSearch(tables))
         self._known: dict[Node, SegmentCost | str] = {}
         self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
 
@@ -91,7 +91,7 @@ class IncrementalEvaluator:
         return found
 
 
-class _Segments:
+class _SegmentCosts:
     """Counts segments; remembers leaves, and how S cuts have divided their tiles."""
 
     def __init__(self, graph: LayerGraph, platform: Platform, search: ReleasedLeafSearch) -> None:

@@ -46,6 +46,10 @@ class NvdlaTileCosts:
         """None: SET has no bands."""
         return [TileRows.of([]) for _ in heights]
 
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        """None: SET cuts no input channels."""
+        return TileRows.of([])
+
     def _tabulated(self, number: int, batch: int, tiles: int) -> TileRows:
         layer, found = self._graph.layers[number], []
         for parts in well_used(layer.sizes(batch), factorizations(tiles)):

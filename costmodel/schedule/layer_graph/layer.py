@@ -50,6 +50,8 @@ _ROLES: dict[Part, dict[str, Role]] = {
 
 OUTPUT_DIMS = ("K", "N", "P", "Q")
 """The dims that outputs follow, in the order of their axes: channels, samples, rows, columns."""
+REDUCED_DIM = "C"
+"""The dim of input channels, which products are added over; a cut along it makes partial sums."""
 IMAGE_AXES = 2, 3
 """The axes of rows and columns."""
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.schedule.boxes.arrays import Interval
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
+from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS, REDUCED_DIM
 from costmodel.workload.network import Layer, Role
 from costmodel.workload.projection import Projection
 
@@ -49,10 +50,11 @@ def _kind_and_sizes(layer: NetworkLayer) -> tuple[Any, ...]:
     return plain, bool(layer.weight_producers)
 
 
-def kernel_space(layer: NetworkLayer) -> Any:
+def kernel_space(layer: NetworkLayer, channels: Interval | None = None) -> Any:
     """The layer's iteration space as a :class:`.ranges_kernel.KernelSpace`, for any batch.
 
     A layer that needs the whole chip is never cut among tiles, and gets the space of a layer without data.
+    ``channels``: only these input channels, for one part of a leaf that has them cut; None: all.
     """
     from costmodel.schedule.leaf.ranges_kernel import KernelSpace, ProjectionRow
 
@@ -61,22 +63,29 @@ def kernel_space(layer: NetworkLayer) -> Any:
     if not layer.needs_whole_chip:
         space = layer.space(1)
         for tensor in space.tensors:  # the operands of an element-wise layer have the same projections
-            rows[DATA.index(tensor.role)] = [_projection_row(space, axis) for axis in tensor.axes]
+            rows[DATA.index(tensor.role)] = [_projection_row(space, axis, channels) for axis in tensor.axes]
     return KernelSpace(rows, layer.operands, layer.has_weights, bool(layer.weight_producers))
 
 
-def _projection_row(space: Layer, axis: Projection) -> Any:
-    """One dim of a tensor as a :class:`.ranges_kernel.ProjectionRow`."""
+def _projection_row(space: Layer, axis: Projection, channels: Interval | None) -> Any:
+    """One dim of a tensor as a :class:`.ranges_kernel.ProjectionRow`; ``channels`` as for a whole space.
+
+    Some channels are a shorter dim whose first index is moved.
+    """
     from costmodel.schedule.leaf.ranges_kernel import ProjectionRow
 
     cut = [stride for stride in axis.steps if stride.dim in OUTPUT_DIMS]
-    reach = axis.extent({dim: size for dim, size in space.dims if dim not in OUTPUT_DIMS}) - 1
+    whole, offset = {dim: size for dim, size in space.dims if dim not in OUTPUT_DIMS}, axis.offset
+    if channels is not None:
+        whole[REDUCED_DIM] = channels[1] - channels[0]
+        offset += sum(step.coefficient * channels[0] for step in axis.steps if step.dim == REDUCED_DIM)
+    reach = axis.extent(whole) - 1
     if not cut:
-        return ProjectionRow(-1, 0, 1, reach, axis.offset, space.length(axis))
+        return ProjectionRow(-1, 0, 1, reach, offset, space.length(axis))
     ((dim, coefficient, divisor),) = cut
-    plain = (coefficient, divisor, reach, axis.offset) == (1, 1, 0, 0)
+    plain = (coefficient, divisor, reach, offset) == (1, 1, 0, 0)
     length = UNBOUNDED if plain else space.length(axis)
-    return ProjectionRow(OUTPUT_DIMS.index(dim), coefficient, divisor, reach, axis.offset, length)
+    return ProjectionRow(OUTPUT_DIMS.index(dim), coefficient, divisor, reach, offset, length)
 
 
 @cache

@@ -28,6 +28,14 @@ from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, same_shapes
+from costmodel.schedule.leaf.reduction import (
+    Adding,
+    FoundReduction,
+    Gathering,
+    ReducedLeaf,
+    channel_parts,
+    cheapest_reduction,
+)
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.row_bands import LeafBands
@@ -55,6 +63,9 @@ class LeafCost:
 
     Of a leaf with bands ``cycles`` and ``held`` are of one band, ``tile_cycles`` of all bands of a run and
     ``band_cycles`` of each of its ``bands``; ``kept`` [tiles]: bits of inputs that stay from band to band.
+
+    ``gathering``: how the partial sums are added of a leaf whose input channels are cut; its ``tile_cycles``
+    are those of an owner, with adding.
     """
 
     place: Placement
@@ -73,6 +84,7 @@ class LeafCost:
     bands: LeafBands | None = None
     band_cycles: tuple[int, ...] = ()
     kept: Array | None = None
+    gathering: Gathering | None = None
 
 
 @dataclass(frozen=True)
@@ -132,6 +144,8 @@ class LeafSearch:
         self._spaces = [kernel_space(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int, bool, LeafBands | None], _Rows] = {}
+        self._reduced: dict[tuple[int, int, int, int], _Rows] = {}
+        self._channel_spaces: dict[tuple[int, int], list[Any]] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._places: dict[Placement, Placement] = {}
         self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
@@ -164,6 +178,8 @@ class LeafSearch:
         producers: Mapping[int, Placement],
     ) -> LeafCost | None:
         number = self._first_of_shape[layer]
+        if run.reduced > 1:
+            return self._cheapest_reduction(number, replace(run, streamed=False), streams)
         if run.bands is not None:
             pinned_run = replace(run, streamed=False)
             return self._searched(number, pinned_run, streams, self._fitting(number, pinned_run))
@@ -188,6 +204,80 @@ class LeafSearch:
         ]
         below = np.inf if pinned is None else pinned.value
         return self._searched(number, streaming, streams, rows, below) or pinned
+
+    def _cheapest_reduction(
+        self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]]
+    ) -> LeafCost | None:
+        """The cheapest way with the input channels cut (:mod:`costmodel.schedule.reductions`).
+
+        Weights that are parameters are pinned. None where the parts do not divide the tiles, too.
+        """
+        if run.tiles % run.reduced:
+            return None
+        rows = self._reduced_rows(layer, run)
+        if not len(rows.parts):
+            return None
+        leaf = ReducedLeaf(
+            run,
+            self.graph.layers[layer].sizes(run.batch),
+            self._bits[layer].partial_sums,
+            self._spaces_of_channels(layer, run.reduced),
+            np.array(streams, np.int64),
+            rows.parts,
+            self._energy_pj(run, rows),
+            rows.cycles,
+        )
+        found = cheapest_reduction(leaf, self._workspace, self.chip, self.exponents)
+        return None if found is None else self._found_reduction(layer, run, rows, found)
+
+    def _found_reduction(self, layer: int, run: LeafRun, rows: _Rows, found: FoundReduction) -> LeafCost:
+        """The cost of what the search found."""
+        row, parts = found.row, rows.parts[found.row]
+        added = Adding.of(self.graph.layers[layer], self.chip, run.batch, parts[None], run.reduced)
+        gathering = Gathering(
+            int(added.cycles[0]),
+            int(np.count_nonzero(found.sums)),
+            added.operations,
+            self.chip.least_cycles(0, int(found.sum_links.max()), run.runs),
+            found.sums,
+        )
+        k, b, h, w = parts.tolist()
+        place = Placement(run.batch, run.first_tile, (k, b, h, w), found.order, run.reduced)
+        tile_cycles = int(rows.cycles[row])
+        runs = self._reduced_runs(layer, run, found, tile_cycles, gathering)
+        return LeafCost(
+            place=self._places.setdefault(place, place),
+            tiles_pj=float(run.runs * rows.tiles_pj[row]),
+            transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
+            cycles=max(found.cycles, runs.later.running),
+            tile_cycles=tile_cycles,
+            dram_read_bits=found.read,
+            dram_write_bits=found.written,
+            links=found.links,
+            held=found.held,
+            leakage_pj_per_cycle=float(rows.leakage_pj[row]),
+            runs=runs,
+            slices=0,
+            value=found.value(self.exponents),
+            gathering=gathering,
+        )
+
+    def _reduced_runs(
+        self, layer: int, run: LeafRun, found: FoundReduction, tile_cycles: int, gathering: Gathering
+    ) -> NodeRuns:
+        """How such a leaf runs: partial sums leave while they are computed, outputs while they are added."""
+        weights = self._parameter_bits[layer]
+        links = self.chip.least_cycles(0, int(found.links.max()), run.runs)
+        inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
+        computing = max(tile_cycles - gathering.cycles, gathering.link_cycles)
+        running = computing + max(gathering.cycles, self.chip.least_cycles(outputs, 0))
+        running = max(running, 0 if run.runs == 1 else links)
+        # partial sums come after the data that the leaf waits for
+        fetched = self.chip.least_cycles(0, int((found.links - found.sum_links).max()), run.runs)
+        return NodeRuns(
+            BatchRun(weights + inputs, fetched, running, weights + inputs + outputs),
+            BatchRun(inputs, fetched, running, inputs + outputs),
+        )
 
     def _least_values(self, layer: int, run: LeafRun, rows: _Rows) -> Array:
         """E^n D^m [n] at least of a leaf with streamed weights: without links and inputs from DRAM."""
@@ -376,6 +466,53 @@ class LeafSearch:
             )
         return self._rows[key]
 
+    def _spaces_of_channels(self, layer: int, reduced: int) -> list[Any]:
+        """The space of a layer for each part of its input channels."""
+        key = layer, reduced
+        if key not in self._channel_spaces:
+            it = self.graph.layers[layer]
+            self._channel_spaces[key] = [kernel_space(it, part) for part in channel_parts(it, reduced)]
+        return self._channel_spaces[key]
+
+    def _reduced_rows(self, number: int, run: LeafRun) -> _Rows:
+        """The partitions whose parts fit the buffers, with the costs of computing and of adding.
+
+        ``cycles`` are those of an owner, which has both to do.
+        """
+        key = (number, run.batch, run.tiles, run.reduced)
+        if key not in self._reduced:
+            self._reduced[key] = self._tabulated_reduction(*key)
+        return self._reduced[key]
+
+    def _tabulated_reduction(self, number: int, batch: int, tiles: int, reduced: int) -> _Rows:
+        layer, tile, bits = self.graph.layers[number], self.chip.tile, self._bits[number]
+        costs = self.tile_costs.reduced_rows(number, batch, tiles // reduced, reduced)
+        adding = Adding.of(layer, self.chip, batch, costs.parts, reduced)
+        volumes = np.array(
+            [
+                self._volumes(number, batch, costs.parts, space)
+                for space in self._spaces_of_channels(number, reduced)
+            ]
+        )
+        inputs, weights = volumes[..., :2] * bits.inputs, volumes[..., 2:] * bits.weights
+        # each tile of a group has a part of its own; the owner has the largest one, and the partial sums
+        held = (inputs[..., 0] + weights[..., 0]).max(axis=0) + adding.held
+        fits = held <= tile.free_bits
+        weights_filled, inputs_filled = weights[..., 1].sum(axis=0), inputs[..., 1].sum(axis=0)
+        filled = inputs_filled + (weights_filled if layer.weight_producers else 0)
+        pinned = weights_filled * (0 if layer.weight_producers else tile.buffer.write_pj_per_bit)
+        return _Rows(
+            costs.parts[fits],
+            (costs.energy_pj + adding.tiles_pj)[fits],
+            (filled * tile.buffer.write_pj_per_bit + adding.transfers_pj)[fits],
+            pinned[fits],
+            (costs.cycles + adding.cycles)[fits],
+            costs.leakage_pj_per_cycle[fits],
+            costs.slices[fits],
+            held[fits],
+            np.zeros((int(fits.sum()), 0), np.int64),
+        )
+
     def _tabulated_bands(self, number: int, batch: int, tiles: int, bands: LeafBands) -> _Rows:
         """The partitions whose bands fit the buffers, with the costs of all bands together."""
         heights = sorted(set(bands.heights), reverse=True)
@@ -448,12 +585,15 @@ class LeafSearch:
             band_cycles[fits],
         )
 
-    def _volumes(self, number: int, batch: int, parts: Array) -> Array:
-        """Elements [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights."""
+    def _volumes(self, number: int, batch: int, parts: Array, space: Any = None) -> Array:
+        """Elements [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights.
+
+        ``space``: that of some of the input channels; None: that of the layer.
+        """
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         found = np.zeros((len(parts), 4), np.int64)
         sizes = self.graph.layers[number].sizes(batch)
         for row, of_row in zip(parts, found, strict=True):
-            volumes(self._spaces[number], sizes, row, self._workspace.ranges, False, of_row)
+            volumes(space or self._spaces[number], sizes, row, self._workspace.ranges, False, of_row)
         return found

@@ -77,7 +77,7 @@ def search(
     found[FOUND.row], least = -1, below
     for row in range(table.parts.shape[0]):
         hops = _prepare(workspace, leaf, table.parts[row])
-        dram = _dram_bits(workspace.ranges, leaf, table.parts[row])
+        dram = dram_bits(workspace.ranges, leaf, table.parts[row])
         busiest = _busiest(workspace, hops, BOUND)
         bounds[row] = _value(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
@@ -86,7 +86,7 @@ def search(
             break
         bounds[row_now] = np.inf
         _prepare(workspace, leaf, table.parts[row_now])
-        dram = _dram_bits(workspace.ranges, leaf, table.parts[row_now])
+        dram = dram_bits(workspace.ranges, leaf, table.parts[row_now])
         most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
             placed = _placed(leaf, table, row_now, number)
@@ -108,9 +108,9 @@ def search(
     placed = _placed(leaf, table, found[FOUND.row], found[FOUND.order])
     _prepare(workspace, leaf, placed.parts)
     transfer(workspace, placed, LINKS, ANY)
-    found[FOUND.dram_read], found[FOUND.dram_written] = _dram_bits(workspace.ranges, leaf, placed.parts)
+    found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
-        _hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
+        hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
 
 
 @called
@@ -200,7 +200,7 @@ def _links(workspace: Workspace) -> Int:
 
 
 @called
-def _dram_bits(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
+def dram_bits(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
     """Bits read from and written to DRAM over all runs; a range that several tiles need is read once."""
     read: Int = 0
     written: Int = 0
@@ -217,7 +217,7 @@ def _dram_bits(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
 
 
 @called
-def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> None:
+def hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> None:
     """Fill ``held`` [tiles] with the bits of a stream that every tile holds for one batch."""
     parts = placed.parts
     held[:] = 0

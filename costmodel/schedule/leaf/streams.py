@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
+from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS, REDUCED_DIM
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.row_bands import LeafBands
@@ -28,18 +28,20 @@ class Placement:
     """On which tiles a layer's outputs are: a batch cut into ``parts`` in a placement order from ``tile`` on.
 
     ``order``: axes of the partition (0 to 3 for K, B, H, W); parts along the last one lie on neighbouring
-    tiles.
+    tiles. ``reduced``: into how many parts the input channels are cut. These lie next to one another whatever
+    the order, and the first of them gets the outputs.
     """
 
     batch: int
     tile: int
     parts: Parts
     order: tuple[int, ...]
+    reduced: int = 1
 
     @property
     def steps(self) -> tuple[int, int, int, int]:
         """How many tiles further the next part along K, B, H and W is."""
-        steps, step = [0, 0, 0, 0], 1
+        steps, step = [0, 0, 0, 0], self.reduced
         # Parts along the last axis of the order are neighbours; one step along another axis passes over all
         # parts along those behind it.
         for axis in reversed(self.order):
@@ -49,7 +51,8 @@ class Placement:
     @property
     def partition(self) -> BoxPartition:
         """The same partition by the dims of an iteration space; its boxes are those of tiles ``tile`` on."""
-        return BoxPartition(tuple((OUTPUT_DIMS[axis], self.parts[axis]) for axis in self.order))
+        cuts = tuple((OUTPUT_DIMS[axis], self.parts[axis]) for axis in self.order)
+        return BoxPartition((*cuts, (REDUCED_DIM, self.reduced)) if self.reduced > 1 else cuts)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class LeafRun:
     ``to_dram``: its outputs go to DRAM, and to other tiles as well where some layer reads them at once.
     ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
     ``free_bits`` of its buffer free for what else arrives; else they come once for all runs. ``bands``: each
-    run goes band by band; ``runs`` counts runs of all bands.
+    run goes band by band; ``runs`` counts runs of all bands. ``reduced``: into how many parts the input
+    channels are cut.
     """
 
     batch: int
@@ -70,6 +74,7 @@ class LeafRun:
     streamed: bool = False
     free_bits: int = 0
     bands: LeafBands | None = None
+    reduced: int = 1
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from costmodel.schedule.program.listing import (
     laid_out,
 )
 from costmodel.schedule.program.part_data import elements
-from costmodel.schedule.program.program import Box, LayerNest, Moves, Program, box_at
+from costmodel.schedule.program.program import Box, LayerNest, Moves, Program, Work, box_at
 
 if TYPE_CHECKING:
     from costmodel.schedule.program.run_kernel import Boxes, RunState, RunTables, Waits
@@ -54,6 +54,8 @@ def violations(program: Program) -> list[str]:
     - What leaves a tile is of the outputs of the compute before, once for each. What leaves from bytes that
       hold it leaves once, and those bytes are there.
     - The boxes of a layer cover its nest exactly once a batch.
+    - Where partial sums are added, only these leave before, for the tile that adds them; outputs leave when
+      all of them are added.
     - What is loaded from DRAM of a layer's outputs has been stored.
     - All tiles get to the end: nobody waits for what never comes.
     """
@@ -64,6 +66,7 @@ def violations(program: Program) -> list[str]:
     issued = _Issued(program, listing)
     reasons += issued.reasons()
     reasons += _coverage(program, listing)
+    reasons += _gathered(program, listing)
     stored = _Stored(program)
     reasons += stored.reasons()
     if not reasons:
@@ -233,7 +236,8 @@ def _coverage(program: Program, listing: Listing) -> Iterator[str]:
     np.add.at(times, listing.number[rows], listing.times[rows])
     works: dict[str, list[int]] = defaultdict(list)
     for number in np.flatnonzero(times).tolist():
-        works[program.works[number].layer].append(number)
+        if not program.works[number].adds:
+            works[program.works[number].layer].append(number)
     for nest in program.layers:
         yield from _covered(program, nest, works[nest.layer], times)
 
@@ -274,6 +278,71 @@ def _covered(program: Program, nest: LayerNest, works: list[int], times: Array) 
         cell = np.argwhere(done != 1)[0]
         where = tuple((int(axis[i]), int(axis[i + 1])) for axis, i in zip(edges, cell, strict=True))
         yield f"{nest.layer}: {where} of its nest is computed {int(done[tuple(cell)])} times"
+
+
+def _gathered(program: Program, listing: Listing) -> Iterator[str]:
+    """Partial sums that are not added up, or not all of them, and outputs that leave before that.
+
+    Only layers that have a compute which adds are looked at: those mapped on the whole chip may send partial
+    sums to DRAM, where they are added on the way.
+    """
+    nests = {nest.layer: [dim for dim, _ in nest.dims] for nest in program.layers}
+    adding = {work.layer for work in program.works if work.adds}
+    lost = {one.tensor for one in program.messages if one.partial} - adding
+    yield from (f"{layer}: partial sums that no compute adds up" for layer in sorted(lost))
+    if not adding:
+        return
+
+    def outputs(work: Work) -> Box:
+        return tuple(work.box[nests[work.layer].index(dim)] for dim in OUTPUT_DIMS)
+
+    def points(work: Work) -> int:
+        """Points of the dims that are summed over."""
+        return prod(
+            end - first
+            for dim, (first, end) in zip(nests[work.layer], work.box, strict=True)
+            if dim not in OUTPUT_DIMS
+        )
+
+    rows = np.arange(len(listing.code))
+    before = np.maximum.accumulate(np.where(listing.code == COMPUTE, rows, -1))
+    made: dict[int, set[int]] = defaultdict(set)
+    for at in np.flatnonzero((listing.code == SEND) | (listing.code == STORE)).tolist():
+        message = program.messages[number := int(listing.number[at])]
+        if message.tensor not in adding:
+            continue
+        if before[at] < listing.begin[listing.tile[at]]:
+            yield f"tile {listing.tile[at]}: message {number} leaves before any compute"
+            continue
+        work = program.works[by := int(listing.number[before[at]])]
+        if message.partial == work.adds:
+            what = "partial sums, and leave" if message.partial else "not partial sums, but leave"
+            how = "adds them up" if work.adds else "makes partial sums"
+            yield f"message {number}: {what} after a compute that {how}"
+        elif message.partial:
+            made[number].add(by)
+    added: set[int] = set()
+    for at in np.flatnonzero(listing.code == COMPUTE).tolist():
+        work = program.works[int(listing.number[at])]
+        if not work.adds:
+            continue
+        read = listing.reads[listing.reads_begin[at] : listing.reads_begin[at + 1]].tolist()
+        added |= set(read)
+        other = [
+            one
+            for one in read
+            if not program.messages[one].partial or program.messages[one].box != outputs(work)
+        ]
+        if other:
+            what = f"message {other[0]}, which is no partial sums of {outputs(work)}"
+            yield f"tile {listing.tile[at]}: adds {what}"
+            continue
+        makers = [by for one in read for by in made[one]]
+        if len(set(makers)) < len(makers) or sum(points(program.works[by]) for by in makers) != points(work):
+            yield f"tile {listing.tile[at]}: adds {read}, which are not all partial sums of {outputs(work)}"
+    for number, message in enumerate(program.messages):
+        if message.partial and message.tensor in adding and number not in added:
+            yield f"message {number}: partial sums of {message.tensor} that no compute adds up"
 
 
 def _plain(box: Array) -> Box:

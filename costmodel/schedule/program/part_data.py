@@ -15,39 +15,55 @@ from costmodel.schedule.boxes.arrays import Array, box_at, groups, volume
 from costmodel.schedule.boxes.images import image
 from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.layer import REDUCED_DIM
 from costmodel.schedule.layer_graph.sources import Source
 from costmodel.schedule.leaf.streams import Placement
-from costmodel.schedule.program.program import Box
+from costmodel.schedule.program.program import Box, Interval
 
 
 @dataclass(frozen=True)
 class PlacedPart:
     """What one tile computes of a layer at a time: ``outputs`` are those of the first batch.
 
-    ``slice``: number of the slice of the tile's part; 0 where the part is computed at once.
+    ``slice``: number of the slice of the tile's part; 0 where the part is computed at once. ``channels``: the
+    input channels, where these are cut; None: all. ``owner``: the tile that adds up the partial sums of these
+    outputs, where they are partial.
     """
 
     tile: int
     outputs: Box
     slice: int = 0
+    channels: Interval | None = None
+    owner: int | None = None
 
 
 class PlacedParts:
     """The parts of a placed leaf, tile by tile and slice by slice; those without outputs are left out.
 
-    ``slices``: into how many slices of output channels each part is cut.
+    ``slices``: into how many slices of output channels each part is cut. ``computing``: what all tiles
+    compute. ``parts``: what tiles have then, complete; the same unless the input channels are cut.
     """
 
     def __init__(self, layer: NetworkLayer, placement: Placement, slices: int = 1) -> None:
         self._tile, self._space = placement.tile, layer.space(placement.batch)
         self._boxes = placement.partition.boxes(self._space)
         self._slices = [self._sliced(placement, slices, number) for number in range(slices)]
-        self.parts = tuple(
-            PlacedPart(self._tile + tile, box_at(made, tile), number)
+        self.computing = tuple(
+            PlacedPart(
+                self._tile + tile, box_at(made, tile), number, *self._of_group(placement.reduced, tile)
+            )
             for number, boxes in enumerate(self._slices)
             for made in [_samples_first(image(self._space, self._space.output, boxes))]
             for tile in np.flatnonzero(volume(made)).tolist()
         )
+        self.parts = tuple(part for part in self.computing if part.owner in (None, part.tile))
+
+    def _of_group(self, reduced: int, tile: int) -> tuple[Interval | None, int | None]:
+        """The input channels of a part, and the tile that owns its outputs; None where none are cut."""
+        if reduced == 1:
+            return None, None
+        channels = box_at(self._boxes, tile)[self._space.index[REDUCED_DIM]]
+        return channels, self._tile + tile - tile % reduced
 
     def _sliced(self, placement: Placement, slices: int, number: int) -> Array:
         """The boxes of all parts' slices of one number: the part of K is cut like K itself."""

@@ -65,6 +65,8 @@ class Message:
     ones each time.
     ``after``: numbers of messages to DRAM that have some of these elements. The transfer waits for those
     times of them that have (:func:`times_before`).
+    ``partial``: these are partial sums on their way to the tile that adds them up (:class:`Work`), and not
+    outputs yet. That tile sends its own to itself.
     """
 
     tensor: str
@@ -74,6 +76,7 @@ class Message:
     targets: tuple[int, ...]
     moves: Moves = ()
     after: tuple[int, ...] = ()
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,9 @@ class Work:
     ``box`` has the dims of the layer's :class:`LayerNest`. ``moves``: which points these are the other times.
     ``cycles``: how long the tile takes once all its data is there. ``operations``: multiply-accumulates, or
     operations of the vector units. ``mapping``: the tile's loop nest as text; empty for vector work.
+
+    ``adds``: it computes none of these points, but adds up the partial sums that the compute reads, into the
+    outputs of ``box``. Only then are they outputs that may leave.
     """
 
     layer: str
@@ -91,6 +97,7 @@ class Work:
     operations: int
     mapping: str = ""
     moves: Moves = ()
+    adds: bool = False
 
 
 @dataclass(frozen=True)

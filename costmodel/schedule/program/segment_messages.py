@@ -78,6 +78,9 @@ class LeafMessages:
     those of the steps 0, 1, ... of the leaf, modulo their length. ``loads`` [turns]: inputs from DRAM that
     come for the runs 0, 1, ... modulo the number of turns; ``reads`` and ``frees`` [turns]: those that these
     runs read, and that no later run reads. ``stores`` [turns]: outputs of each slice to DRAM.
+
+    Where the input channels are cut, ``sums`` are the partial sums that each tile sends to the tile which
+    adds them, by the sender; ``gathered`` those that come to a tile, and ``adding`` its compute.
     """
 
     layer: NetworkLayer
@@ -88,6 +91,9 @@ class LeafMessages:
     reads: tuple[OfTiles, ...]
     frees: tuple[OfTiles, ...]
     stores: tuple[dict[tuple[int, int], int], ...]
+    sums: dict[int, int] = field(default_factory=dict)
+    gathered: dict[int, list[int]] = field(default_factory=dict)
+    adding: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,49 @@ class SegmentMessages:
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[part.tile, part.slice] = self._written.message(to_dram)
         return LeafMessages(
-            layer, (self._works(name),), weights, cost.slices > 0, loads, loads, loads, (stores,)
+            layer,
+            (self._works(name),),
+            weights,
+            cost.slices > 0,
+            loads,
+            loads,
+            loads,
+            (stores,),
+            *self._gathering(name),
         )
+
+    def _gathering(self, name: str) -> tuple[dict[int, int], dict[int, list[int]], dict[int, int]]:
+        """The partial sums of a leaf whose input channels are cut, and the works that add them.
+
+        They come once a run, and are gone before the next one.
+        """
+        sums: dict[int, int] = {}
+        gathered: dict[int, list[int]] = defaultdict(list)
+        adding: dict[int, int] = {}
+        leaf, batch, layer = self._costs[name].leaf, self._costs[name].node.batch, self._layer(name)
+        assert leaf is not None
+        if leaf.gathering is None:
+            return sums, gathered, adding
+        for part in self._placed[name].computing:
+            assert part.owner is not None
+            size = in_bytes(elements(part.outputs) * self._bits(name).partial_sums)
+            ends, moves = ((part.tile,), (part.owner,)), self._written.moves(batch, 4)
+            message = Message(name, part.outputs, size, *ends, moves, partial=True)
+            sums[part.tile] = self._written.message(message)
+            gathered[part.owner].append(sums[part.tile])
+        for part in self._placed[name].parts:
+            box = (*part.outputs, *((0, size) for _, size in reduced_dims(layer)))
+            operations = len(gathered[part.tile]) * elements(part.outputs)
+            work = Work(
+                name,
+                box,
+                leaf.gathering.cycles,
+                operations,
+                moves=self._written.moves(batch, len(box)),
+                adds=True,
+            )
+            adding[part.tile] = self._written.work(work)
+        return sums, gathered, adding
 
     def _leaf_in_bands(self, name: str, bands: LeafBands) -> LeafMessages:
         """The same for a leaf of a segment with bands: a turn for each band of some sub-batches."""
@@ -261,11 +308,15 @@ class SegmentMessages:
         layer, cost = self._layer(name), self._costs[name]
         assert cost.leaf is not None
         if cycles is None:
-            cycles = cost.leaf.tile_cycles // max(cost.leaf.slices, 1)
+            adding = 0 if cost.leaf.gathering is None else cost.leaf.gathering.cycles
+            cycles = (cost.leaf.tile_cycles - adding) // max(cost.leaf.slices, 1)
         found = {}
-        for part in self._placed[name].parts:
+        for part in self._placed[name].computing:
             outputs = part.outputs if rows is None else _of_rows(part.outputs, rows)
-            box = (*outputs, *((0, size) for _, size in reduced_dims(layer)))
+            inner = [(0, size) for _, size in reduced_dims(layer)]
+            if part.channels is not None:
+                inner[0] = part.channels
+            box = (*outputs, *inner)
             moves = self._written.moves(cost.node.batch, len(box))
             work = Work(name, box, cycles, elements(box), moves=moves)
             found[part.tile, part.slice] = self._written.work(work)

@@ -1,8 +1,9 @@
 """The program of a layer without products that is streamed through the tiles, its data in DRAM.
 
-Planes, one channel of one sample each, are dealt out to the tiles (``streamed_layer_cost``), and a tile goes
-through its own some at a time: as many as make a few turns, and no more than its buffer holds twice. A plane
-that is too large for that goes by rows: the rows that the next ones need, too, stay.
+A *plane* is one channel of one sample. Each tile has some of a layer's planes (``streamed_layer_cost``) and
+computes them in *turns*, a few planes in each. The buffer has the inputs of two turns: one is computed while
+the next arrives. Where those of two planes do not fit, a turn is some rows of one plane. Input rows that the
+next turn reads, too, stay in the buffer, so that they are loaded once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class StreamedLayer:
         self._capacity = chip.tile.free_bits
 
     def tile(self, tile: int) -> Iterator[Instruction | Repeat]:
-        """The code of a tile, whose data begins with the first address behind the outputs."""
+        """The instructions of a tile. Loaded data lies behind the bytes that outputs are streamed through."""
         turns = list(self._turns(int(self._ends[tile]), int(self._ends[tile + 1])))
         loads: list[list[int]] = []
         kept: list[list[int]] = []
@@ -52,6 +53,8 @@ class StreamedLayer:
             loads.append(fresh + stay)
             kept.append(stay)
         sizes = {one: self._written.messages[one].size_bytes for own in loads for one in own}
+        # Loading the next turn's inputs behind this turn's compute hides their time, but needs addresses for
+        # both turns at once. Where none are found, each turn loads its own when it begins.
         for ahead in (True, False):
             blocks = list(self._ordered(loads, kept, ahead))
             occupancy = Occupancy(sizes)
@@ -78,7 +81,11 @@ class StreamedLayer:
     def _ordered(
         self, loads: list[list[int]], kept: list[list[int]], ahead: bool
     ) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
-        """For each turn what it takes in before, what it reads, takes in for the next one, and frees."""
+        """For each turn four lists of messages: loaded before it, read by it, loaded for the next, freed.
+
+        ``ahead``: whether a turn loads for the next one. Without it every turn loads its own, and the third
+        list is empty.
+        """
         for turn, own in enumerate(loads):
             before = kept[turn - 1] if turn else []
             more = loads[turn + 1] if turn + 1 < len(loads) else []
@@ -123,7 +130,10 @@ class StreamedLayer:
     def _loads(
         self, tile: int, before: Box | None, outputs: Box, later: Box | None
     ) -> tuple[list[int], list[int]]:
-        """Messages of what a turn needs and the one ``before`` did not: those that ``later`` needs last."""
+        """Messages of what a turn loads: what only it reads, and what the turn ``later`` reads as well.
+
+        What the turn ``before`` has loaded already is in neither. Both are apart because the second stays.
+        """
         fresh: list[int] = []
         stay: list[int] = []
         old = _rows_of(self._needed(before)) if before and _next_rows(before, outputs) else {}

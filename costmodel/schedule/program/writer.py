@@ -14,6 +14,9 @@ computes, which may be many steps, those of a producer while that computes::
 Where weights are streamed a step is one slice of a run. It loads and frees the weights of a slice; the
 inputs of the run come before its first slice and are freed after its last one.
 
+Where the input channels of a leaf are cut, the tile that adds partial sums has two computes in a step. The
+outputs of the first one go to itself; those of the second one are complete, and leave.
+
 Segments are connected by DRAM only. What a tile's next segment begins with, the tile loads while the last
 step of the one before computes, where the chip model counts that the buffer holds both (``tile_code.py``).
 """
@@ -178,6 +181,34 @@ class _SegmentWriter:
             inputs = _of_run(leaf.reads, step).get(tile, []) + self._received(step, tile)
             freed = self._freed(step, tile) if step.slice == step.slices - 1 else []
             stores = _of_run(leaf.stores, step)
+            sums, gathered = leaf.sums.get(tile), tuple(leaf.gathered.get(tile, ()))
+            if sums is not None:
+                # an owner's step is two: its own partial sums first, and then the sum of all
+                yield StepMessages(
+                    loads_before=() if number else tuple(before),
+                    receives=(
+                        *self._arriving(step, steps[number - 1] if number else None, tile),
+                        *gathered,
+                    ),
+                    work=_of_run(leaf.works, step)[tile, step.slice],
+                    reads=tuple(weights + inputs),
+                    loads=tuple(fetched[number]),
+                    sends=(sums,),
+                    stores=(),
+                    frees=() if gathered else tuple(freed + (weights if last[step.layer] == number else [])),
+                )
+                if gathered:
+                    yield StepMessages(
+                        loads_before=(),
+                        receives=(),
+                        work=leaf.adding[tile],
+                        reads=gathered,
+                        loads=(),
+                        sends=tuple(self._sent(step, tile)),
+                        stores=(stores[tile, step.slice],) if (tile, step.slice) in stores else (),
+                        frees=tuple([*freed, *gathered] + (weights if last[step.layer] == number else [])),
+                    )
+                continue
             yield StepMessages(
                 loads_before=() if number else tuple(before),
                 receives=tuple(self._arriving(step, steps[number - 1] if number else None, tile)),

@@ -1,7 +1,7 @@
 """RA trees as text, one node a line, indented by a tab for each cut above it.
 
 ``T 8/2`` is a T cut of 8 samples into 2 sub-batches; ``conv1 4`` is a leaf, layer conv1 for 4 samples.
-``T 8/2x7`` runs each sub-batch in 7 bands of rows.
+``T 8/2x7`` runs each sub-batch in 7 bands of rows. ``conv1 4 C8`` has its input channels cut into 8 parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 
 CUT_LINE = re.compile(r"([ST]) (\d+)/(\d+)(?:x(\d+))?")
-LEAF_LINE = re.compile(r"(\S.*) (\d+)")
+LEAF_LINE = re.compile(r"(\S.*) (\d+)(?: C(\d+))?")
 DEEPEST = 500
 """Deeper trees are refused before recursion fails: a cut of one child changes nothing, so no useful tree of a
 network of this many layers is deeper."""
@@ -23,7 +23,8 @@ def format_tree(node: Node, depth: int = 0) -> str:
     """The text of a tree, every line ended."""
     tabs = "\t" * depth
     if isinstance(node, Leaf):
-        return f"{tabs}{node.layer} {node.batch}\n"
+        reduced = f" C{node.reduced}" if node.reduced > 1 else ""
+        return f"{tabs}{node.layer} {node.batch}{reduced}\n"
     lines = [f"{tabs}{node.name}\n"]
     return "".join(lines + [format_tree(child, depth + 1) for child in node.children])
 
@@ -71,7 +72,7 @@ def _node(draft: _Draft, where: str) -> Node:
             kind: CutKind = "S" if cut[1] == "S" else "T"
             return Cut(kind, int(cut[2]), int(cut[3]), children, int(cut[4] or 1))
         if leaf and not children:
-            return Leaf(leaf[1], int(leaf[2]))
+            return Leaf(leaf[1], int(leaf[2]), int(leaf[3] or 1))
     except InputError as error:
         raise error.at(line_at) from None
     except ValueError:  # thousands of digits

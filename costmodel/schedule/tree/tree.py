@@ -27,13 +27,19 @@ CutKind = Literal["S", "T"]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One layer for ``batch`` samples at a time (Formula 7)."""
+    """One layer for ``batch`` samples at a time (Formula 7).
+
+    ``reduced``: into how many parts its input channels are cut, whose tiles make partial sums
+    (:mod:`costmodel.schedule.reductions`). SET has only leaves of 1.
+    """
 
     layer: str
     batch: int
+    reduced: int = 1
 
     def __post_init__(self) -> None:
         _check_count(f"leaf {self.layer}", "batch", self.batch)
+        _check_count(f"leaf {self.layer}", "reduced", self.reduced)
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,11 @@ def rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
 def has_bands(node: Node) -> bool:
     """Whether some cut of the tree has several bands."""
     return isinstance(node, Cut) and (node.bands > 1 or any(map(has_bands, node.children)))
+
+
+def has_reductions(node: Node) -> bool:
+    """Whether some leaf of the tree has its input channels cut."""
+    return any(leaf.reduced > 1 for leaf in leaves(node))
 
 
 def depth(node: Node) -> int:

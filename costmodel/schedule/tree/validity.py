@@ -24,7 +24,8 @@ def violations(
     evaluated. ``segment``: the tree is a child of a root T cut.
 
     Whether layers can run in the bands of a cut is said by
-    :func:`costmodel.schedule.row_bands.band_violations`.
+    :func:`costmodel.schedule.row_bands.band_violations`, and whether their input channels can be cut by
+    :func:`costmodel.schedule.reductions.reduction_violations`.
     """
     reasons = [] if tree.batch == batch else [f"the root's batch is {tree.batch}, the workload's {batch}"]
     reasons += _batch_reasons(tree)
@@ -36,9 +37,12 @@ def violations(
 
 
 def least_tiles(node: Node) -> int:
-    """Tiles that a node needs at least: an S cut the sum over its children, a T cut the largest of them."""
+    """Tiles that a node needs at least: an S cut the sum over its children, a T cut the largest of them.
+
+    A leaf needs one for each part of its input channels.
+    """
     if isinstance(node, Leaf):
-        return 1
+        return node.reduced
     needed = [least_tiles(child) for child in node.children]
     return sum(needed) if node.kind == "S" else max(needed)
 

@@ -102,6 +102,7 @@ class NetworkBuilder:
     def max_pool(self, name: str, x: str, pool: Pool) -> str:
         """Max pooling of an image."""
         *outer, rows, columns = self.shape(x)
+        # as much as makes the division by the stride below round up, where the last window may be partial
         spare = pool.stride - 1 if pool.ceil else 0
         rows, columns = (
             (size + 2 * pool.padding - pool.kernel + spare) // pool.stride + 1 for size in (rows, columns)
@@ -149,13 +150,14 @@ class NetworkBuilder:
         three packed (batch, sequence, 3 * width).
         """
         batch, sequence, width = self.shape(projections[0])
+        # packed queries, keys and values are one value: three names for it, and a third of its width each
         width = width // 3 if len(projections) == 1 else width
         q, k, v = projections * 3 if len(projections) == 1 else projections
         size = {"B": batch * heads, "M": sequence}
         scores = self.operator(
             f"{name}.scores",
             "matmul+mul+softmax",
-            tuple(dict.fromkeys((q, k))),
+            tuple(dict.fromkeys((q, k))),  # a packed value is one input, not two
             (batch, heads, sequence, sequence),
             batched_matmul(f"{name}.scores", **size, N=sequence, K=width // heads),
             transposed=True,

@@ -121,6 +121,8 @@ def blocks(row: ScratchpadRow) -> Iterator[MemoryBlock]:
     for name, tensor in plan.get("tensors", {}).items():
         for index, residency in enumerate(tensor["residency"]):
             start, end, address = (residency[key] for key in ("start", "end", "address"))
+            # A tensor is written out once, at the end of its first residency: from then on DRAM has it, and
+            # dropping it again moves no byte.
             arrives, leaves = start in tensor["retrieved_at"], index == 0 and end == tensor["spilled_at"]
             yield MemoryBlock(name, start, end, address, sizes.get(name, 0), arrives, leaves)
     steps = {operator: step for step, operator in enumerate(plan["order"])}
@@ -169,6 +171,7 @@ def map_content(row: ScratchpadRow) -> dict[str, Any]:
         "ends": [block.end for block in found],
         "addresses": [scale.number(block.address) for block in found],
         "sizes": [scale.number(block.size) for block in found],
+        # the page takes a negative number for grey
         "colors": [-1 if block.parameters else tensors[block.name] for block in found],
         "spills": [index for index, block in enumerate(found) if block.leaves],
         "retrievals": [index for index, block in enumerate(found) if block.arrives],

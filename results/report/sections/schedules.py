@@ -26,6 +26,7 @@ from results.store.schema.rows import ScheduleRow
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
 
 MOST_CHARTS = 40
+"""Schedules whose charts, trees and searches are put into the page, which has to open as one file."""
 LONGEST_TABLE = 200
 HEADERS = ("Design", "Network", "Solver", "Minimised", "Seeds", "Energy", "Latency", "DRAM traffic")
 SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Energy of seeds", "Latency of seeds", "Tree found on")
@@ -116,6 +117,7 @@ def schedules_section(run: RunData) -> ReportSection | None:
 
 def _scheduled(run: RunData) -> Iterator[Scheduled]:
     """The networks of the shown designs, the knee's first."""
+    # False comes before True, and the sort keeps the order of the others
     designs = sorted(run.shown, key=lambda design: design != run.knee)
     for design in designs:
         for network in run.networks(design).values():
@@ -145,6 +147,7 @@ def _cells(run: RunData, one: Scheduled) -> list[Cell]:
     best, values, traffic = one.best, one.objectives, one.of_runs(one.best["dram_bytes"])
     middle, worst = (median(values), values[-1]) if values else (None, None)
     spent = sum(row["cpu_seconds"] or 0.0 for row in one.all)
+    # Of a tree from another chip the row says that known_trees costed it; who found it is of interest.
     found_by = run.schedules.get(best.get("tree_from") or "", best)
     return [
         Cell(_label(run, one.design), sort=float(one.design)),
@@ -292,6 +295,7 @@ def _search(one: Scheduled, row: ScheduleRow) -> str:
 def _seed_cells(one: Scheduled, row: ScheduleRow) -> list[Any]:
     energy, cycles = row["energy_pj"], row["cycles"]
     name = _search(one, row)
+    # trees of other designs have no seed, and stand behind those that do when the table is sorted
     order = len(one.seeds) if row["seed"] is None else row["seed"]
     mark = {"strong": name} if row is one.best else [name, order]
     spent = row["cpu_seconds"]

@@ -104,9 +104,10 @@ class LeafRow(TypedDict):
     """How one layer of a schedule runs: ``runs`` times for ``samples`` samples on the tiles [first, end).
 
     ``parts``: into how many parts each of its dims is cut; ``order``: parts along the last of these dims are
-    on neighbouring tiles. Both are missing for a layer that is mapped on the whole chip. ``slices``: how many
-    slices of its output channels a tile computes in turn, where weights are streamed. ``bands``: rows of each
-    band, where the layer runs band by band. ``cycles`` are those of one run, or of one band; ``tile_cycles``
+    on neighbouring tiles. C, its input channels, is among them where it is cut. Both are missing for a layer
+    that is mapped on the whole chip. ``slices``: how many slices of its output channels a tile computes in
+    turn, where weights are streamed. ``bands``: rows of each band, where the layer runs band by band.
+    ``cycles`` are those of one run, or of one band; ``tile_cycles``
     those of a run in which the slowest tile computes. Bytes and energies are of all runs.
     ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
     schedules that use them; ``archsweep solve schedule --json`` adds them here.

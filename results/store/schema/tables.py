@@ -163,7 +163,7 @@ DESIGNS = Table[DesignRow](
         ),
         Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
         Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
-        Column("solves", "int", "", "distinct solves that the design needs"),
+        Column("solves", "int", "", "distinct solves that the design needs; of a dominated one, those done"),
         Column("cached_solves", "int", "", "of these, answered from the store"),
         Column("failures", "int", "", "of these, failed"),
         Column("cpu_seconds", "float", "s", "CPU time of the solves that the design was first to need"),

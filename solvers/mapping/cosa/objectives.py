@@ -9,13 +9,10 @@ from math import log2
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Tensor
 from solvers.mapping.cosa.capacity import CapacityLimit, Keep
-from solvers.mapping.cosa.linear import UNIT, EngineGoal, Row, Terms, added, summed
-from solvers.mapping.cosa.params import Boundaries, Params
+from solvers.mapping.cosa.linear import EngineGoal, Terms, added, summed
+from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.variables import PrimeGroup, Variables
-
-TIE_BREAK = 2.0**-8
-"""Weight of the sum of traffic and compute in the balanced objective, beside their maximum of weight 1."""
 
 
 def network_level(architecture: Architecture) -> int:
@@ -55,52 +52,107 @@ def compute(variables: Variables) -> Terms:
     return variables.loops(variables.layer.sizes, variables.at(range(variables.depth), "temporal"))
 
 
+@dataclass(frozen=True)
+class TrafficScope:
+    """Which boundaries count for Traf, and whose loop orders the program chooses.
+
+    ``crossed`` are levels: what crosses each counts, a boundary that crosses several of them once if
+    ``each_once``. ``free_orders`` are the levels whose orders the program chooses. ``exact_words``: tiles
+    count with their strides and halos, in place of the paper's (``Variables.steps``).
+    """
+
+    network: int
+    crossed: tuple[int, ...]
+    free_orders: tuple[int, ...]
+    each_once: bool = False
+    exact_words: bool = False
+
+    @classmethod
+    def of(cls, architecture: Architecture, params: Params) -> TrafficScope:
+        """What ``params`` ask for; DRAM's order is always the program's choice."""
+        network, depth = network_level(architecture), len(architecture.levels)
+        if params.surrogate == "cost":
+            return cls(network, tuple(range(depth)), tuple(range(1, depth)), each_once=True, exact_words=True)
+        crossed = {
+            "paper": (network,),
+            "network": (network, depth - 1),
+            "all": tuple(range(1, depth)),
+        }[params.boundaries]
+        orders = {depth - 1, network} if params.permutation == "program" and network else {depth - 1}
+        return cls(network, crossed, tuple(sorted(orders)), each_once=params.boundaries == "all")
+
+
 class CosaTraffic:
     """Traf (section III-D.3): logarithms of words over the network on chip and out of DRAM, added up.
 
-    With ``boundaries`` "all" the words between every two neighbouring levels that keep a tensor count, too.
-    What Traf saves depends on loop orders. The order of the network's level is that of the pattern which
-    the program is solved for. The program chooses DRAM's order, with one binary a pattern. Any other level
-    runs through its loops in the order that saves the most for the one tensor kept just inside it.
+    Which boundaries count is a choice: those over the network alone (Eq. 11), also those out of DRAM, or all
+    between neighbouring levels that keep a tensor. What Traf saves depends on loop orders. The program
+    chooses the orders of the levels in ``free_orders``, with one binary a pattern and level. The network's
+    level, if it is not among them, has the order of the pattern that the program is solved for. Any other
+    level runs through its loops in the order that saves the most for the one tensor kept just inside it.
     """
 
     def __init__(
         self,
         variables: Variables,
         keep: Keep,
-        network: int,
         patterns: Sequence[Pattern],
-        boundaries: Boundaries,
+        scope: TrafficScope,
     ) -> None:
         self._variables = variables
         self._keep = keep
-        self.network = network
+        self.network = scope.network
         self.dram = variables.depth - 1
         self._patterns = patterns
-        crossed = (network, self.dram) if boundaries == "network" else range(1, variables.depth)
-        found = [boundary_across(t, keep, level) for level in crossed for t in variables.layer.tensors]
-        self._boundaries = found if boundaries == "network" else list(dict.fromkeys(found))
-        self._chosen = [variables.program.variable(1) for _ in patterns]
-        variables.program.require(dict.fromkeys(self._chosen, 1.0), low=1, high=1)
-        self._savings = {b: self._saving(b) for b in self._boundaries if b.child >= 0}
-        self._unsaved = summed(self._without_reuse(boundary) for boundary in self._boundaries)
+        self._exact_words = scope.exact_words
+        found = [boundary_across(t, keep, level) for level in scope.crossed for t in variables.layer.tensors]
+        self.boundaries = list(dict.fromkeys(found)) if scope.each_once else found
+        self._chosen = {
+            level: [variables.program.variable(1) for _ in patterns] for level in scope.free_orders
+        }
+        for chosen in self._chosen.values():
+            variables.program.require(dict.fromkeys(chosen, 1.0), low=1, high=1)
+        self._savings = {b: self._saving(b) for b in self.boundaries if b.child >= 0}
 
     def words(self, pattern: Pattern) -> Terms:
         """Traf where the level above the network runs through its loops as ``pattern`` says."""
-        saved = summed(self._saved(boundary, pattern) for boundary in self._boundaries)
-        return added((1.0, self._unsaved), (-1.0, saved))
+        return summed(self.sent(boundary, pattern) for boundary in self.boundaries)
 
-    def dram_pattern(self, values: Sequence[int]) -> Pattern:
-        """The pattern that a solution chose for DRAM's loops."""
-        return self._patterns[[values[chosen] for chosen in self._chosen].index(1)]
+    def sent(self, boundary: Boundary, pattern: Pattern) -> Terms:
+        """The words that all instances of the parent send (of outputs: take in), each multicast once."""
+        saved = self._saved(boundary, pattern)
+        return added((1.0, self._without_reuse(boundary)), (-1.0, saved))
+
+    def received(self, boundary: Boundary, pattern: Pattern) -> Terms:
+        """The words that all instances of the child take in (of outputs: send): copies count, too."""
+        v = self._variables
+        outside = range(boundary.child + 1, v.depth)
+        return added(
+            (1.0, self._tile(boundary)),
+            (1.0, v.loops(v.layer.sizes, v.at(outside, "x", "y", "temporal"))),
+            (-1.0, self._saved(boundary, pattern)),
+        )
+
+    def chosen_pattern(self, values: Sequence[int], level: int) -> Pattern | None:
+        """The pattern that a solution chose for the loops of ``level``; None if that is not its choice."""
+        chosen = self._chosen.get(level)
+        return None if chosen is None else self._patterns[[values[index] for index in chosen].index(1)]
+
+    def _tile(self, boundary: Boundary) -> Terms:
+        """D (Eq. 7): the words of the child's tile; a MAC takes one."""
+        if boundary.child < 0:
+            return {}
+        v = self._variables
+        words = v.words if self._exact_words else v.steps
+        return words(boundary.tensor, boundary.child)
 
     def _saved(self, boundary: Boundary, pattern: Pattern) -> Terms:
         saved: list[Terms] = []
         for level, per_dim in self._savings.get(boundary, {}).items():
-            # The network's level has the order of the pattern that this program is solved for. DRAM's savings
-            # have been tied to the binaries of its own choice (``_allowing``), and any other level may save
-            # all of them.
-            given = level == self.network != self.dram
+            # The network's level may have the order of the pattern that this program is solved for. Savings
+            # of levels whose order is the program's choice have been tied to that (``_allowing``), and any
+            # other level may save all of them.
+            given = level == self.network and level not in self._chosen
             free = pattern.free_dims(boundary.tensor.name) if given else per_dim
             saved += [terms for dim, terms in per_dim.items() if dim in free]
         return summed(saved)
@@ -117,7 +169,7 @@ class CosaTraffic:
         child, parent, every = boundary.child, boundary.parent, v.layer.sizes
         return summed(
             [
-                v.steps(tensor, child),
+                self._tile(boundary),
                 v.loops(tensor.dims, v.at(range(child + 1, parent + 1), "x", "y")),
                 v.loops(every, v.at(range(parent + 1, v.depth), "x", "y")),
                 v.loops(every, v.at(range(child + 1, v.depth), "temporal")),
@@ -127,7 +179,7 @@ class CosaTraffic:
     def _saving(self, boundary: Boundary) -> dict[int, dict[str, Terms]]:
         """Level -> irrelevant dim -> the logarithm of its loops there, which the level's order can save."""
         first = boundary.child + 1
-        levels = {self.dram}
+        levels = {level for level in self._chosen if level >= first}
         # Several tensors kept at the child would each want another order of the level just outside it; for a
         # single one there is an order that leaves all of its irrelevant loops innermost.
         if len(self._keep[boundary.child]) == 1:
@@ -140,8 +192,8 @@ class CosaTraffic:
         """Dim -> what ``level`` can save of T (Eq. 9, 10): loops inside which nothing moves the tensor.
 
         At the first level outside the child this depends on the level's own order. Further out, the levels in
-        between must have no loop that is relevant to the tensor, either. DRAM's order is a choice of the
-        program, so its savings are tied to the binaries of that choice.
+        between must have no loop that is relevant to the tensor, either. Where the order is a choice of the
+        program, savings are tied to the binaries of that choice.
         """
         v, tensor, first = self._variables, boundary.tensor, boundary.child + 1
         still = [self._nothing_moves(tensor, first, level)] if level > first else []
@@ -149,16 +201,17 @@ class CosaTraffic:
         for group in v.groups:
             if group.dim in tensor.dims:
                 continue
-            conditions = [*still, self._allowing(tensor, group.dim)] if level == self.dram else still
+            chosen = self._chosen.get(level)
+            conditions = still if chosen is None else [*still, self._allowing(chosen, tensor, group.dim)]
             here = v.count(group, v.at([level], "temporal"))
             terms = self._saved_if(group, here, conditions)
             saved[group.dim] = summed([saved.get(group.dim, {}), terms])
         return saved
 
-    def _allowing(self, tensor: Tensor, dim: str) -> Terms:
-        """1 if DRAM runs through its loops in a pattern that saves those of ``dim``, else 0."""
-        pairs = zip(self._chosen, self._patterns, strict=True)
-        return {chosen: 1.0 for chosen, pattern in pairs if dim in pattern.free_dims(tensor.name)}
+    def _allowing(self, chosen: Sequence[int], tensor: Tensor, dim: str) -> Terms:
+        """1 if the pattern that the binaries ``chosen`` stand for saves the loops of ``dim``, else 0."""
+        pairs = zip(chosen, self._patterns, strict=True)
+        return {binary: 1.0 for binary, pattern in pairs if dim in pattern.free_dims(tensor.name)}
 
     def _nothing_moves(self, tensor: Tensor, first: int, level: int) -> Terms:
         """A binary that is 0 if a loop from level ``first`` to inside ``level`` is relevant to ``tensor``."""
@@ -197,14 +250,10 @@ def weighted_sum(util: Terms, comp: Terms, traffic: Terms, params: Params) -> En
     return EngineGoal(added(*(part for part in parts if part[0])))
 
 
-def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
-    """``max(w * Traf, Comp)``: the variable ``worst``, in units of :data:`UNIT` bits, is at least both.
+def difference(comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
+    """The paper's balance of traffic and compute as it is printed (Eq. 13): ``w_T * Traf - Comp``.
 
-    The paper minimises the difference ``w * Traf - Comp`` (Eq. 13), which is smallest for a mapping that
-    wastes steps. Of the mappings with the least maximum, a small weight on the sum of both picks one.
+    It is smallest for a mapping that wastes steps. No absolute value stands around it in the paper, so there
+    is none here.
     """
-    traffic = added((params.traffic_weight, traffic))
-    # A maximum is no linear expression. A variable above both sides is one that the objective pushes down
-    # onto the larger.
-    rows = tuple(Row(added((-UNIT, {worst: 1.0}), (1.0, side)), high=0) for side in (traffic, comp))
-    return EngineGoal(added((UNIT, {worst: 1.0}), (TIE_BREAK, traffic), (TIE_BREAK, comp)), rows)
+    return EngineGoal(added((params.traffic_weight, traffic), (-1.0, comp)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -13,33 +14,83 @@ from costmodel.workload.network import Role
 from solvers.checks import check, check_choices, check_counts, check_switches, is_number
 
 EngineName = Literal["cp-sat", "highs"]
-Surrogate = Literal["weighted-sum", "balanced"]
-Boundaries = Literal["network", "all"]
+Preset = Literal["archsweep", "paper"]
+Surrogate = Literal["weighted-sum", "difference", "cost"]
+Boundaries = Literal["paper", "network", "all"]
+Permutation = Literal["enumerated", "program"]
 CapacitySplit = Literal["auto", "free", "even"]
 
 CHOICES = {
+    "preset": Preset,
     "engine": EngineName,
     "surrogate": Surrogate,
     "capacity_split": CapacitySplit,
     "boundaries": Boundaries,
+    "permutation": Permutation,
 }
+
+KEEP_CHOICES = 3
+"""The choices of kept tensors that get programs unless a user asks for more; the paper has one."""
+
+OURS: dict[str, Any] = {
+    "surrogate": "weighted-sum",
+    "utilisation_weight": 0.0,
+    "compute_weight": 10.0,
+    "traffic_weight": 1.0,
+    "boundaries": "network",
+    "permutation": "enumerated",
+    "capacity_split": "auto",
+    "keep_choices": KEEP_CHOICES,
+    "polish": True,
+    "kicks": 16,
+}
+PAPER: dict[str, Any] = {
+    "surrogate": "weighted-sum",
+    "utilisation_weight": 0.1,
+    "compute_weight": 10.0,
+    "traffic_weight": 1.0,
+    "boundaries": "paper",
+    "permutation": "program",
+    "capacity_split": "even",
+    "keep_choices": 1,
+    "polish": False,
+    "kicks": 0,
+}
+PRESETS: dict[str, dict[str, Any]] = {"archsweep": OURS, "paper": PAPER}
+"""What a setting is that nobody states, by preset."""
+
+
+class _Unstated(Enum):
+    """A value of no other kind: a setting that a file states as null is refused, not taken as unstated."""
+
+    AS_PRESET = "as the preset says"
+
+
+AS_PRESET: Any = _Unstated.AS_PRESET
+"""Stands for a setting that nobody states; a Params that has been built has none."""
 
 
 @dataclass(frozen=True)
 class Params:
     """The settings of one CoSA solve.
 
-    What the programs minimise (all terms are base-2 logarithms):
+    ``preset`` decides every setting below from ``surrogate`` on that is not stated: "archsweep" is how CoSA
+    is used here, "paper" how it is printed (:data:`PRESETS`). A preset has no say about ``engine`` and
+    ``capacity_fractions``.
+
+    What the programs minimise:
 
     * ``surrogate``: "weighted-sum" is ``-utilisation_weight * Util + compute_weight * Comp + traffic_weight *
-      Traf`` (Eq. 12). "balanced" is ``max(traffic_weight * Traf, Comp)``, in place of the paper's difference
-      (Eq. 13), which a fully serial mapping may minimise.
-    * ``utilisation_weight`` is 0.1 in the released code and 0 here: the term takes three times the CPU and
-      gave no better mappings of CoSA's layers on its architecture.
-    * ``boundaries``: "network" counts the traffic that the paper counts, over the network on chip, and that
-      out of DRAM. "all" counts the traffic between all levels: without polish, mappings of CoSA's layers
-      come within 1.2 times the lower bounds instead of 1.9, for three times the CPU; with polish the two
-      differ by 2 %.
+      Traf`` (Eq. 12), all three base-2 logarithms. "difference" is ``traffic_weight * Traf - Comp`` as
+      printed (Eq. 13): it is smallest for mappings that waste steps. "cost" is not the paper's: it is what
+      the cost model counts, energy, cycles or their product, a sum of exponentials of the same logarithms
+      (:mod:`solvers.mapping.cosa.costs`).
+    * ``utilisation_weight`` is 0.1 in the released code and in the paper's preset. It is 0 in ours: the term
+      takes three times the CPU and gave no better mappings of CoSA's layers on its architecture.
+    * ``boundaries``: "paper" counts the traffic over the network on chip alone (Eq. 11), "network" also that
+      out of DRAM, "all" that between all levels. "cost" counts all, whatever is said here.
+    * ``permutation``: "program" leaves the loop order of the network's level to the program, as the paper
+      does; "enumerated" solves a program for each class of orders. Both come to the same optimum.
 
     How tiles divide a level's capacity:
 
@@ -56,24 +107,30 @@ class Params:
 
     * ``engine``: the library that solves the integer programs.
     * ``polish``: descend on the cost model's objective from all programs' optima. Without it the answer is
-      the best of these optima as it is.
+      the best of these optima as it is: CoSA's one shot.
     * ``kicks``: how often the polish starts again from random steps off its best mapping, while that is far
       from the lower bound.
     """
 
     engine: EngineName = "cp-sat"
-    surrogate: Surrogate = "weighted-sum"
-    utilisation_weight: float = 0.0
-    compute_weight: float = 10.0
-    traffic_weight: float = 1.0
-    boundaries: Boundaries = "network"
+    preset: Preset = "archsweep"
+    surrogate: Surrogate = AS_PRESET
+    utilisation_weight: float = AS_PRESET
+    compute_weight: float = AS_PRESET
+    traffic_weight: float = AS_PRESET
+    boundaries: Boundaries = AS_PRESET
+    permutation: Permutation = AS_PRESET
     capacity_fractions: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
-    capacity_split: CapacitySplit = "auto"
-    keep_choices: int = 3
-    polish: bool = True
-    kicks: int = 16
+    capacity_split: CapacitySplit = AS_PRESET
+    keep_choices: int = AS_PRESET
+    polish: bool = AS_PRESET
+    kicks: int = AS_PRESET
 
     def __post_init__(self) -> None:
+        check_choices("cosa", self, {"preset": Preset})
+        for key, value in PRESETS[self.preset].items():
+            if getattr(self, key) is AS_PRESET:
+                object.__setattr__(self, key, value)
         check_choices("cosa", self, CHOICES)
         for key in ("utilisation_weight", "compute_weight", "traffic_weight"):
             weight = getattr(self, key)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log2
 
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
 from solvers.mapping.cosa.factors import assign_every_factor, respect_factor_rules, respect_fanouts
-from solvers.mapping.cosa.linear import UNIT, Engine, EngineGoal, IntegerProgram
+from solvers.mapping.cosa.linear import Engine, EngineGoal, IntegerProgram
 from solvers.mapping.cosa.objectives import (
     CosaTraffic,
-    balanced,
+    TrafficScope,
     compute,
-    network_level,
+    difference,
     utilisation,
     weighted_sum,
 )
@@ -31,10 +30,14 @@ from solvers.mapping.space.space import MappingSpace
 
 @dataclass(frozen=True)
 class Solved:
-    """One program's answer: the mapping, None if none was found, and whether its optimality was proven."""
+    """One program's answer: the mapping, None if none was found, and whether its optimality was proven.
+
+    ``visited`` are mappings that the program went through on its way.
+    """
 
     mapping: Mapping | None
     proven: bool
+    visited: tuple[Mapping, ...] = ()
 
 
 class CosaProgram:
@@ -47,18 +50,18 @@ class CosaProgram:
         self._buffers = buffers_of(space, keep, params)
         self._constrain()
         self._orders = reuse_patterns(space.layer)
-        network = network_level(space.architecture)
-        self._traffic = CosaTraffic(self._variables, keep, network, self._orders, params.boundaries)
-        # Right above the MACs, or at DRAM (whose order the program chooses), one program is all there is.
-        self.patterns = self._orders if 0 < network < self._traffic.dram else self._orders[:1]
+        scope = TrafficScope.of(space.architecture, params)
+        self._traffic = CosaTraffic(self._variables, keep, self._orders, scope)
+        # Right above the MACs, or where the program chooses the order, one program is all there is.
+        one = scope.network == 0 or scope.network in scope.free_orders
+        self.patterns = self._orders[:1] if one else self._orders
         self._params = params
-        self._worst = self._most_logs() if params.surrogate == "balanced" else None
 
     def goal(self, pattern: Pattern) -> EngineGoal:
         """The objective when the level above the network runs through its loops as ``pattern`` says."""
         comp, traffic = compute(self._variables), self._traffic.words(pattern)
-        if self._worst is not None:
-            return balanced(self._worst, comp, traffic, self._params)
+        if self._params.surrogate == "difference":
+            return difference(comp, traffic, self._params)
         return weighted_sum(utilisation(self._variables, self._buffers), comp, traffic, self._params)
 
     def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
@@ -73,13 +76,16 @@ class CosaProgram:
             if answer.values is None:
                 return Solved(None, answer.proven)
             mapping = self._mapping(answer.values, pattern)
-            overfull = [b for b in self._buffers if not b.fits(mapping.tiles[b.level])]
-            if not overfull:
+            if not self._cut_off_overfull(mapping, answer.values, engine):
                 return Solved(mapping, answer.proven)
-            for buffer in overfull:
-                tile = mapping.tiles[buffer.level]
-                engine.require(cut_off(self._variables, buffer, answer.values, tile))
         return Solved(None, False)
+
+    def _cut_off_overfull(self, mapping: Mapping, values: Sequence[int], engine: Engine) -> bool:
+        """Cut off the tiles of a solution that do not fit in whole words; whether there are any."""
+        overfull = [b for b in self._buffers if not b.fits(mapping.tiles[b.level])]
+        for buffer in overfull:
+            engine.require(cut_off(self._variables, buffer, values, mapping.tiles[buffer.level]))
+        return bool(overfull)
 
     def _constrain(self) -> None:
         assign_every_factor(self._variables)
@@ -88,14 +94,11 @@ class CosaProgram:
         for buffer in self._buffers:
             respect_capacity(self._variables, buffer)
 
-    def _most_logs(self) -> int:
-        """The variable of the balanced objective; its upper limit is above any traffic or compute."""
-        layer = self._variables.layer
-        most = max(1.0, self._params.traffic_weight) * 4 * len(layer.tensors) * log2(2 * layer.macs)
-        return self.integer.variable(ceil(most / UNIT))
-
     def _mapping(self, values: Sequence[int], pattern: Pattern) -> Mapping:
-        orders = {self._traffic.network: pattern, self._traffic.dram: self._traffic.dram_pattern(values)}
+        orders = {self._traffic.network: pattern}
+        for level in range(self._variables.depth):
+            if (chosen := self._traffic.chosen_pattern(values, level)) is not None:
+                orders[level] = chosen
         return Mapping(tuple(self._level(values, level, orders) for level in range(self._variables.depth)))
 
     def _level(self, values: Sequence[int], level: int, orders: dict[int, Pattern]) -> LevelMapping:

@@ -1,7 +1,9 @@
 """CoSA from the problem to the outcome.
 
-1. Write one integer program for each choice of kept tensors (:mod:`~solvers.mapping.cosa.program`).
-2. Solve it once for each reuse pattern, that is for each class of loop orders at the network's level.
+1. Write one integer program for each choice of kept tensors (:mod:`~solvers.mapping.cosa.program`), or with
+   the cost model's objective in place of the paper's (:mod:`~solvers.mapping.cosa.cost_program`).
+2. Solve it once for each reuse pattern, that is for each class of loop orders at the network's level, unless
+   the program itself chooses that order.
 3. Evaluate every optimum with the cost model, and descend from all of them (the polish).
 """
 
@@ -13,6 +15,7 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
+from solvers.mapping.cosa.cost_program import CostProgram
 from solvers.mapping.cosa.linear import Engine, EngineGoal, IntegerProgram
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.program import CosaProgram, Solved
@@ -27,7 +30,7 @@ from solvers.mapping.space.starts import drawn
 from solvers.mapping.untimed import guided_by_untimed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "3"
+VERSION = "4"
 
 _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
@@ -61,8 +64,11 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     def in_time() -> bool:
         return clock.wall_seconds < budget.wall_seconds
 
-    solved = list(_solved(space, choices, budget, params, clock))
+    solved = list(_solved(problem, space, choices, (budget, params, clock)))
     optima = [program.mapping for program in solved if program.mapping is not None]
+    if not params.polish:
+        # One shot: what the programs went through is compared, and nothing is changed any more.
+        optima += [mapping for program in solved for mapping in program.visited]
     # From the best to the last resort: optima, every loop at DRAM, random draws. The second always exists,
     # but a user's rules may forbid it.
     starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, in_time)]
@@ -125,12 +131,20 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
 
 
 def _solved(
-    space: MappingSpace, choices: list[Keep], budget: Budget, params: Params, clock: Stopwatch
+    problem: MappingProblem,
+    space: MappingSpace,
+    choices: list[Keep],
+    limits: tuple[Budget, Params, Stopwatch],
 ) -> Iterator[Solved]:
     """Every program's answer; programs beyond the budget count as not solved."""
+    budget, params, clock = limits
     number = 0
     for keep in choices:
-        program = CosaProgram(space, keep, params)
+        program = (
+            CostProgram(space, keep, params, problem.objective)
+            if params.surrogate == "cost"
+            else CosaProgram(space, keep, params)
+        )
         # One engine for all patterns of a program: the constraints are handed over once, and cuts that one
         # pattern needed hold for the next.
         engine = _engine(program.integer, budget.seed, params)

@@ -144,20 +144,31 @@ class Variables:
         every choice of counts within the tile, of which exactly one is 1, makes it linear.
         """
         groups = [group for group in self.groups if group.dim in dict(live)]
-        extent: Terms = {}
-        ways: list[tuple[int, tuple[int, ...]]] = []
-        for counts in product(*(range(group.count + 1) for group in groups)):
-            # As many binaries as there are choices: the product of (count + 1) over the primes of two or
-            # three dims, a few dozen. Only sliding axes pay for it.
-            way = self.program.variable(1)
-            ways.append((way, counts))
-            extent[way] = log2(1 + sum(c * (_bound(groups, counts, dim) - 1) for dim, c in live))
-        self.program.require({way: 1.0 for way, _ in ways}, low=1, high=1)
-        for position, group in enumerate(groups):
-            terms = self.count(group, self.within(level))
-            terms.update({way: -float(counts[position]) for way, counts in ways if counts[position]})
+        ways = self.choices(groups, self.within(level))
+        return {
+            way: log2(1 + sum(c * (_bound(groups, counts, dim) - 1) for dim, c in live))
+            for way, counts in ways.items()
+        }
+
+    def choices(
+        self, groups: Sequence[PrimeGroup], positions: Collection[FactorPosition], most: float = inf
+    ) -> dict[int, tuple[int, ...]]:
+        """A binary for every choice of how many primes of each group stand at ``positions``; one is 1.
+
+        There are as many as the product of (count + 1) over the groups, a few dozen for two or three dims.
+        Choices whose product of primes is above ``most`` are left out: they must be impossible otherwise.
+        """
+        ways = {
+            self.program.variable(1): counts
+            for counts in product(*(range(group.count + 1) for group in groups))
+            if prod(group.prime**n for group, n in zip(groups, counts, strict=True)) <= most
+        }
+        self.program.require(dict.fromkeys(ways, 1.0), low=1, high=1)
+        for number, group in enumerate(groups):
+            terms = self.count(group, positions)
+            terms.update({way: -float(counts[number]) for way, counts in ways.items() if counts[number]})
             self.program.require(terms, low=0, high=0)
-        return extent
+        return ways
 
     def block(self, values: Sequence[int], level: int, kind: Kind) -> tuple[Loop, ...]:
         """The loops at one position in a solution, in the layer's order of dims."""

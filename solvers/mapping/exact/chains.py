@@ -27,7 +27,7 @@ class LevelChains(NamedTuple):
     energy: Array
     """[tensors, most] pJ."""
     demand: Array
-    """[tensors, most, 2, levels] words per instance read and written, whatever the loops."""
+    """[tensors, most, 3, levels] words per instance read, written and updated, whatever the loops."""
 
 
 def chains_of(keeps: Array, tensors: int) -> LevelChains:
@@ -45,5 +45,5 @@ def chains_of(keeps: Array, tensors: int) -> LevelChains:
         levels=table,
         choice=np.stack([choice.reshape(-1) for _, choice in found], axis=1).astype(np.int64),
         energy=np.zeros(table.shape),
-        demand=np.zeros((*table.shape, 2, levels)),
+        demand=np.zeros((*table.shape, 3, levels)),
     )

@@ -46,7 +46,7 @@ from solvers.mapping.space.starts import any_mapping
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "5"
+VERSION = "6"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000

@@ -62,6 +62,10 @@ class Space(NamedTuple):
     """[levels, 2**dims, 2] where a level's orders begin and end in ``orders``, by its loops' bit mask."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
+    output_words: float
+    """Words of the whole output. They stand here and are not derived from ``model``, because the model of the
+    bound on cycles has other coefficients (``aggregate.py``), and fewer words than are really written for the
+    first time would make its reads too many."""
     first: Array
     last: Array
     """[levels] the innermost and the outermost part of the same hardware level; itself if even."""
@@ -119,9 +123,15 @@ class Assignment(NamedTuple):
     cycles: Array
     """[1] cycles that every mapping of the assignment takes, whatever its loops."""
     demand: Array
-    """[2, levels, tensors] words per instance that are read, and written, whatever the loops."""
+    """[3, levels, tensors] words per instance that are read, written, and of these updated, whatever the
+    loops."""
+    sums_level: Array
+    """[1] on an array of PEs, the second level from inside that keeps the output; -1 if there is none, or
+    while it is not known what levels keep."""
+    cycles_per_sum: Array
+    """[1] cycles of a PE for each word that is updated there."""
     walk: Array
-    """[6] the cycles of a walk over tiles of which nothing is known: no cycles, one step."""
+    """[8] the cycles of a walk over tiles of which nothing is known: no cycles, one step."""
 
 
 class Steps(NamedTuple):
@@ -183,7 +193,7 @@ class Nodes(NamedTuple):
     energy: Array
     """[levels] pJ of all that the loops outside a node decide."""
     demand: Array
-    """[levels, 2, levels, tensors] words per instance, read and written, that these loops decide."""
+    """[levels, 3, levels, tensors] words per instance, read, written and updated, that these loops decide."""
     runs: Array
     """[levels] the tensors, as a bit mask, that the loop directly outside a node's vector does not move."""
     repeats: Array
@@ -262,6 +272,7 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         orders=orders,
         order_start=order_start,
         touched=_touched(layer),
+        output_words=float(layer.output.words(layer.sizes)),
         first=np.array([parts.part_levels.index(level) for level in parts.part_levels], np.int64),
         last=np.array([bisect_right(parts.part_levels, level) - 1 for level in parts.part_levels], np.int64),
         prices=np.zeros(len(parts.part_levels)),
@@ -282,7 +293,7 @@ def _depends_on_order(timing: TimingTables) -> bool:
     """Whether the timed cycles of steps depend on their order."""
     reloaded = all(timing.reloads[tensor] or tensor == timing.output for tensor in range(len(timing.reloads)))
     return bool(timing.timed) and not (
-        reloaded and timing.keeps_partial_sums and len(timing.cache_lines) == 0
+        reloaded and timing.keeps_partial_sums and len(timing.cache_lines) == 0 and not timing.whole_steps
     )
 
 
@@ -356,8 +367,10 @@ def assignment_workspace(space: Space) -> Assignment:
         iterations=real(1),
         energy_pj=real(1),
         cycles=real(1),
-        demand=real((2, levels, tensors)),
-        walk=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
+        demand=real((3, levels, tensors)),
+        sums_level=whole(1),
+        cycles_per_sum=real(1),
+        walk=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]),
     )
 
 
@@ -391,7 +404,7 @@ def nodes_workspace(space: Space, size: int) -> Nodes:
         level=whole(1),
         inside=whole((levels, dims)),
         energy=real(levels),
-        demand=real((levels, 2, levels, len(space.model.slides))),
+        demand=real((levels, 3, levels, len(space.model.slides))),
         runs=whole(levels),
         repeats=real((levels, len(space.model.slides))),
         groups=real((levels, len(space.model.slides))),

@@ -11,7 +11,7 @@ from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
 from solvers.schedule.kapla.pareto import undominated
-from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,15 @@ def pruned_schemes(
         if not in_time():
             complete = False
             break
-        every = slicing.subbatches(segment)
+        every = slicing.divisions(segment)
         segments, sliced = segments + 1, sliced + len(every)
         # First what is cheapest to ask: most schemes do not fit the buffers, and those need no estimate.
-        parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
-        if parts:
-            fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
+        schemes = (Scheme(segment, one) for one in every)
+        possible = [one for one in schemes if not params.prune or estimates.may_fit(one)]
+        # asked last, because the rows of all bands have to be found for it
+        left = [one.division for one in possible if slicing.has_rows(one)]
+        if left:
+            fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, left)}
     drawn = _drawn(fitting, params.probability, seed)
     return Pruned(
         schemes=undominated(drawn, params.pareto, in_time) if params.pareto and params.chains else drawn,
@@ -110,7 +113,7 @@ class Candidates:
         """
         layers = range(len(self.slicing.problem.graph.layers))
         # With these a chain from the first layer to the last exists before anything else is costed.
-        self._cost([Scheme(self.slicing.single(number), 1) for number in layers], limit)
+        self._cost([Scheme(self.slicing.single(number), Division(1)) for number in layers], limit)
         rounds = self.slicing.params.rounds
         while not limit.reached and (new := self._likely(limit)):
             self._cost(new, limit)
@@ -133,13 +136,13 @@ class Candidates:
             chosen = likely_schemes(self._costs(), layers, problem.objective, most, limit.in_time)
         return [scheme for scheme in chosen if scheme not in self._costed]
 
-    def _costs(self) -> dict[Segment, dict[int, BatchCost]]:
+    def _costs(self) -> dict[Segment, dict[Division, BatchCost]]:
         """The best known cost of every scheme: counted in full, else estimated.
 
         A scheme that was counted and found impossible has none, and so is in no chain.
         """
         costs = {segment: dict(found) for segment, found in self.costing.found.items()}
-        for (segment, subbatches), estimate in self.pruned.schemes.items():
-            if (segment, subbatches) not in self._costed:
-                costs.setdefault(segment, {})[subbatches] = estimate.cost
+        for (segment, division), estimate in self.pruned.schemes.items():
+            if (segment, division) not in self._costed:
+                costs.setdefault(segment, {})[division] = estimate.cost
         return costs

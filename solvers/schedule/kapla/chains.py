@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.estimate import BatchCost
-from solvers.schedule.kapla.segments import Scheme, Segment
+from solvers.schedule.kapla.segments import Division, Scheme, Segment
 from solvers.schedule.objective import Objective
 
 NOTHING = BatchCost(0.0, 0.0)
@@ -43,7 +43,7 @@ class Chain:
 
 
 def likely_schemes(
-    costs: Mapping[Segment, Mapping[int, BatchCost]],
+    costs: Mapping[Segment, Mapping[Division, BatchCost]],
     layers: int,
     objective: Objective,
     most: int,
@@ -74,7 +74,7 @@ def likely_schemes(
 
 
 def best_chain(
-    costs: Mapping[Segment, Mapping[int, BatchCost]],
+    costs: Mapping[Segment, Mapping[Division, BatchCost]],
     layers: int,
     objective: Objective,
     saved: Callable[[Scheme, Scheme], BatchCost] = lambda before, after: NOTHING,
@@ -98,8 +98,8 @@ def best_chain(
     for end in range(1, layers + 1):
         found = {}
         for segment in ending.get(end, ()):
-            for subbatches, cost in costs[segment].items():
-                scheme = Scheme(segment, subbatches)
+            for division, cost in costs[segment].items():
+                scheme = Scheme(segment, division)
                 chains = _corners(_followed(corners[segment.first], scheme, cost, saved))
                 if chains:
                     found[scheme] = chains
@@ -142,16 +142,16 @@ class Link(NamedTuple):
 
 def _links(
     segments: Iterable[Segment],
-    costs: Mapping[Segment, Mapping[int, BatchCost]],
+    costs: Mapping[Segment, Mapping[Division, BatchCost]],
     before: Sequence[Sequence[Chain]],
 ) -> Iterator[Link]:
-    """Every way to extend a chain by one of ``segments``, with each number of sub-batches that has a cost.
+    """Every way to extend a chain by one of ``segments``, with each division that has a cost.
 
     ``before[i]`` are the chains that cover the first i layers.
     """
     for segment in segments:
-        for subbatches, cost in costs[segment].items():
-            scheme = Scheme(segment, subbatches)
+        for division, cost in costs[segment].items():
+            scheme = Scheme(segment, division)
             yield from (Link(chain, scheme, cost) for chain in before[segment.first])
 
 

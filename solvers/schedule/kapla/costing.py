@@ -12,7 +12,7 @@ from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
 from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
 from solvers.schedule.tiles.cost_table import need
 
 
@@ -47,7 +47,7 @@ class CostingLimit:
 class Costing:
     """The schemes costed so far.
 
-    ``found``: their costs by segment and number of sub-batches, without those that the chip cannot run.
+    ``found``: their costs by segment and division, without those that the chip cannot run.
     ``reason``: why the last one of those cannot run, for a note where no chain exists.
     """
 
@@ -57,7 +57,7 @@ class Costing:
         self._known: set[Scheme] = set()
         self._complete = True
         self._counts: dict[Scheme, NodeCost] = {}
-        self.found: dict[Segment, dict[int, BatchCost]] = {}
+        self.found: dict[Segment, dict[Division, BatchCost]] = {}
         self.reason = "too few were costed"
 
     def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:
@@ -85,7 +85,7 @@ class Costing:
             return
         self._counts[scheme] = cost
         batch = BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
-        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = batch
+        self.found.setdefault(scheme.segment, {})[scheme.division] = batch
 
     def saved(self, before: Scheme, after: Scheme) -> BatchCost:
         """What a scheme saves by fetching its first data while the one before it ends; both were found."""

@@ -20,7 +20,7 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.leaf_floors import LeafFloor, LeafFloors, PlacedLeaf
 from solvers.schedule.kapla.regions import Region, Regions
-from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,40 @@ class Estimates:
         partition of which one part fits one buffer; and the least data but weights that a region holds at a
         time fits its buffers together. What is held at a time follows from the chip model
         (``costmodel.schedule.buffers``). The second takes no account of uneven parts and halos, which only
-        need more.
+        need more. With bands no weights are streamed, so they count, too.
         """
         return all(
-            self._region_fits(scheme, region, streamed=True) for region in self.regions.of(scheme.segment)
+            self._region_fits(scheme, region, streamed=scheme.bands == 1)
+            for region in self.regions.of(scheme.segment)
         )
 
     def _region_fits(self, scheme: Scheme, region: Region, streamed: bool) -> bool:
         """The same for one region; with pinned weights unless all of them are ``streamed``."""
         size, together = self.chip.tile.buffer.size_bits, scheme.segment.kind == "turns"
         return (
-            all(self._leaf(number, region.tiles, scheme.subbatches, streamed) for number in region.layers)
-            and self._held(region, scheme.subbatches, together, streamed) <= region.tiles * size
+            all(self._leaf(number, region.tiles, scheme.division, streamed) for number in region.layers)
+            and self._held(region, scheme.division, together, streamed) <= region.tiles * size
+        )
+
+    def fullness(self, scheme: Scheme) -> float:
+        """What the fullest region holds at least with all of its weights, as a fraction of its buffers.
+
+        Above 1 some weights have to be streamed; with bands the scheme is then not possible.
+        """
+        size, together = self.chip.tile.buffer.size_bits, scheme.segment.kind == "turns"
+        return max(
+            self._held(region, scheme.division, together, streamed=False) / (region.tiles * size)
+            for region in self.regions.of(scheme.segment)
         )
 
     def _weights_again(self, scheme: Scheme) -> dict[int, int]:
         """Bits of weights that come again at least, by layers of which one or another streams them.
 
         Where a region does not fit with pinned weights, the weights of one of its layers come for every
-        sub-batch; where only all regions together do not, those of one layer.
+        sub-batch; where only all regions together do not, those of one layer. With bands none come again.
         """
+        if scheme.bands > 1:
+            return {}
         regions = self.regions.of(scheme.segment)
         found = [
             self._fewest_again(region.layers, scheme.subbatches)
@@ -142,12 +156,12 @@ class Estimates:
             sums.append(sums[-1] + floor.weights)
         return sums
 
-    def _leaf(self, number: int, tiles: int, subbatches: int, streamed: bool) -> LeafFloor | None:
+    def _leaf(self, number: int, tiles: int, division: Division, streamed: bool) -> LeafFloor | None:
         """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
-        batch = self.slicing.batch // subbatches
-        return self._leaves.of(PlacedLeaf(number, batch, tiles, subbatches, streamed))
+        batch, runs = self.slicing.batch // division.subbatches, division.subbatches
+        return self._leaves.of(PlacedLeaf(number, batch, tiles, runs, streamed, division.bands))
 
-    def _held(self, region: Region, subbatches: int, together: bool, streamed: bool) -> int:
+    def _held(self, region: Region, division: Division, together: bool, streamed: bool) -> int:
         """Bits that the tiles of a region hold at least at the time when they hold the most.
 
         - One layer: its weights, and the inputs of a sub-batch; with more than one sub-batch also the inputs
@@ -159,21 +173,28 @@ class Estimates:
 
         With more than one sub-batch, layers come back, so the weights of all of them stay throughout. Weights
         that are ``streamed`` count nothing: their slices may be small.
+
+        With bands the inputs are those of one band, which stay or arrive for it. Of a single layer those of
+        the next band are left out: they may be few.
         """
+        subbatches, bands = division
         batch = self.slicing.batch // subbatches
         layers = [self.floors[number] for number in region.layers]
         if streamed:
             layers = [replace(layer, weights=0) for layer in layers]
         if len(layers) == 1:
-            return layers[0].held_bits(batch * (2 if subbatches > 1 else 1), region.tiles)
-        held = [layer.held_bits(batch, region.tiles) for layer in layers]
-        pinned = [layer.weights if subbatches > 1 else 0 for layer in layers]
+            at_once = 2 if subbatches > 1 and bands == 1 else 1
+            return layers[0].held_bits(batch * at_once, region.tiles, bands)
+        held = [layer.held_bits(batch, region.tiles, bands) for layer in layers]
+        pinned = [layer.weights if subbatches * bands > 1 else 0 for layer in layers]
         # what a layer holds only in its turn; the pinned weights of all layers come on top
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
-    def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, SchemeEstimate]]:
-        """Pairs of a number of ``subbatches`` and the least that the segment costs with it.
+    def least(
+        self, segment: Segment, divisions: Sequence[Division]
+    ) -> Iterator[tuple[Division, SchemeEstimate]]:
+        """Pairs of one of the ``divisions`` and the least that the segment costs with it.
 
         It assumes the best of everything at once: DRAM and NoC move each bit once, buffers take in what the
         best partition of each layer needs, and the most even partition keeps all PEs busy. These may be
@@ -181,9 +202,10 @@ class Estimates:
         """
         flow = self.slicing.flow(segment, self._wiring)
         once, written, sent = self._moved(segment, flow)
-        for parts in subbatches:
-            leaves = dict(self._of_leaves(Scheme(segment, parts)))
-            again = self._weights_again(Scheme(segment, parts))
+        for division in divisions:
+            scheme, parts = Scheme(segment, division), division.subbatches
+            leaves = dict(self._of_leaves(scheme))
+            again = self._weights_again(scheme)
             read = {number: size + again.get(number, 0) for number, size in once.items()}
             transfers_pj = self._transfers_pj(sum(read.values()), sum(written.values()), sent)
             # cycles in which DRAM does nothing but serve this layer, for the whole batch
@@ -193,17 +215,16 @@ class Estimates:
                 self._region_cycles(region, parts, leaves, busy) for region in self.regions.of(segment)
             ]
             cycles = max(regions)
-            # A pipeline runs for a period of the slowest region for each sub-batch but one, which goes
-            # through all stages (fill and drain). Its layers use DRAM at the same time, so it takes no less
-            # than the sum of their cycles there.
+            # The layers of a pipeline use DRAM at the same time, so it takes no less than the sum of their
+            # cycles there.
             if segment.kind != "turns":
-                passing = sum(slowest_by_stage(regions, flow.stages[0]))
-                cycles = max(((parts - 1) * max(regions) + passing) / parts, sum(busy.values()))
+                pipelined = self._pipelined_cycles(scheme, regions, leaves, flow.stages[0])
+                cycles = max(pipelined, sum(busy.values()))
             energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
             energy_pj += self.chip.idle_pj_per_cycle * cycles
             filled = tuple(leaf.filled_bits for leaf in leaves.values())
             accesses = SegmentAccesses(tuple(read.values()), tuple(written.values()), filled, sent)
-            yield parts, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
+            yield division, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
 
     def _region_cycles(
         self, region: Region, parts: int, leaves: Mapping[int, LeafFloor], busy: Mapping[int, float]
@@ -215,6 +236,33 @@ class Estimates:
         computing = sum(parts * leaves[number].cycles for number in region.layers)
         return max(computing, sum(busy[number] for number in region.layers))
 
+    def _pipelined_cycles(
+        self,
+        scheme: Scheme,
+        regions: Sequence[float],
+        leaves: Mapping[int, LeafFloor],
+        stages: Sequence[int],
+    ) -> float:
+        """The least cycles of a pipeline whose regions take so many over all sub-batches.
+
+        It runs for a period of the slowest region for each sub-batch but one, which goes through all stages
+        (fill and drain). Bands are not equal: the first one goes through all stages, and then the slowest
+        region has the rest of its own work.
+        """
+        parts = scheme.subbatches
+        if scheme.bands == 1:
+            passing = sum(slowest_by_stage(regions, stages))
+            return ((parts - 1) * max(regions) + passing) / parts
+        layers, heights = self.slicing.problem.graph.layers, self.slicing.heights(scheme)
+        firsts, rests = [], []
+        for region in self.regions.of(scheme.segment):
+            first = sum(
+                leaves[number].cycles * heights[number][0] / layers[number].h for number in region.layers
+            )
+            firsts.append(first)
+            rests.append(sum(parts * leaves[number].cycles for number in region.layers) - first)
+        return sum(slowest_by_stage(firsts, stages)) + max(rests)
+
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
         """The least of each layer in a scheme, by its number.
 
@@ -222,7 +270,10 @@ class Estimates:
         """
         for region in self.regions.of(scheme.segment):
             for number in region.layers:
-                ways = [self._leaf(number, region.tiles, scheme.subbatches, way) for way in (False, True)]
+                ways = [
+                    self._leaf(number, region.tiles, scheme.division, way)
+                    for way in ((False, True) if scheme.bands == 1 else (False,))
+                ]
                 leaves = [leaf for leaf in ways if leaf] or [
                     self._unfit(number, region.tiles, scheme.subbatches)
                 ]

@@ -84,13 +84,15 @@ class LayerFloor:
             tile_cycles=max(self.tile_cycles, tile_cycles),
         )
 
-    def held_bits(self, samples: int, tiles: int) -> int:
+    def held_bits(self, samples: int, tiles: int, bands: int = 1) -> int:
         """Bits that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
+
+        With several ``bands`` the inputs of some band are more than their mean.
 
         Cut K into d parts and everything else into tiles / d. Then each input is held by d tiles, one for
         each part of K, and each weight by tiles / d. The least is over all divisors d of ``tiles``.
         """
-        inputs = samples * self.input_bits
+        inputs = samples * self.input_bits // bands
         if not self.repeats:
             return inputs + self.weights
         return min(parts * inputs + tiles // parts * self.weights for parts in divisors(tiles))

@@ -35,7 +35,8 @@ class LeafFloor(NamedTuple):
 class PlacedLeaf(NamedTuple):
     """``batch`` samples of a layer (number) on ``tiles`` tiles, run ``runs`` times.
 
-    ``streamed``: with weights that come slice by slice for every run; else with weights that stay.
+    ``streamed``: with weights that come slice by slice for every run; else with weights that stay. ``bands``:
+    of rows, one after the other in each run.
     """
 
     layer: int
@@ -43,6 +44,7 @@ class PlacedLeaf(NamedTuple):
     tiles: int
     runs: int
     streamed: bool = False
+    bands: int = 1
 
 
 @dataclass(frozen=True)
@@ -73,17 +75,21 @@ class LeafFloors:
         """The least of each number over all partitions [n, 4]: parts of K, samples, rows and columns.
 
         Parts are as equal as they can be. A dim that is smaller than its number of parts leaves tiles idle.
-        Bits into buffers leave out halos, which would only add to them.
+        Bits into buffers leave out halos, which would only add to them. With bands no tile has some of the
+        rows only, and it holds at least the mean of all bands.
         """
         layer, floor, buffer = self.graph.layers[leaf.layer], self.layers[leaf.layer], self.chip.tile.buffer
         sizes, parts = np.array(layer.sizes(leaf.batch)), factorization_array(leaf.tiles)
+        if leaf.bands > 1:
+            parts = parts[parts[:, 2] == 1]
         largest = -(-sizes // parts)
         # the least that the largest part may hold, so that no partition is refused wrongly
         bits = ElementBits.of(layer, self.chip.tile.widths)
         together = largest
         if leaf.streamed:  # the smallest slice has one output channel
             together = np.concatenate([np.minimum(largest[:, :1], 1), largest[:, 1:]], axis=1)
-        held = bits.inputs * least_inputs(layer, largest) + bits.weights * held_weights(layer, together)
+        inputs_held = bits.inputs * least_inputs(layer, largest) // leaf.bands
+        held = inputs_held + bits.weights * held_weights(layer, together)
         fits = held <= self.chip.tile.free_bits
         if not fits.any():
             return None

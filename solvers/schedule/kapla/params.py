@@ -15,7 +15,9 @@ class Params:
     ``most_layers``: the most layers of a segment; 0 is no limit. ``spatial``: the layers of a segment may run
     as a pipeline, each on a region of tiles of its own. ``grouped``: pipelines, too, in which a layer without
     weights takes turns with the layer before it, in the same region. ``temporal``: the layers of a segment
-    may take turns on all tiles and hand on data without DRAM. ``all_passes``: a chain may run in several
+    may take turns on all tiles and hand on data without DRAM. ``bands``: the most bands of rows of a segment,
+    which then hands on some rows of a sample at a time (:mod:`costmodel.schedule.row_bands`); 1: whole
+    samples only. ``all_passes``: a chain may run in several
     passes, each for a part of the batch, and each loads all weights again. False takes the fewest passes with
     which there is a chain; true tries every number.
 
@@ -38,6 +40,7 @@ class Params:
     spatial: bool = True
     grouped: bool = True
     temporal: bool = True
+    bands: int = 1
     all_passes: bool = False
     prune: bool = True
     pareto: float = 0.9
@@ -45,7 +48,7 @@ class Params:
 
     def __post_init__(self) -> None:
         where = "kapla_schedule"
-        check_counts(where, self, {"chains": 0, "rounds": 0, "most_layers": 0})
+        check_counts(where, self, {"chains": 0, "rounds": 0, "most_layers": 0, "bands": 1})
         check_switches(where, self, "spatial", "grouped", "temporal", "all_passes", "prune")
         for key in ("pareto", "probability"):
             fraction = getattr(self, key)

@@ -50,9 +50,16 @@ class Regions:
         """The tile costs that have to be known before the scheme is costed: those of each layer on its tiles.
 
         A single layer in one sub-batch may also be mapped on the whole chip, so that cost is requested, too,
-        as ``tiles`` 0.
+        as ``tiles`` 0. With bands they are the costs of bands of all heights that occur.
         """
         segment, batch = scheme.segment, self.slicing.batch // scheme.subbatches
+        if scheme.bands > 1:
+            heights = self.slicing.heights(scheme)
+            for region in self.of(segment):
+                for number in region.layers:
+                    distinct = tuple(sorted(set(heights[number]), reverse=True))
+                    yield Request(number, batch, region.tiles, distinct)
+            return
         if len(segment) == 1 and scheme.subbatches == 1:
             yield Request(segment.first, batch, 0)
         for region in self.of(segment):

@@ -1,6 +1,6 @@
 """Segments: consecutive layers that have the whole chip while they run, as a pipeline or taking turns.
 
-A scheme, a segment with a number of sub-batches, becomes a child of the schedule's root T cut. For layers
+A scheme, a segment with the division of its batch, becomes a child of the schedule's root T cut. For layers
 a, b, c with 4 samples in 2 sub-batches, where b has no weights:
 
     turns:  T 4/2        pipeline:  S 4/2        grouped:  S 4/2
@@ -12,12 +12,13 @@ a, b, c with 4 samples in 2 sub-batches, where b has no weights:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
+from costmodel.schedule.row_bands import Rows, heights_of, made_in_bands, whole_map_reason
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from solvers.divisors import divisors
@@ -42,11 +43,29 @@ class Segment:
         return self.end - self.first
 
 
+class Division(NamedTuple):
+    """Into how many sub-batches a batch falls, and each of these into how many bands of rows.
+
+    With several bands a sub-batch is one sample (:mod:`costmodel.schedule.row_bands`).
+    """
+
+    subbatches: int
+    bands: int = 1
+
+
 class Scheme(NamedTuple):
-    """A segment with the number of sub-batches into which its batch falls."""
+    """A segment with the division of its batch."""
 
     segment: Segment
-    subbatches: int
+    division: Division
+
+    @property
+    def subbatches(self) -> int:
+        return self.division.subbatches
+
+    @property
+    def bands(self) -> int:
+        return self.division.bands
 
 
 @dataclass(frozen=True)
@@ -123,39 +142,73 @@ class Slicing:
                 found.append([number])
         return found
 
-    def subbatches(self, segment: Segment) -> tuple[int, ...]:
-        """All numbers of sub-batches of a segment: how finely a layer hands on its data to the next.
+    def divisions(self, segment: Segment) -> tuple[Division, ...]:
+        """All divisions of a segment's batch: how finely a layer hands on its data to the next.
 
         KAPLA wants layers whose forwarding granularities match (section III-A). The chip model forwards whole
         samples, because a layer needs all channels that the one before it makes. So granularities match where
         all layers of a segment work on equally many samples at a time, and every divisor of the batch is one
         such number. A layer that needs the whole chip takes the whole batch.
+
+        With ``Params.bands``, single samples are also handed on in as
+        many bands as divide the rows of the last layer, where every layer can have bands. Some band of a
+        layer may turn out to be empty: see :meth:`has_rows`.
         """
         if self.problem.graph.layers[segment.first].needs_whole_chip:
-            return (1,)
-        return divisors(self.batch)
+            return (Division(1),)
+        whole = tuple(map(Division, divisors(self.batch)))
+        if self.params.bands == 1 or self._whole_maps[segment.end] > self._whole_maps[segment.first]:
+            return whole
+        rows = self.problem.graph.layers[segment.end - 1].h
+        bands = (count for count in divisors(rows)[1:] if count <= self.params.bands)
+        return (*whole, *(Division(self.batch, count) for count in bands))
+
+    @cached_property
+    def _whole_maps(self) -> tuple[int, ...]:
+        """How many of the first 0, 1, 2 ... layers cannot run in bands: a prefix sum like the one above."""
+        layers = self.problem.graph.layers
+        return tuple(accumulate((bool(whole_map_reason(layer)) for layer in layers), initial=0))
+
+    def has_rows(self, scheme: Scheme) -> bool:
+        """Whether no band of a layer of the scheme is empty, as it may be in long segments of few rows."""
+        return scheme.bands == 1 or all(min(rows) > 0 for rows in self.heights(scheme).values())
+
+    def heights(self, scheme: Scheme) -> Mapping[int, Rows]:
+        """The rows of each band of each layer, by number. They do not depend on the segment's kind."""
+        segment = scheme.segment
+        key = segment.first, segment.end, scheme.bands
+        if key not in self._heights:
+            cut = self.node(Scheme(Segment(segment.first, segment.end, "turns"), scheme.division))
+            assert isinstance(cut, Cut)
+            made = made_in_bands(cut, self.problem.graph)
+            self._heights[key] = {number: heights_of(rows) for number, rows in made.items()}
+        return self._heights[key]
+
+    @cached_property
+    def _heights(self) -> dict[tuple[int, int, int], dict[int, Rows]]:
+        return {}
 
     def node(self, scheme: Scheme) -> Node:
         """The scheme as a child of the root T cut; see the picture above."""
-        segment, subbatches = scheme
+        segment, (subbatches, bands) = scheme
         batch, samples = self.batch, self.batch // subbatches
         names = [layer.name for layer in self.problem.graph.layers]
-        if len(segment) == 1 and subbatches == 1:
+        if len(segment) == 1 and subbatches == bands == 1:
             return Leaf(names[segment.first], batch)
         regions = [
             tuple(Leaf(names[number], samples) for number in region) for region in self.regions(segment)
         ]
         if segment.kind == "turns":
-            return Cut("T", batch, subbatches, regions[0])
+            return Cut("T", batch, subbatches, regions[0], bands)
         children = (region[0] if len(region) == 1 else Cut("T", samples, 1, region) for region in regions)
-        return Cut("S", batch, subbatches, tuple(children))
+        return Cut("S", batch, subbatches, tuple(children), bands)
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
         """Which data of a segment goes over the NoC and which to DRAM.
 
-        That does not depend on the number of sub-batches. Any would do: here it is one for each sample.
+        That does not depend on the division. Any would do: here a sub-batch is a sample.
         """
-        return SegmentFlow(self.node(Scheme(segment, self.batch)), wiring)
+        return SegmentFlow(self.node(Scheme(segment, Division(self.batch))), wiring)
 
     def tree(self, chain: Iterable[Scheme]) -> Cut:
         """The schedule of a chain: its schemes, one after the other, below a root T cut."""

@@ -1,6 +1,6 @@
 """KAPLA's inter-layer search (section IV-B): slice, prune, prioritise, cost in full, take the best chain.
 
-A scheme is a segment with a number of sub-batches; a chain is a sequence of schemes that covers all layers.
+A scheme is a segment with the division of its batch; a chain is a sequence of schemes that covers all layers.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     whatever is around it; and for layers that need the whole chip where mappings on it are not offered.
     """
     model = _checked(problem)
+    if params.bands > 1:
+        model = replace(model, bands=True)
+        problem = replace(problem, model=model)
     deadline = Deadline(budget.wall_seconds)
     layers = range(len(problem.graph.layers))
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
@@ -117,7 +120,7 @@ class Searched:
 def _one_by_one(
     slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: CostingLimit
 ) -> Searched:
-    """The first chain: every layer as a segment of its own, in the fewest sub-batches that are possible.
+    """The first chain: every layer as a segment of its own, in the fewest sub-batches and bands possible.
 
     It needs no estimates, so it is there soon. Its costs and counts are kept apart from the search's, which
     must not depend on them; but the evaluator remembers its segments.
@@ -125,8 +128,9 @@ def _one_by_one(
     layers = [slicing.single(number) for number in range(len(slicing.problem.graph.layers))]
     costing = Costing(Regions(slicing, model.tile_costs.normalized_cycles), evaluator, model.tile_costs)
     waiting = layers
-    for subbatches in divisors(slicing.batch):
-        schemes = [Scheme(one, subbatches) for one in waiting if subbatches in slicing.subbatches(one)]
+    every = {division for one in layers for division in slicing.divisions(one)}
+    for division in sorted(every):
+        schemes = [Scheme(one, division) for one in waiting if division in slicing.divisions(one)]
         costing.cost(schemes, limit)
         waiting = [one for one in waiting if one not in costing.found]
         if not waiting or limit.reached:

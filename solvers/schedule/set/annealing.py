@@ -33,6 +33,7 @@ class Cooling:
     """The temperature after a fraction x of the rounds: T = initial (1 - x) / (1 + speed x) (section 4.2).
 
     It has no unit, because an increase of the objective is compared with the objective itself.
+    ``begun``: the fraction of it that lies before the first round, whose temperature is T at x = begun.
     ``jump_at``: after this fraction of the rounds the best tree becomes the current one (1: never), as in the
     released code. Values are not checked here but in ``params.py``, where users set them.
     """
@@ -40,8 +41,10 @@ class Cooling:
     initial: float = 0.07
     speed: float = 8.0
     jump_at: float = 0.9
+    begun: float = 0.0
 
     def temperature(self, done: float) -> float:
+        done = self.begun + (1 - self.begun) * done
         return self.initial * (1 - done) / (1 + self.speed * done)
 
 

@@ -48,7 +48,7 @@ def rebuilt(path: Path, node: Node) -> Node:
 def spliced(cut: Cut, first: int, end: int, *nodes: Node) -> Cut:
     """The cut with its children ``first`` to before ``end`` replaced by ``nodes``, however many these are."""
     children = (*cut.children[:first], *nodes, *cut.children[end:])
-    return Cut(cut.kind, cut.batch, cut.subbatches, children)
+    return Cut(cut.kind, cut.batch, cut.subbatches, children, cut.bands)
 
 
 def with_batch(node: Node, batch: int) -> Node:
@@ -63,17 +63,17 @@ def with_batch(node: Node, batch: int) -> Node:
     if isinstance(node, Leaf):
         return Leaf(node.layer, batch)
     if batch % node.batch == 0:
-        return Cut(node.kind, batch, node.subbatches * (batch // node.batch), node.children)
+        return Cut(node.kind, batch, node.subbatches * (batch // node.batch), node.children, node.bands)
     samples = gcd(node.batch // node.subbatches, batch)
-    return Cut(
-        node.kind, batch, batch // samples, tuple(with_batch(child, samples) for child in node.children)
-    )
+    children = tuple(with_batch(child, samples) for child in node.children)
+    return Cut(node.kind, batch, batch // samples, children, node.bands)
 
 
 def with_subbatches(cut: Cut, subbatches: int) -> Cut:
     """The cut with its batch in ``subbatches`` equal parts, which must divide it."""
     samples = cut.batch // subbatches
-    return Cut(cut.kind, cut.batch, subbatches, tuple(with_batch(child, samples) for child in cut.children))
+    children = tuple(with_batch(child, samples) for child in cut.children)
+    return Cut(cut.kind, cut.batch, subbatches, children, cut.bands)
 
 
 def alternating(node: Node, kind: CutKind) -> Node:
@@ -86,4 +86,4 @@ def alternating(node: Node, kind: CutKind) -> Node:
     other: CutKind = "T" if kind == "S" else "S"
     children = tuple(alternating(child, other) for child in node.children)
     same = kind == node.kind and all(new is old for new, old in zip(children, node.children, strict=True))
-    return node if same else Cut(kind, node.batch, node.subbatches, children)
+    return node if same else Cut(kind, node.batch, node.subbatches, children, node.bands)

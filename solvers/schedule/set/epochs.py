@@ -15,6 +15,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
+from solvers.schedule.set.first_tree import first_tree
 from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.set.solving import stop_for_answer
 
@@ -60,7 +61,7 @@ def solve_epoch(
                 begun = exchanged(before, plan)[epoch.place]
                 search.count_again(begun)
             else:
-                begun = search.begin(budget.seed, deadline.check)
+                begun = search.begin(budget.seed, deadline.check, first_tree(problem, plan.params, deadline))
         except NotPossibleError as reason:
             return no_tree(problem, str(reason), deadline)
         except OutOfTimeError as reason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from random import Random
 
@@ -25,6 +25,7 @@ from solvers.schedule.set.editing import (
     with_batch,
     with_subbatches,
 )
+from solvers.schedule.set.row_bands import BAND_OPERATORS, BandRules
 from solvers.schedule.set.space import TreeSpace
 
 OPERATORS = ("swap", "move", "group", "ungroup", "more_subbatches", "fewer_subbatches")
@@ -57,8 +58,10 @@ class Current:
 class Operators:
     """Draws an operator of one space and applies it; the result is None if it does not apply."""
 
-    def __init__(self, space: TreeSpace, weights: Mapping[str, float]) -> None:
-        self._space, self._producers = space, space.producers
+    def __init__(
+        self, space: TreeSpace, weights: Mapping[str, float], bands: BandRules | None = None
+    ) -> None:
+        self._space, self._producers, self._bands = space, space.producers, bands
         # a tree of the patterns has the root and one level of cuts below it (section 3.4)
         self._deepest = 2 if space.name.startswith("layer_") else space.deepest
         self.names = [name for name in OPERATORS if weights.get(name, 0) > 0 and _applies(name, space)]
@@ -66,6 +69,9 @@ class Operators:
             raise InputError(
                 "operators", f"a weight above 0 for one of {', '.join(OPERATORS)}", dict(weights)
             )
+        if bands is not None:
+            self.names += BAND_OPERATORS
+            weights = {**dict.fromkeys(BAND_OPERATORS, max(weights.values()) / 2), **weights}
         self._weights = [weights[name] for name in self.names]
         self._make: dict[str, Callable[[Current, int, Random], Node | None]] = {
             "swap": self._swap,
@@ -74,6 +80,8 @@ class Operators:
             "ungroup": self._ungroup,
             "more_subbatches": self._more_subbatches,
             "fewer_subbatches": self._fewer_subbatches,
+            "more_bands": partial(self._rebanded, True),
+            "fewer_bands": partial(self._rebanded, False),
         }
 
     def draw(self, current: Current, random: Random) -> tuple[str, Node | None]:
@@ -83,7 +91,10 @@ class Operators:
         """
         number = random.randrange(len(current.paths))
         name = random.choices(self.names, self._weights)[0]
-        return name, self._make[name](current, number, random)
+        tree = self._make[name](current, number, random)
+        if tree is not None and self._bands is not None:
+            tree = self._bands.settled(tree, current.tree)
+        return name, tree
 
     def _swap(self, current: Current, number: int, random: Random) -> Node | None:
         """OP1: two leaves that are neighbours in the order of layers are exchanged.
@@ -156,6 +167,9 @@ class Operators:
         if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
             return None
         grouped = self._new_cut(parent, children, len(path), random)
+        # a new segment is also tried with bands at once: without them it may not fit
+        if self._bands is not None and len(path) == 1 and parent.kind == "T" and random.random() < 0.5:
+            grouped = self._bands.changed(grouped, True, random) or grouped
         return rebuilt(path[:-1], spliced(parent, low, high, grouped))
 
     def _new_root(self, root: Cut, random: Random) -> Node:
@@ -243,6 +257,17 @@ class Operators:
         if level == 0 and random.random() >= ROOT_SUBBATCHES * len(path):
             return None
         return path[: level + 1]
+
+    def _rebanded(self, more: bool, current: Current, number: int, random: Random) -> Node | None:
+        """The segment with the leaf gets more, lower bands, or fewer; None if the leaf is the segment."""
+        path = current.paths[number]
+        root = path[0].cut
+        above = 1 if root.kind == "T" else 0
+        if len(path) <= above:
+            return None
+        assert self._bands is not None
+        segment = self._bands.changed(path[above].cut, more, random)
+        return None if segment is None else rebuilt(path[:above], segment)
 
     def _factor(self, number: int, random: Random) -> int:
         """The factor by which OP5 or OP6 changes a number of sub-batches: a random divisor of ``number``.

@@ -5,7 +5,7 @@ Where the released code of SET differs from its paper, a parameter chooses betwe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
@@ -14,9 +14,12 @@ from solvers.schedule.set.annealing import Cooling
 
 Weights = Literal["paper", "released"]
 WholeSpace = Literal["paper", "released"]
-Start = Literal["sequential", "patterns"]
+Start = Literal["sequential", "patterns", "chain"]
 
 WHERE = "annealing"
+LATE = 0.75
+"""The fraction of an annealing that is left out where it starts from the best chain, which hot rounds would
+lose."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,11 @@ class PatternParams:
         """The cooling of the annealings before it, which only find its first tree."""
         return self.cooling
 
+    @property
+    def most_bands(self) -> int:
+        """The most bands of a segment in the last annealing."""
+        return 1
+
     def rounds(self, layers: int) -> int:
         """Rounds of one annealing of a network of L ``layers``: N = beta L (section 4.2)."""
         return max(1, round(self.beta * layers))
@@ -67,10 +75,13 @@ class PatternParams:
 class SetParams(PatternParams):
     """For the whole space.
 
-    ``space``: "paper" is every valid tree, "released" those that the released code reaches. ``deepest``: the
-    most cuts above a leaf (0: any number). ``start``: the first tree. "sequential" is all layers one after
+    ``space``: "paper" is every valid tree, "released" those that the released code reaches. ``bands``: the
+    most bands of rows of a segment (:mod:`.row_bands`); 1: there are none, as in SET. ``deepest``: the most
+    cuts above a leaf (0: any number). ``start``: the first tree. "sequential" is all layers one after
     the other, as in the paper; "patterns" is the better of an annealed layer-pipeline and an annealed
-    layer-sequential tree, as in the released code. ``pattern_temperature``: T0 of these two annealings.
+    layer-sequential tree, as in the released code; "chain" the best chain of segments
+    (:mod:`solvers.schedule.segment_chain`), from which all rounds have the temperatures of the last
+    quarter of an annealing. ``pattern_temperature``: T0 of the annealings of patterns.
     ``initial_temperature`` is more than the paper's 0.07, with which searches of this space get stuck early.
     """
 
@@ -79,12 +90,25 @@ class SetParams(PatternParams):
     space: WholeSpace = "paper"
     deepest: int = 0
     start: Start = "sequential"
+    bands: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choices(WHERE, self, {"space": WholeSpace, "start": Start})
-        check_counts(WHERE, self, {"deepest": 0})
+        check_counts(WHERE, self, {"deepest": 0, "bands": 1})
         self._check_numbers("pattern_temperature")
+        whole = self.space == "paper" and not self.deepest
+        expected = "sequential or patterns where space or deepest leave out trees"
+        check(WHERE, "start", self.start != "chain" or whole, expected, self.start)
+
+    @property
+    def cooling(self) -> Cooling:
+        """The cooling of the last annealing: late from its first round on where the start is a good tree."""
+        return replace(super().cooling, begun=LATE if self.start == "chain" else 0.0)
+
+    @property
+    def most_bands(self) -> int:
+        return self.bands
 
     @property
     def pattern_cooling(self) -> Cooling:

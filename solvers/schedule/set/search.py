@@ -20,6 +20,7 @@ from solvers.schedule.set.annealing import Annealing, AnnealingProgress
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.operators import WEIGHTS, Operators
 from solvers.schedule.set.params import PatternParams
+from solvers.schedule.set.row_bands import BandRules
 from solvers.schedule.set.space import SpaceName, TreeSpace
 
 
@@ -123,18 +124,23 @@ class TreeSearch:
         problem, plan, last = self._problem, self._plan, len(self._plan.spaces) - 1
         deepest = plan.deepest if number == last else 0
         name = plan.spaces[number]
-        space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles, name, deepest)
-        operators = Operators(space, WEIGHTS[plan.params.weights])
+        bands = plan.params.most_bands if number == last else 1
+        space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles, name, deepest, bands)
+        rules = BandRules(problem.graph, bands) if bands > 1 else None
+        operators = Operators(space, WEIGHTS[plan.params.weights], rules)
         cooling = plan.params.cooling if number == last else plan.params.pattern_cooling
         return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 
-    def begin(self, seed: int, check_time: Callable[[], None] = lambda: None) -> SearchState:
+    def begin(
+        self, seed: int, check_time: Callable[[], None] = lambda: None, first: Node | None = None
+    ) -> SearchState:
         """The state before the first round, with the first tree counted.
 
+        ``first``: the tree to start from; None: all layers one after the other.
         ``check_time`` is called before each layer of that tree; what it raises ends the search.
         Raises NotPossibleError where the chip cannot even run one layer after the other.
         """
-        first = self._first_tree(check_time)
+        first = first or self._first_tree(check_time)
         return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
 
     def begin_late(self, tree: Node, random: Random, rounds: int) -> SearchState:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from costmodel.errors import InputError
 from solvers.budget import Budget
 from solvers.outcome import Outcome, noting_limits
+from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.set.params import SetParams as Params
 from solvers.schedule.set.solving import solve_by_annealing
 from solvers.schedule.set.space import SpaceName
+from solvers.schedule.tiles.cost_table import TabledTileCosts
 
 __all__ = ["VERSION", "Params", "solve", "spaces_of"]
 
@@ -18,8 +23,30 @@ PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 
 @noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
-    """The best tree that the annealings of one seed find for ``problem``."""
+    """The best tree that the annealings of one seed find for ``problem``.
+
+    With ``params.bands`` the annealing comes to bands that nobody could ask for before, so their tile costs
+    have to be there as they are needed: InputError for a table that does not solve them, and for a model
+    other than the chip's.
+    """
+    if params.bands > 1:
+        problem = _with_bands(problem)
     return solve_by_annealing(problem, budget, params, spaces_of(params), params.deepest)
+
+
+def _with_bands(problem: ScheduleProblem) -> ScheduleProblem:
+    """The problem with bounds of all trees, with bands or without."""
+    model = problem.model
+    if not isinstance(model, ChipModel):
+        raise InputError(
+            "set", "the chip model, as SET has no bands", model.name, "Take bands: 1", key="bands"
+        )
+    costs = model.tile_costs
+    if isinstance(costs, TabledTileCosts) and costs.solve is None:
+        expected = "tile costs that are solved as they are needed, for they depend on the bands"
+        remedy = "Take segment_chain or kapla_schedule, which ask for them, or bands: 1"
+        raise InputError("set", expected, "a table of known costs", remedy, key="bands")
+    return replace(problem, model=replace(model, bands=True))
 
 
 def spaces_of(params: Params) -> tuple[SpaceName, ...]:

@@ -9,6 +9,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.set.first_tree import first_tree
 from solvers.schedule.set.params import PatternParams
 from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.space import SpaceName
@@ -32,7 +33,7 @@ def solve_by_annealing(
         rounds = max(1, min(rounds, budget.iterations // len(spaces)))
     search = TreeSearch(problem, AnnealingPlan(spaces, params, rounds, deepest))
     try:
-        state = search.begin(budget.seed, deadline.check)
+        state = search.begin(budget.seed, deadline.check, first_tree(problem, params, deadline))
     except NotPossibleError as reason:
         return no_tree(problem, str(reason), deadline)
     except OutOfTimeError as reason:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.schedule.tree.data_flow import Producers
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, has_bands
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, has_bands, has_reductions
 from costmodel.schedule.tree.validity import violations
 from solvers.checks import check_counts
 
@@ -26,7 +26,8 @@ class TreeSpace:
     """The trees that run ``batch`` samples of a network on ``tiles`` tiles and keep the rule of one space.
 
     ``producers``: for each layer of the network the layers whose outputs it reads. ``name``: whose rule in
-    SPACES. ``deepest``: the most cuts above a leaf; 0: no limit.
+    SPACES. ``deepest``: the most cuts above a leaf; 0: no limit. ``bands``: the most bands of rows of
+    a segment; 1: there are none, as in SET.
     """
 
     producers: Producers
@@ -34,20 +35,25 @@ class TreeSpace:
     tiles: int
     name: SpaceName = "paper"
     deepest: int = 0
+    bands: int = 1
 
     def __post_init__(self) -> None:
         if self.name not in SPACES:
             expected = f"one of {', '.join(SPACES)}"
             raise InputError("RA trees", expected, self.name, did_you_mean(self.name, SPACES), key="space")
-        check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0})
+        check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0, "bands": 1})
 
     def violations(self, tree: Node) -> list[str]:
         """Why ``tree`` is not in this space: invalid, too deep or against the rule; empty if it is in it."""
         reasons = violations(tree, self.producers, self.batch, self.tiles)
         if self.deepest and depth(tree) > self.deepest:
             reasons.append(f"cuts are {depth(tree)} deep, at most {self.deepest} are allowed")
-        if has_bands(tree):
+        if self.bands == 1 and has_bands(tree):
             reasons.append("cuts with bands are in none of these spaces")
+        elif (most := most_bands(tree)) > self.bands:
+            reasons.append(f"a cut has {most} bands, at most {self.bands} are allowed")
+        if has_reductions(tree):
+            reasons.append("leaves whose input channels are cut are in none of these spaces")
         if self.name != "paper":
             reasons += self._rule_violations(tree)
         return reasons
@@ -68,6 +74,11 @@ class TreeSpace:
             if depth(child) > 1:
                 reasons.append(f"{_name(child)} below the root has cuts below it")
         return reasons
+
+
+def most_bands(node: Node) -> int:
+    """The most bands of any cut of a tree."""
+    return 1 if isinstance(node, Leaf) else max(node.bands, *map(most_bands, node.children))
 
 
 def _single_children(node: Node) -> list[str]:

@@ -36,7 +36,9 @@ from solvers.schedule.tiles.layer_parts import (
     TilePart,
     band_of,
     band_partitions,
+    channel_pieces,
     distinct_boxes,
+    reduced_partitions,
     requested_parts,
     sliced,
     streamed_partitions,
@@ -107,6 +109,15 @@ class TabledTileCosts:
                 self._bands[key] = self._counted_bands(self.graph.layers[layer], *key[1:])
             self.limits.update(reached)
         return self._bands[key]
+
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        """The partitions that pruning leaves for the largest part of the input channels."""
+        key = (self._ids[layer], batch, tiles, reduced)
+        if key not in self._reduced:
+            with recording() as reached:
+                self._reduced[key] = self._counted_channels(self.graph.layers[layer], *key[1:])
+            self.limits.update(reached)
+        return self._reduced[key]
 
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample of a layer on one tile.
@@ -287,6 +298,10 @@ class TabledTileCosts:
         return {}
 
     @cached_property
+    def _reduced(self) -> dict[tuple[int, int, int, int], TileRows]:
+        return {}
+
+    @cached_property
     def _floors(self) -> dict[tuple[int, tuple[int, ...], int], TileFloor]:
         return {}
 
@@ -337,6 +352,31 @@ class TabledTileCosts:
         return [
             one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)) for one in found
         ]
+
+    def _counted_channels(self, layer: NetworkLayer, batch: int, tiles: int, reduced: int) -> TileRows:
+        """The rows of all parts of the input channels together: energies add up, and the slowest counts.
+
+        Those of partitions that tiles can compute for all parts.
+        """
+        parts = reduced_partitions(layer, batch, tiles, reduced, self.tile, self.pruning)
+        if not len(parts):
+            return TileRows.of([])
+        ones = np.ones(len(parts), np.int64)
+        found = [
+            (self._counted_parts(piece, batch, parts, ones), count)
+            for piece, count in channel_pieces(layer, reduced)
+        ]
+        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one, _ in found))
+        kept = [
+            (one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)), count)
+            for one, count in found
+        ]
+        return TileRows(
+            kept[0][0].parts,
+            np.sum([count * one.energy_pj for one, count in kept], axis=0),
+            np.max([one.cycles for one, _ in kept], axis=0),
+            np.sum([count * one.leakage_pj_per_cycle for one, count in kept], axis=0),
+        )
 
     def _counted_slices(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
         return self._counted_parts(

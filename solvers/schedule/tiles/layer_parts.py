@@ -6,6 +6,7 @@ same whatever layer they belong to, so each distinct part is solved once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -22,6 +23,8 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import Parts, factorizations
+from costmodel.schedule.leaf.reduction import channel_parts
+from costmodel.schedule.reductions import whole_channels_reason
 from costmodel.workload.network import Layer, convolution
 from solvers.checks import check, is_number, is_whole
 from solvers.divisors import divisors
@@ -163,6 +166,28 @@ def band_of(layer: NetworkLayer, rows: int) -> NetworkLayer:
     return replace(layer, h=rows)
 
 
+def channel_pieces(layer: NetworkLayer, reduced: int) -> list[tuple[NetworkLayer, int]]:
+    """The layer with some of its input channels: the distinct sizes of ``reduced`` parts, and how many each.
+
+    The largest comes first. Which channels they are makes no difference to a tile.
+    """
+    sizes = Counter(end - first for first, end in channel_parts(layer, reduced))
+    return [(replace(layer, c=size), sizes[size]) for size in sorted(sizes, reverse=True)]
+
+
+def reduced_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, reduced: int, tile: Tile, pruning: Pruning = Pruning()
+) -> Array:
+    """The partitions [n, 4] of outputs among ``tiles`` groups whose tiles have some input channels each.
+
+    None for a layer whose input channels cannot be cut into so many parts. ``pruning`` looks at the largest
+    part of the channels.
+    """
+    if whole_channels_reason(layer) or reduced > layer.c:
+        return factorization_array(1)[:0]
+    return _useful(channel_pieces(layer, reduced)[0][0], batch, factorization_array(tiles), tile, pruning)
+
+
 def band_partitions(
     layer: NetworkLayer, batch: int, tiles: int, rows: int, tile: Tile, pruning: Pruning = Pruning()
 ) -> Array:
@@ -283,23 +308,32 @@ class Request(NamedTuple):
 
     The answer has the costs of all partitions that pruning leaves, with pinned weights and with streamed
     ones. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip instead. With ``heights`` it
-    has the costs of bands of so many rows.
+    has the costs of bands of so many rows. With ``reduced`` above 1 it has those of partitions among
+    ``tiles`` groups of so many tiles, each with some of the input channels.
     """
 
     layer: int
     batch: int
     tiles: int
     heights: tuple[int, ...] = ()
+    reduced: int = 1
 
     @staticmethod
     def of_numbers(numbers: Sequence[int]) -> Request:
         """The request of :attr:`numbers`."""
         layer, batch, tiles, *heights = numbers
+        if heights and not heights[0]:
+            return Request(layer, batch, tiles, reduced=heights[1])
         return Request(layer, batch, tiles, tuple(heights))
 
     @property
     def numbers(self) -> list[int]:
-        """The request as plain numbers: layer, batch, tiles, and the heights of bands."""
+        """The request as plain numbers: layer, batch, tiles, and the heights of bands.
+
+        Of cut input channels 0, which is no height, and the number of their parts.
+        """
+        if self.reduced > 1:
+            return [self.layer, self.batch, self.tiles, 0, self.reduced]
         return [self.layer, self.batch, self.tiles, *self.heights]
 
     @property
@@ -319,9 +353,18 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     if request.heights:
         partitions = band_partitions(layer, request.batch, request.tiles, max(request.heights), tile, pruning)
         bands = [band_of(layer, rows) for rows in request.heights]
-        cut = [all_boxes(band.sizes(request.batch), partitions) for band in bands]
-        parts = np.concatenate(cut).tolist()
+        of_bands = [all_boxes(band.sizes(request.batch), partitions) for band in bands]
+        parts = np.concatenate(of_bands).tolist()
         return list(dict.fromkeys(TilePart.of_outputs(layer, tuple(part)) for part in parts))
+    if request.reduced > 1:
+        cut = reduced_partitions(layer, request.batch, request.tiles, request.reduced, tile, pruning)
+        boxes = all_boxes(layer.sizes(request.batch), cut)
+        pieces = [piece for piece, _ in channel_pieces(layer, request.reduced)]
+        return list(
+            dict.fromkeys(
+                TilePart.of_outputs(piece, tuple(part)) for piece in pieces for part in boxes.tolist()
+            )
+        )
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
     # one tile has one partition. It is requested even if it does not fit the buffer, because normalized
     # processing times are those of a whole layer on one tile

@@ -61,6 +61,7 @@ class EvaluateRequest:
         case, constraints = read_timeloop_case(
             self.paths, architecture, load_layer(self.layer) if self.layer else None
         )
+        # any bypass, as a stated mapping need not keep all that fits: only Timeloop's constraints are asked
         rules = SpaceRules("free", level_rules(constraints))
         if broken := violations(MappingProblem(case.architecture, case.layer, "edp", rules), case.mapping):
             expected = "a mapping that the constraints allow"
@@ -186,7 +187,7 @@ def _chip_networks() -> Iterable[dict[str, Any]]:
     for name in layer_graph_names():
         try:
             graph = load_layer_graph(name)
-        except InputError:
+        except InputError:  # an operator that no schedule can have: the list is of those that one can
             continue
         macs = sum(layer.operations for layer in graph.layers if layer.has_weights)
         yield {"name": name, "layers": len(graph.layers), "macs": macs}

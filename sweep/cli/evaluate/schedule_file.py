@@ -8,8 +8,8 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
+from costmodel.formats.json.safe_json import keys_of_json_file, load_json
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.formats.safe_json import keys_of_json_file, load_json
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator

@@ -47,6 +47,7 @@ class CodesignRequest:
         problem = CodesignProblem.of(family, layers, self.area_um2, self.objective)
         if not self.free:
             return problem
+        # which would be answered as if it were there once: a slip, perhaps for another level
         if twice := next((key for key in self.free if self.free.count(key) > 1), None):
             raise InputError("--free", "every key once", f"{twice} again")
         sizes = self._named("size", problem.free_sizes)
@@ -73,6 +74,7 @@ class CodesignRequest:
 
 def solve_codesign(request: CodesignRequest, as_json: bool) -> None:
     """Solve and print; without an architecture it ends with status 1 and the reason."""
+    # first, so that a mistake in them does not wait for a network to be read
     params = request.checked_params()
     problem = request.problem()
     answer = solved(problem, request, params)

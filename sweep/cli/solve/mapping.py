@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError
-from costmodel.formats.gemmini import check_machine, tiled_call
+from costmodel.formats.machines.gemmini import check_machine, tiled_call
 from costmodel.formats.timeloop.export import check_version, mapping_text
 from costmodel.formats.yaml.safe_yaml import parse_yaml
-from sweep.cli.files_to_write import check_file_to_write, write_file
+from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.solve.mapping import MappingAnswer, MappingRequest
 from sweep.study.timeloop_space import fan_out_steps

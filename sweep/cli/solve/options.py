@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from costmodel.errors import InputError
-from sweep.cli.dims import Dims, dims_of
+from sweep.cli.arguments.dims import Dims, dims_of
 
 if TYPE_CHECKING:
     from solvers.budget import Budget
 
-from sweep.cli.non_empty import stated_path
+from sweep.cli.arguments.non_empty import stated_path
 
 solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def _budget(wall_seconds: float, seed: int, iterations: int | None = None) -> Bu
 
     try:
         return Budget(wall_seconds, iterations, seed)
-    except InputError as error:
+    except InputError as error:  # which names the field of Budget, and users know its option
         option = f"--{error.key.replace('_', '-')}"
         raise InputError(option, error.expected, error.found, error.remedy) from None
 
@@ -249,6 +249,8 @@ def solve_schedule(
     from sweep.solve.schedule import ScheduleRequest
     from sweep.study.mapping_space import load_space, space_document
 
+    # The keys of a study's blocks, so that one check serves both. What is not stated is left out where the
+    # study's own default depends on other keys, as that of the seeds does on the solver.
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}

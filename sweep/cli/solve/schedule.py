@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from results.report.schedule_text import text_chart
+from sweep.cli.arguments.files_to_write import check_file_to_write
 from sweep.cli.compiling import said_of_workers
-from sweep.cli.files_to_write import check_file_to_write
 from sweep.cli.messages import WorkFailedError, shown
 from sweep.cli.run import ProgressBar, terminate_as_interrupt
 from sweep.solve.schedule import ScheduleRequest

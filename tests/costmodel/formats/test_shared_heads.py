@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.errors import InputError
-from costmodel.formats.graph_json import network_of_graph
+from costmodel.formats.json.graph_json import network_of_graph
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.formats.onnx.shapes import load_model
 from costmodel.scratchpad.graph import operator_graph

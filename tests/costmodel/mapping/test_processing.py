@@ -15,6 +15,7 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import gemm
 from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.rules import SpaceRules
 
 FILE = """
 name: small
@@ -96,9 +97,10 @@ def test_wrong_files_are_refused(written: str, instead: str, message: str, tmp_p
         load_architecture(path)
 
 
-def test_mapping_solvers_say_that_they_do_not_count_it(small: Architecture) -> None:
-    with pytest.raises(InputError, match="Solve on a copy of the file without that section"):
-        MappingProblem(small, gemm("product", M=2, N=2, K=2))
+def test_uneven_levels_are_refused_which_no_solver_counts(small: Architecture) -> None:
+    layer = gemm("product", M=2, N=2, K=2)
+    with pytest.raises(InputError, match="Solve without uneven levels"):
+        MappingProblem(small, layer, rules=SpaceRules(uneven=True))
 
 
 def test_numbers_that_no_machine_has() -> None:

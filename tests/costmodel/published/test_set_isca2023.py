@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.layer_graph_json import LIBRARY, graph_from_json, load_graph
-from costmodel.formats.safe_json import load_json
+from costmodel.formats.json.layer_graph_json import LIBRARY, graph_from_json, load_graph
+from costmodel.formats.json.safe_json import load_json
 from costmodel.published.set_isca2023 import tile_tables as tables_module
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees

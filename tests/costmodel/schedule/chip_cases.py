@@ -129,6 +129,18 @@ class FormulaCosts:
             found.append(rows.kept(rows.parts[:, 2] == 1))
         return found
 
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        """The parts of the input channels are charged as they are."""
+        it = self.graph.layers[layer]
+        found = []
+        for parts in factorizations(tiles):
+            if self.idle or all(part <= size for part, size in zip(parts, it.sizes(batch), strict=True)):
+                k, b, h, w = (-(-size // part) for size, part in zip(it.sizes(batch), parts, strict=True))
+                operations = it.operations * k * b * h * w // (it.k * it.h * it.w)
+                largest = operations * -(-it.c // reduced) // it.c
+                found.append((parts, float(tiles * operations), max(1, largest // 4)))
+        return TileRows.of(found)
+
     def normalized_cycles(self, layer: int) -> float:
         return self.graph.layers[layer].operations / 4
 

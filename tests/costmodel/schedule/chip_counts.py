@@ -42,7 +42,29 @@ def outputs(layer: NetworkLayer, cost: NodeCost) -> dict[int, tuple[range, range
     for number, coordinates in enumerate(ordered[-1]):
         part = dict(zip(place.order, coordinates, strict=True))
         k, b, h, w = (split(sizes[axis], place.parts[axis], part[axis]) for axis in range(4))
-        found[place.tile + number] = (k, b, h, w)
+        # of tiles with some of the input channels each, the first gets the outputs
+        found[place.tile + number * place.reduced] = (k, b, h, w)
+    return found
+
+
+def members(layer: NetworkLayer, cost: NodeCost, owner: int) -> dict[int, range]:
+    """The tiles that compute an owner's outputs, with the input channels of each."""
+    assert cost.leaf is not None
+    reduced = cost.leaf.place.reduced
+    return {owner + part: split(layer.group_c, reduced, part) for part in range(reduced)}
+
+
+def needed_by_tile(layer: NetworkLayer, cost: NodeCost, of_weights: bool) -> dict[int, frozenset[Element]]:
+    """The inputs of one operand, or the weights, that each tile of a leaf needs."""
+    assert cost.leaf is not None
+    found = {}
+    for owner, out in outputs(layer, cost).items():
+        every = (weights if of_weights else inputs)(layer, out)
+        if cost.leaf.place.reduced == 1:
+            found[owner] = every
+            continue
+        for tile, channels in members(layer, cost, owner).items():
+            found[tile] = frozenset(one for one in every if one[2 if of_weights else 0] in channels)
     return found
 
 
@@ -148,6 +170,7 @@ class Counts:
             if isinstance(cost.node, Leaf):
                 self.leaves[graph.index[cost.node.layer]] = cost
         self.links: dict[int, dict[Link, Fraction]] = {}
+        self.sum_links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
         self.pinned: Counter[int] = Counter()
         self.first_slices: Counter[int] = Counter()
@@ -167,7 +190,7 @@ class Counts:
                     self.first_slices[number] = self.read[number] // times
         self.pinned[number] = self.read[number]
         for of_weights, channels in streams(self.graph, number):
-            needed = {tile: (weights if of_weights else inputs)(layer, one) for tile, one in out.items()}
+            needed = needed_by_tile(layer, cost, of_weights)
             for producer in dict.fromkeys(source for source, _ in channels.values()):
                 mine = {
                     tile: frozenset(e for e in one if channels[e[0]][0] == producer)
@@ -188,6 +211,22 @@ class Counts:
                 for port in self.chip.ports:
                     for link in path(self.chip.positions[tile], port):
                         self.links[number][link] += Fraction(size, len(self.chip.ports))
+        self.sum_links[number] = defaultdict(Fraction)
+        for owner, size in self.sums(number).items():
+            for tile in members(layer, cost, owner):
+                for link in path(self.chip.positions[tile], self.chip.positions[owner]):
+                    self.links[number][link] += size * len(runs)
+                    self.sum_links[number][link] += size * len(runs)
+
+    def sums(self, number: int) -> dict[int, int]:
+        """Bits of one part's partial sums of an owner's outputs in a run; none where nothing is gathered."""
+        layer, cost = self.graph.layers[number], self.leaves[number]
+        assert cost.leaf is not None
+        return {
+            owner: len(k) * len(b) * len(h) * len(w) * self.chip.tile.widths.partial_sums
+            for owner, (k, b, h, w) in outputs(layer, cost).items()
+            if cost.leaf.place.reduced > 1
+        }
 
     def streams(self, number: int) -> bool:
         """Whether the weights of a leaf come anew for each run."""
@@ -200,6 +239,8 @@ class Counts:
         layer, cost = self.graph.layers[number], self.leaves[number]
         assert cost.leaf is not None
         count, found = max(cost.leaf.slices, 1), []
+        if cost.leaf.place.reduced > 1:
+            return [needed_by_tile(layer, cost, True)]
         for one in range(count):
             needed = {}
             for tile, (k, b, h, w) in outputs(layer, cost).items():
@@ -271,7 +312,9 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     assert cost.leaf is not None
     buffer, out = chip.tile.buffer, outputs(layer, cost)
     runs = counts.batch // cost.node.batch
-    slices = cost.leaf.slices
+    slices, reduced = cost.leaf.slices, cost.leaf.place.reduced
+    if reduced > 1:
+        return _reduced_pj(counts, costs, number)
     rows = (costs.streamed_rows if slices else costs.rows)(number, cost.node.batch, cost.tiles)
     both = zip(rows.parts.tolist(), rows.slices.tolist(), strict=True)
     row = list(both).index((list(cost.leaf.place.parts), max(slices, 1)))
@@ -284,6 +327,31 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     leaving *= widths.activations * (not layer.has_weights)  # a mapping counts its own outputs
     total = runs * float(rows.energy_pj[row])
     total += ((arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte) / 8
+    total += float(sum(counts.links[number].values())) / 8 * chip.noc.hop_pj_per_byte
+    total += counts.read[number] / 8 * chip.dram.read_pj_per_byte
+    return total + counts.written[number] / 8 * chip.dram.write_pj_per_byte
+
+
+def _reduced_pj(counts: Counts, costs: TileCosts, number: int) -> float:
+    """The same of a leaf whose input channels are cut: also of receiving partial sums and adding them."""
+    chip, cost, layer = counts.chip, counts.leaves[number], counts.graph.layers[number]
+    assert cost.leaf is not None
+    place, buffer, widths = cost.leaf.place, chip.tile.buffer, chip.tile.widths
+    runs, reduced = counts.batch // cost.node.batch, cost.leaf.place.reduced
+    rows = costs.reduced_rows(number, cost.node.batch, cost.tiles // reduced, reduced)
+    row = rows.parts.tolist().index(list(place.parts))
+    arriving = sum(
+        len(one)
+        for of_weights, _ in streams(counts.graph, number)
+        for one in needed_by_tile(layer, cost, of_weights).values()
+    )
+    pinned = sum(map(len, needed_by_tile(layer, cost, True).values())) * (not layer.weight_producers)
+    sums = sum(counts.sums(number).values())
+    made = sum(len(k) * len(b) * len(h) * len(w) for k, b, h, w in outputs(layer, cost).values())
+    total = runs * (float(rows.energy_pj[row]) + reduced * made * chip.tile.vector_operation_pj)
+    written = runs * (arriving * widths.activations + (reduced - 1) * sums) + pinned * widths.weights
+    total += written * buffer.write_pj_per_byte / 8
+    total += runs * made * widths.activations * buffer.read_pj_per_byte / 8
     total += float(sum(counts.links[number].values())) / 8 * chip.noc.hop_pj_per_byte
     total += counts.read[number] / 8 * chip.dram.read_pj_per_byte
     return total + counts.written[number] / 8 * chip.dram.write_pj_per_byte
@@ -345,6 +413,14 @@ def cycles(
         running = max(cost.leaf.tile_cycles, at_dram(out), on_links if runs > 1 else 0)
         moved = counts.read[number] + counts.written[number]
         total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
+        if cost.leaf.place.reduced > 1:
+            running = max(_gathered(counts, cost, number, at_dram(out)), on_links if runs > 1 else 0)
+            total = max(total, running)
+            fetched = max(
+                (size - counts.sum_links[number].get(link, 0) for link, size in links.items()),
+                default=Fraction(0),
+            )
+            on_links = ceil(fetched / (8 * runs * chip.noc.link_bytes_per_cycle))
         if slices := cost.leaf.slices:
             ahead, every = counts.first_slices[number], pinned // runs
             running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
@@ -399,6 +475,17 @@ def cycles(
     return found | {id(cost): Times(total, first, later)}
 
 
+def _gathered(counts: Counts, cost: NodeCost, number: int, leaving: int) -> int:
+    """Cycles of a run whose tiles make partial sums: computing or sending these, then adding or leaving."""
+    assert cost.leaf is not None
+    chip, runs, layer = counts.chip, counts.batch // cost.node.batch, counts.graph.layers[number]
+    largest = max(len(k) * len(b) * len(h) * len(w) for k, b, h, w in outputs(layer, cost).values())
+    adding = ceil(Fraction(cost.leaf.place.reduced * largest, chip.tile.vector_units))
+    busiest = max(counts.sum_links[number].values(), default=Fraction(0))
+    sending = ceil(busiest / (8 * runs * chip.noc.link_bytes_per_cycle))
+    return max(cost.leaf.tile_cycles - adding, sending) + max(adding, leaving)
+
+
 def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetched: set[str]) -> int:
     """The most that any tile's buffer holds at any moment while one segment runs once.
 
@@ -410,12 +497,16 @@ def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetche
     held: dict[int, Counter[Any]] = defaultdict(Counter)
     for now in rectangles:
         number = counts.graph.index[now.layer]
-        for tile, out in outputs(counts.graph.layers[number], counts.leaves[number]).items():
-            ahead = _before(rectangles, now, tile)
-            for start, size in _arrivals(counts, rectangles, flow, now, out):
-                _hold(held[tile], ahead if start is None else start, now.end, size)
-            if _stream_inputs(counts.graph, number, out):
-                _hold(held[tile], now.start, now.end, 8 * counts.chip.tile.output_stream_bytes)
+        it, of_leaf = counts.graph.layers[number], counts.leaves[number]
+        for owner, out in outputs(it, of_leaf).items():
+            for tile in members(it, of_leaf, owner):
+                ahead = _before(rectangles, now, tile)
+                for start, size in _arrivals(counts, rectangles, flow, now, tile):
+                    _hold(held[tile], ahead if start is None else start, now.end, size)
+                if _stream_inputs(counts.graph, number, out):
+                    _hold(held[tile], now.start, now.end, 8 * counts.chip.tile.output_stream_bytes)
+        for owner, size in counts.sums(number).items():
+            _hold(held[owner], now.start, now.end, len(members(it, of_leaf, owner)) * size)
     ends = max(one.end for one in rectangles)
     for number, cost in counts.leaves.items():
         layer = counts.graph.layers[number]
@@ -423,11 +514,11 @@ def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetche
         if counts.streams(number):
             _hold_slices(held, counts, number, rectangles, mine)
             continue
-        for tile, out in outputs(layer, cost).items():
+        for tile, of_tile in needed_by_tile(layer, cost, True).items():
             start, end = min(one.start for one in rectangles), ends
             if layer.name in fetched:
                 start, end = _before(rectangles, mine[0], tile), max(one.end for one in mine)
-            pinned = 0 if layer.weight_producers else len(weights(layer, out))
+            pinned = 0 if layer.weight_producers else len(of_tile)
             _hold(held[tile], start, end, pinned * counts.chip.tile.widths.weights)
     return max(_peak(one) for one in held.values())
 
@@ -459,7 +550,7 @@ def _before(rectangles: list[ChartBox], now: ChartBox, tile: int) -> int:
 
 
 def _arrivals(
-    counts: Counts, rectangles: list[ChartBox], flow: DataFlow, now: ChartBox, out: tuple[range, ...]
+    counts: Counts, rectangles: list[ChartBox], flow: DataFlow, now: ChartBox, tile: int
 ) -> Iterator[tuple[int | None, int]]:
     """When inputs begin to arrive (None: fetched from DRAM), and how many bits."""
     number = counts.graph.index[now.layer]
@@ -470,7 +561,7 @@ def _arrivals(
         if edge.consumer == now.layer and edge.on_chip
     }
     for of_weights, channels in streams(counts.graph, number):
-        elements = (weights if of_weights else inputs)(layer, out)  # type: ignore[arg-type]
+        elements = needed_by_tile(layer, counts.leaves[number], of_weights)[tile]
         senders = Counter(channels[element[0]][0] for element in elements)
         for sender, count in senders.items():
             size = count * counts.chip.tile.widths.activations

@@ -104,7 +104,7 @@ def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> 
         for segment in evaluation.segments:
             counts = recount(graph, evaluation, segment, flow)
             total += evaluation.rounds * sum(energy_pj(counts, costs, number) for number in counts.leaves)
-            _check_segment(counts, segment, stages)
+            check_segment(counts, segment, stages)
             streaming += sum(map(counts.streams, counts.leaves))
         assert evaluation.energy_pj == pytest.approx(total, rel=1e-12)
         checked += 1
@@ -112,7 +112,7 @@ def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> 
     assert streaming > 5 or on is not SMALL
 
 
-def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]]) -> None:
+def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]]) -> None:
     for number, cost in counts.leaves.items():
         assert cost.dram_read_bits == counts.read[number]
         assert cost.dram_write_bits == counts.written[number]

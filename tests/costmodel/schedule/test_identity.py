@@ -118,6 +118,9 @@ class OneWay:
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         return [TileRows.of([]) for _ in heights]
 
+    def reduced_rows(self, layer: int, batch: int, tiles: int, reduced: int) -> TileRows:
+        return TileRows.of([])
+
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return self.row
 

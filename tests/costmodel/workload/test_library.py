@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.graph_json import read_graph
+from costmodel.formats.json.graph_json import read_graph
 from costmodel.formats.networks import load_layer, load_network
 from costmodel.formats.operator_networks import network_names
 from costmodel.workload.library.inception import googlenet

@@ -6,8 +6,8 @@ notes, which are for readers, are not frozen at all:
 
 * ``exact``, ``exhaustive``: all of the answer. They compute with the cost model's own numbers, whose sums
   have one order.
-* ``kapla``, ``random_search``, ``learned_annealing``: the same, and how many mappings they looked at;
-  ``learned_annealing`` without its learned model, whose trees are scikit-learn's.
+* ``kapla``, ``random_search``, ``hybrid``, ``learned_annealing``: the same, and how many mappings they looked
+  at; ``learned_annealing`` without its learned model, whose trees are scikit-learn's.
 * ``auto``: status, objective and bound. Whose mapping it is may depend on the clock, by which turns end.
 * ``cosa``, ``thistle``, ``thistle_codesign``: the objective to nine digits. In another version CP-SAT and
   Clarabel may hand over another of several equal or nearly equal optima; the mapping is then another one, and

@@ -12,7 +12,7 @@ from dataclasses import astuple, replace
 from itertools import islice
 from random import Random
 
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.bounds.bounds import lower_bounds

@@ -29,7 +29,14 @@ from tests.solvers.golden.problems import (
     tiny_architectures,
 )
 
-ITERATIONS = {"cosa": 6, "thistle": 12, "kapla": 8, "random_search": 2048, "learned_annealing": 256}
+ITERATIONS = {
+    "cosa": 6,
+    "thistle": 12,
+    "kapla": 8,
+    "random_search": 2048,
+    "hybrid": 2048,
+    "learned_annealing": 256,
+}
 PARAMS: dict[str, dict[str, Any]] = {
     "learned_annealing": {"learn": False},
     "thistle": {"prove": False},
@@ -37,7 +44,10 @@ PARAMS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "auto": ({"tolerance": 0.1}, {"tolerance": 0.5}, {"members": ["exact"]}),
     "cosa": (
-        {"surrogate": "balanced"},
+        {"surrogate": "difference"},
+        {"surrogate": "cost"},
+        {"surrogate": "cost", "polish": False},
+        {"preset": "paper"},
         {"boundaries": "all"},
         {"polish": False},
         {"engine": "highs"},
@@ -57,7 +67,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
         {"patience": 1},
         {"random_fraction": 0.5},
     ),
-    "random_search": ({"victory": 20},),
+    "random_search": ({"victory": 20}, {"valid": 5}),
+    "hybrid": ({"victory": 20}, {"threads": 2, "orders": 4}),
     "thistle": (
         {"polish": 0},
         {"carry_over": False},

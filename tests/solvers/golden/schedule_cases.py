@@ -10,7 +10,7 @@ from typing import Any
 from released_model import ReleasedModel
 
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.tiles import load_tile
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of

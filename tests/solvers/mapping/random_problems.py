@@ -12,10 +12,11 @@ import numpy as np
 
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.hardware.processing_timing import ProcessingTiming, TensorLink
 from costmodel.hardware.timing import ArrayTiming, CacheTiming, Timing, TransferTiming
 from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
 from costmodel.mapping.mapping import Mapping
-from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, gemm
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
 from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
@@ -55,6 +56,29 @@ def timed_problems(seed: int) -> Iterator[MappingProblem]:
         timing = drawn_timing(rng)
         architecture = replace(problem.architecture, timing=timing)
         yield replace(problem, architecture=architecture, objective=rng.choice(["cycles", "cycles", "edp"]))
+
+
+def processing_problems(seed: int) -> Iterator[MappingProblem]:
+    """Endless problems on arrays of PEs with links, with and without other timing."""
+    rng = random.Random(seed)
+    for problem in invented_problems(seed + 1):
+        architecture = problem.architecture
+        timing = drawn_timing(rng) if rng.random() < 0.3 else Timing(array=None, load=None, store=None)
+        timing = replace(timing, processing=_drawn_processing(architecture, rng))
+        architecture = replace(architecture, timing=timing)
+        yield replace(problem, architecture=architecture, objective=rng.choice(["cycles", "cycles", "edp"]))
+
+
+def _drawn_processing(architecture: Architecture, rng: random.Random) -> ProcessingTiming:
+    links = [
+        TensorLink(level.name, role, rng.choice([None, 0.3, 1.0, 4.0]), rng.choice([None, 0.5, 3.0]))
+        for level in architecture.levels
+        for role in ALL_ROLES
+        if rng.random() < 0.3
+    ]
+    operands: tuple[Role, ...] = ("weights", "inputs")
+    fills = [(role, rng.choice([0.4, 2.0])) for role in operands if rng.random() < 0.5]
+    return ProcessingTiming(tuple(links), rng.choice([0.0, 0.54, 3.0]), tuple(fills))
 
 
 def drawn_timing(rng: random.Random) -> Timing:
@@ -104,6 +128,8 @@ def drawn_timing(rng: random.Random) -> Timing:
         clear_cycles_per_row=rng.choice([0.0, 1.0]),
         whole_strides=rng.random() < 0.5,
         starts_warm=rng.random() < 0.5,
+        whole_steps=rng.choice([(), ("convolution",), ("convolution", "product")]),
+        ahead_cycles=rng.choice([0.0, 2.5, 30.0]),
     )
 
 

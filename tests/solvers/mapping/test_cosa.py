@@ -221,7 +221,9 @@ def test_an_architecture_without_fanout() -> None:
     ("wrong", "key"),
     [
         ({"engine": "gurobi"}, "engine"),
-        ({"surrogate": "difference"}, "surrogate"),
+        ({"surrogate": "balanced"}, "surrogate"),
+        ({"preset": "published"}, "preset"),
+        ({"permutation": "ranks"}, "permutation"),
         ({"capacity_split": "fair"}, "capacity_split"),
         ({"boundaries": "some"}, "boundaries"),
         ({"compute_weight": -1}, "compute_weight"),

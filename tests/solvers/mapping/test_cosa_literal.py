@@ -25,7 +25,7 @@ from solvers.mapping.cosa.capacity import Keep, keep_choices
 from solvers.mapping.cosa.cp_sat import CpSat
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.objectives import network_level
-from solvers.mapping.cosa.params import Boundaries
+from solvers.mapping.cosa.params import Boundaries, Permutation
 from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.space.space import MappingSpace
 
@@ -168,7 +168,17 @@ class Literal:
             boundaries = list(dict.fromkeys(boundaries))
         traffic = sum(self.traffic(*boundary) for boundary in boundaries)
         compute = self.log(self.layer.sizes, steps)
-        self.model.minimize(int(params.compute_weight) * compute + int(params.traffic_weight) * traffic)
+        used = sum(
+            self.tile(tensor, level)
+            for level in range(self.dram)
+            for tensor in self.layer.tensors
+            if tensor.name in self.keep[level]
+        )
+        self.model.minimize(
+            int(params.compute_weight) * compute
+            + int(params.traffic_weight) * traffic
+            - int(params.utilisation_weight) * used
+        )
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         assert solver.solve(self.model) == cp_model.OPTIMAL
@@ -232,6 +242,19 @@ def test_counting_and_patterns_reach_the_optimum_of_binaries_and_ranks(
     name: str, layer: Layer, boundaries: Boundaries
 ) -> None:
     architecture, params = SMALL.get(name) or load_architecture(name), replace(PARAMS, boundaries=boundaries)
+    keep = next(keep_choices(MappingSpace(architecture, layer), params))
+    literal = Literal(architecture, layer, keep).optimum(params)
+    assert counted_optimum(architecture, layer, keep, params) == pytest.approx(literal, abs=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["small simba", "small eyeriss"])
+@pytest.mark.parametrize("permutation", ["enumerated", "program"])
+def test_utilisation_and_the_order_in_the_program_reach_the_optimum_of_binaries(
+    name: str, permutation: Permutation
+) -> None:
+    architecture, layer = SMALL[name], gemm("gemm", M=8, N=6, K=8)
+    params = replace(PARAMS, utilisation_weight=2.0, permutation=permutation)
     keep = next(keep_choices(MappingSpace(architecture, layer), params))
     literal = Literal(architecture, layer, keep).optimum(params)
     assert counted_optimum(architecture, layer, keep, params) == pytest.approx(literal, abs=2e-3)

@@ -131,6 +131,13 @@ CASES = [
         params=(*DRAWN, ("batches", 50), ("patience", 50)),  # without patience all wall seconds pass
         wide=10**6,
     ),
+    Case(
+        "solvers.mapping.cosa.cost_program.MOST_ROUNDS",
+        0,
+        "solves of CoSA's program of costs",
+        "cosa",
+        params=(("surrogate", "cost"), ("polish", False)),
+    ),
     Case("solvers.mapping.kapla.filling.MOST_PRODUCTS", 1, "products of divisors in one pass", "kapla"),
     Case("solvers.mapping.kapla.filling.MOST_TRIED", 1, "products of divisors looked at in one dim", "kapla"),
     Case(
@@ -239,6 +246,7 @@ SEARCHES: dict[str, Callable[[], Any]] = {
     "cosa": lambda: solver("cosa").load().Params(keep_choices=1, kicks=0),
     "kapla": lambda: solver("kapla").load().Params(),
     "random_search": lambda: solver("random_search").load().Params(),
+    "hybrid": lambda: solver("hybrid").load().Params(),
 }
 
 

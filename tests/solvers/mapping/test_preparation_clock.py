@@ -17,6 +17,7 @@ MODULES = {
     "cosa": "solvers.mapping.cosa.solver",
     "thistle": "solvers.mapping.thistle.solver",
     "random_search": "solvers.mapping.random_search",
+    "hybrid": "solvers.mapping.hybrid",
     "exhaustive": "solvers.mapping.exhaustive",
     "learned_annealing": "solvers.mapping.learned_annealing.solver",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, permutations, product
 from math import inf
@@ -30,7 +31,7 @@ from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bounds
 from solvers.mapping.untimed import NOTE
 from solvers.outcome import Status
-from tests.solvers.mapping.random_problems import timed_problems
+from tests.solvers.mapping.random_problems import processing_problems, timed_problems
 
 GEMMINI = load_architecture("gemmini")
 LAYERS = (
@@ -66,9 +67,12 @@ def test_batches_count_the_cycles_of_gemmini(layer: Layer) -> None:
     assert len({evaluation.timed.binding for evaluation in evaluations if evaluation.timed}) > 1
 
 
-def test_batches_and_bounds_on_machines_of_every_kind() -> None:
+@pytest.mark.parametrize("problems", [timed_problems, processing_problems])
+def test_batches_and_bounds_on_machines_of_every_kind(
+    problems: Callable[[int], Iterator[MappingProblem]],
+) -> None:
     counted = 0
-    for problem in islice(timed_problems(3), 60):
+    for problem in islice(problems(3), 60):
         bounds = [lower_bounds(problem.architecture, problem.layer), space_bounds(problem)]
         for evaluation in agree(problem, 1, 20):
             counted += 1
@@ -80,9 +84,12 @@ def test_batches_and_bounds_on_machines_of_every_kind() -> None:
 
 
 @pytest.mark.slow
-def test_exact_is_as_good_as_the_best_of_all_mappings() -> None:
+@pytest.mark.parametrize("problems", [timed_problems, processing_problems])
+def test_exact_is_as_good_as_the_best_of_all_mappings(
+    problems: Callable[[int], Iterator[MappingProblem]],
+) -> None:
     compared = 0
-    for problem in islice(timed_problems(11), 25):
+    for problem in islice(problems(11), 25):
         every, best = (one.solve(problem, Budget(10.0, None, 0)) for one in (exhaustive, _Exact))
         if every.status is not Status.OPTIMAL:
             continue

@@ -10,7 +10,7 @@ import pytest
 from released_model import ReleasedModel
 
 from costmodel.errors import InputError
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.published.set_isca2023.evaluator import TreeEvaluator
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.incremental import IncrementalEvaluator

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,18 +18,30 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations as program_violations
 from costmodel.schedule.program.writer import write_program
+from costmodel.schedule.row_bands import band_violations
+from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.tree import has_bands
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.outcome import Outcome
-from solvers.schedule import segment_chain
+from solvers.schedule import kapla, segment_chain
 from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.kapla.estimate import Estimates, SchemeEstimate
+from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.regions import Regions
+from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.known_trees import KnownTree, best_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
+from solvers.schedule.set import solver as annealing
+from solvers.schedule.set.canonical import sequential_tree
+from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.row_bands import BAND_OPERATORS, BandRules
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TilePart, requested_parts
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
-from tests.costmodel.schedule.chip_cases import layer
+from tests.costmodel.schedule.band_cases import CHIPS, windows
+from tests.costmodel.schedule.chip_cases import FormulaCosts, layer
 
 BANDS = segment_chain.Params(bands=8)
 FEW = Pruning(most=4)
@@ -167,3 +181,109 @@ def test_a_sibling_takes_a_tree_with_bands_and_no_space_of_set_has_it() -> None:
 def test_wrong_bands_of_the_search() -> None:
     with pytest.raises(InputError, match="bands"):
         segment_chain.Params(bands=0)
+
+
+def test_kapla_finds_bands_where_maps_do_not_fit() -> None:
+    problem = problem_on(small_chip("24 KiB"))
+    plain, bands = (solution(kapla.solve(problem, Budget(60), kapla.Params(bands=most))) for most in (1, 8))
+    assert not has_bands(plain.tree)
+    assert has_bands(bands.tree)
+    assert violations(problem, bands) == []
+    assert bands.energy_pj * bands.cycles < 0.3 * plain.energy_pj * plain.cycles
+
+
+def test_kapla_runs_layers_whose_sample_does_not_fit_in_bands() -> None:
+    problem = problem_on(small_chip("16 KiB"))
+    assert kapla.solve(problem, Budget(60)).solution is None
+    found = solution(kapla.solve(problem, Budget(60), kapla.Params(bands=8)))
+    assert has_bands(found.tree)
+    assert violations(problem, found) == []
+
+
+def test_no_scheme_with_bands_is_pruned_wrongly_nor_costs_less_than_estimated() -> None:
+    """Every segment of random networks in every number of bands, costed in full."""
+    possible = pruned = 0
+    for seed in range(6):
+        for scheme, may_fit, least, cost in costed_schemes(seed):
+            pruned += not may_fit
+            if cost is None:
+                continue
+            possible += 1
+            assert may_fit, scheme
+            assert least.cost.energy_pj <= sum(cost.parts_pj) * (1 + 1e-12), scheme
+            # the formula rounds the cycles of each band down
+            rounded = len(scheme.segment) * scheme.subbatches * scheme.bands
+            assert least.cost.cycles <= cost.cycles * (1 + 1e-12) + rounded, scheme
+            assert sum(least.accesses.read) <= cost.dram_read_bits, scheme
+            assert sum(least.accesses.written) <= cost.dram_write_bits, scheme
+    assert possible > 50
+    assert pruned > 5
+
+
+def costed_schemes(seed: int) -> Iterator[tuple[Scheme, bool, SchemeEstimate, NodeCost | None]]:
+    """Schemes with bands of a random network, whether they may fit, their least cost, and their cost."""
+    random = Random(seed)
+    graph, batch = windows(random, 5), random.choice([1, 2])
+    chip = CHIPS[seed % len(CHIPS)]
+    # small enough that some schemes do not fit; vector units as fast as the formula says
+    buffer = replace(chip.tile.buffer, size_bytes=60 if seed % 2 else 1500)
+    chip = replace(chip, tile=replace(chip.tile, buffer=buffer, vector_units=chip.tile.macs))
+    model = ChipModel(chip, FormulaCosts(graph))
+    problem = ScheduleProblem(graph, model, batch)
+    slicing = Slicing(problem, kapla.Params(bands=8))
+    floors = [LayerFloor.of(graph, number, chip) for number in range(len(graph.layers))]
+    estimates = Estimates(slicing, chip, floors, Regions(slicing, model.tile_costs.normalized_cycles))
+    evaluator = model.evaluator(graph, batch, problem.objective)
+    for segment in slicing.segments():
+        schemes = [Scheme(segment, one) for one in slicing.divisions(segment) if one.bands > 1]
+        divisions = [one.division for one in schemes if slicing.has_rows(one)]
+        for division, least in estimates.least(segment, divisions):
+            scheme = Scheme(segment, division)
+            try:
+                cost: NodeCost | None = evaluator.segment(slicing.node(scheme))
+            except NotPossibleError:
+                cost = None
+            yield scheme, estimates.may_fit(scheme), least, cost
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_annealed_trees_with_bands_are_valid(batch: int) -> None:
+    """A walk of all operators: bands only where they may be, and some after every operator."""
+    graph = windows(Random(3), 6)
+    space = TreeSpace(graph.producers, batch, 8, bands=4)
+    operators = Operators(space, WEIGHTS["paper"], BandRules(graph, 4))
+    random, current, seen = (
+        Random(batch),
+        Current(sequential_tree(list(graph.producers), batch)),
+        dict[str, int](),
+    )
+    for _ in range(3000):
+        name, tree = operators.draw(current, random)
+        if tree is None:
+            continue
+        assert space.violations(tree) == []
+        assert band_violations(tree, graph) == []
+        seen[name] = seen.get(name, 0) + has_bands(tree)
+        current = Current(tree)
+    assert seen.keys() >= set(BAND_OPERATORS)
+    assert min(seen.values()) > 2
+
+
+def test_annealing_finds_bands_where_maps_do_not_fit() -> None:
+    problem = problem_on(small_chip("24 KiB"))
+    plain, bands = (
+        solution(annealing.solve(problem, Budget(60, seed=1), annealing.Params(beta=100, bands=most)))
+        for most in (1, 8)
+    )
+    assert has_bands(bands.tree)
+    assert violations(problem, bands) == []
+    assert bands.energy_pj * bands.cycles < 0.6 * plain.energy_pj * plain.cycles
+
+
+def test_annealing_with_bands_needs_costs_as_it_goes() -> None:
+    problem = problem_on(small_chip("24 KiB"))
+    model = problem.model
+    assert isinstance(model, ChipModel)
+    asking = replace(model, tile_costs=TabledTileCosts(problem.graph, model.chip.tile, {}, pruning=FEW))
+    with pytest.raises(InputError, match="segment_chain"):
+        annealing.solve(replace(problem, model=asking), Budget(60), annealing.Params(bands=8))

@@ -13,7 +13,7 @@ import pytest
 from released_model import ReleasedModel
 
 from costmodel.errors import InputError
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.hardware.widths import BYTES, Widths
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
@@ -27,7 +27,7 @@ from solvers.schedule.kapla.chains import best_chain, likely_schemes
 from solvers.schedule.kapla.estimate import BatchCost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
 
@@ -83,8 +83,8 @@ def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
     evaluator = model.evaluator(problem.graph, batch, problem.objective)
     possible = pruned = 0
     for segment in slicing.segments():
-        for parts, least in estimates.least(segment, slicing.subbatches(segment)):
-            scheme = Scheme(segment, parts)
+        for division, least in estimates.least(segment, slicing.divisions(segment)):
+            scheme = Scheme(segment, division)
             may_fit = estimates.may_fit(scheme)
             pruned += not may_fit
             try:
@@ -119,7 +119,9 @@ def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
         segments = [Segment(first, end, "turns") for end in range(1, 6) for first in range(end)]
         costs = {
             segment: {
-                parts: BatchCost(random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment))
+                Division(parts): BatchCost(
+                    random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment)
+                )
                 for parts in (1, 2)
             }
             for segment in random.sample(segments, 12)
@@ -141,15 +143,17 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
     random = Random(7)
     segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
     costs = {
-        segment: {parts: BatchCost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)}
+        segment: {
+            Division(parts): BatchCost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)
+        }
         for segment in segments
     }
     likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]
-    schemes = {Scheme(segment, parts) for segment in segments for parts in (1, 2)}
+    schemes = {Scheme(segment, Division(parts)) for segment in segments for parts in (1, 2)}
     assert likely[0] < likely[1] < likely[2] == schemes
     best = min(
         (
-            [Scheme(segment, parts) for segment, parts in zip(chain, chosen, strict=True)]
+            [Scheme(segment, Division(parts)) for segment, parts in zip(chain, chosen, strict=True)]
             for chain in every_chain(6, segments)
             for chosen in product((1, 2), repeat=len(chain))
         ),
@@ -178,7 +182,7 @@ def test_without_prioritising_it_is_the_best_of_all_chains(
     slicing, evaluator = Slicing(problem, ALL), problem.evaluator()
     values = []
     for chain in every_chain(5, list(slicing.segments())):
-        for parts in product(*(slicing.subbatches(segment) for segment in chain)):
+        for parts in product(*(slicing.divisions(segment) for segment in chain)):
             try:
                 cost = evaluator.evaluate(slicing.tree(map(Scheme, chain, parts)))
             except NotPossibleError:

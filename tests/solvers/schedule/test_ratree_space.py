@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.published.set_isca2023.evaluator import TreeEvaluator
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_tables import TileTables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from released_model import ReleasedModel
 
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.tree import Leaf
 from solvers.budget import Budget

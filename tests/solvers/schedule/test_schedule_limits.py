@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from solvers.budget import Budget

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from released_model import ReleasedModel
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
@@ -22,12 +24,14 @@ from solvers.schedule import segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.segment_chain import Params, comb
+from solvers.schedule.segment_chain import Params, comb, necks
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind, layer
 
+Reads = Mapping[str, Sequence[str]]
+"""The names of the layers that each layer reads."""
 RESIDUAL = LayerGraph(
     "residual",
     (
@@ -59,8 +63,30 @@ def nested_cuts(leaves: Sequence[Leaf]) -> Node:
     return nested
 
 
-def pipelines_of_combs(leaves: Sequence[Leaf], samples: int, work: dict[str, float]) -> Iterator[Node]:
-    """Of up to four combs: each takes layers until all so far have their share of the work."""
+def nested_blocks(leaves: Sequence[Leaf], reads: Reads) -> Node:
+    """Of all ways to cut the layers such that no edge passes over a whole block, the one with most blocks.
+
+    Of equally many the one that begins its blocks earliest.
+    """
+    if len(leaves) == 1:
+        return leaves[0]
+    places = {leaf.layer: place for place, leaf in enumerate(leaves)}
+    edges = [(places[one], places[other]) for other in places for one in reads[other] if one in places]
+    ways = [
+        ends
+        for count in range(1, len(leaves))
+        for ends in combinations(range(1, len(leaves)), count)
+        if all(sum(before < end <= after for end in ends) <= 1 for before, after in edges)
+    ]
+    best = min(ways, key=lambda ends: (-len(ends), ends))
+    pieces = [leaves[begin:end] for begin, end in pairwise((0, *best, len(leaves)))]
+    return Cut("T", leaves[0].batch, 1, tuple(nested_blocks(piece, reads) for piece in pieces))
+
+
+def pipelines(
+    leaves: Sequence[Leaf], samples: int, work: dict[str, float], nested: Callable[[Sequence[Leaf]], Node]
+) -> Iterator[Node]:
+    """Of up to four nested runs: each takes layers until all so far have their share of the work."""
     everything = sum(work[leaf.layer] for leaf in leaves)
     for count in range(2, 5):
         combs: list[list[Leaf]] = [[]]
@@ -71,10 +97,12 @@ def pipelines_of_combs(leaves: Sequence[Leaf], samples: int, work: dict[str, flo
             if len(combs) < count and done * count >= everything * len(combs):
                 combs.append([])
         if len(combs) == count and all(combs) and len(leaves) > count:
-            yield Cut("S", samples, samples // leaves[0].batch, tuple(map(nested_cuts, combs)))
+            yield Cut("S", samples, samples // leaves[0].batch, tuple(map(nested, combs)))
 
 
-def cut_up(names: list[str], samples: int, work: dict[str, float]) -> Iterator[list[Node]]:
+def cut_up(
+    names: list[str], samples: int, work: dict[str, float], reads: Reads, with_blocks: bool
+) -> Iterator[list[Node]]:
     """Every chain of the solver's space, written down from its description."""
     if not names:
         yield []
@@ -85,22 +113,28 @@ def cut_up(names: list[str], samples: int, work: dict[str, float]) -> Iterator[l
             if count == 1:
                 forms.append(leaves[0] if parts == 1 else Cut("T", samples, parts, leaves))
                 continue
-            nested = nested_cuts(leaves)
+            nested = nested_blocks(leaves, reads) if with_blocks else nested_cuts(leaves)
+            assert isinstance(nested, Cut)
             forms += [Cut("T", samples, parts, leaves), Cut("S", samples, parts, leaves)]
-            forms.append(nested if parts == 1 else Cut("T", samples, parts, (nested,)))
-            forms += pipelines_of_combs(leaves, samples, work) if parts > 1 else ()
+            wrapped = nested if parts == 1 else Cut("T", samples, parts, (nested,))
+            forms.append(replace(nested, batch=samples, subbatches=parts) if with_blocks else wrapped)
+            if parts > 1 and with_blocks:
+                forms += pipelines(leaves, samples, work, lambda piece: nested_blocks(piece, reads))
+            elif parts > 1:
+                forms += pipelines(leaves, samples, work, nested_cuts)
         for form in forms:
-            for rest in cut_up(names[count:], samples, work):
+            for rest in cut_up(names[count:], samples, work, reads, with_blocks):
                 yield [form, *rest]
 
 
+@pytest.mark.parametrize("with_blocks", [True, False], ids=["blocks", "combs"])
 @pytest.mark.parametrize("objective", ["edp", "energy", "cycles", "e2d", "ed2"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
 def test_the_answer_is_the_best_of_all_chains(
-    case: tuple[LayerGraph, tuple[int, int], int, int], objective: str
+    case: tuple[LayerGraph, tuple[int, int], int, int], objective: str, with_blocks: bool
 ) -> None:
     problem = problem_of(case, objective)
-    found = segment_chain.solve(problem, Budget())
+    found = segment_chain.solve(problem, Budget(), Params(joined=False, blocks=with_blocks))
     assert found.status is Status.FEASIBLE
     assert found.solution is not None
     assert violations(problem, found.solution) == []
@@ -109,7 +143,7 @@ def test_the_answer_is_the_best_of_all_chains(
     judge, names = problem.judge(), [one.name for one in problem.graph.layers]
     work = {one.name: float(one.operations) for one in problem.graph.layers}
     values = []
-    for segments in cut_up(names, problem.batch // rounds, work):
+    for segments in cut_up(names, problem.batch // rounds, work, problem.graph.producers, with_blocks):
         try:
             cost = judge.evaluate(Cut("T", problem.batch, rounds, tuple(segments)))
         except (NotPossibleError, InputError):  # does not fit, or more children side by side than tiles
@@ -152,7 +186,7 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
     assert whole.objective is not None
     assert cut_short.objective is not None
     assert cut_short.objective >= whole.objective
-    assert (cut_short.evaluations, whole.evaluations) == (12, 42)
+    assert (cut_short.evaluations, whole.evaluations) == (12, 36)
     nothing = segment_chain.solve(problem, Budget(1e-6))
     assert (nothing.status, nothing.solution) == (Status.UNKNOWN, None)
     assert "the first chain: not done in 1e-06 s" in nothing.note
@@ -160,7 +194,7 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
 
 def test_the_longest_segment_is_a_parameter() -> None:
     problem = problem_of(CASES[0], "edp")
-    single = segment_chain.solve(problem, Budget(), Params(longest=1))
+    single = segment_chain.solve(problem, Budget(), Params(longest=1, blocks=False, joined=False))
     assert single.solution is not None
     assert isinstance(single.solution.tree, Cut)
     assert len(single.solution.tree.children) == 4
@@ -187,11 +221,14 @@ def residual_blocks(count: int) -> LayerGraph:
 
 @pytest.mark.slow
 def test_pipelines_of_combs_are_worth_it() -> None:
-    """Two blocks for eight samples on SET's edge platform take a tenth less E D with them."""
+    """Two residual blocks for eight samples on SET's edge platform take a tenth less E D with them."""
     graph, on = residual_blocks(2), load_chip("set-edge")
     costs = solved_costs(TileCostDemand(graph, on.tile, on.tiles, 8), TileMapper("nvdla"))
     problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
-    with_them, without = (segment_chain.solve(problem, Budget(), Params(combs=combs)) for combs in (4, 1))
+    with_them, without = (
+        segment_chain.solve(problem, Budget(600), Params(combs=combs, blocks=False, joined=False))
+        for combs in (4, 1)
+    )
     assert with_them.solution is not None
     assert isinstance(with_them.solution.tree, Cut)
     assert any(
@@ -203,8 +240,41 @@ def test_pipelines_of_combs_are_worth_it() -> None:
     assert with_them.objective < 0.9 * without.objective
 
 
+@pytest.mark.slow
+def test_turns_of_blocks_are_worth_it() -> None:
+    """Four residual blocks take less E D than with combs of as many layers, from fewer counts."""
+    graph, on = residual_blocks(4), load_chip("set-edge")
+    costs = solved_costs(TileCostDemand(graph, on.tile, on.tiles, 8), TileMapper("nvdla"))
+    problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
+    in_blocks, in_combs = (
+        segment_chain.solve(problem, Budget(600), params)
+        for params in (Params(), Params(longest=16, blocks=False, joined=False))
+    )
+    assert in_blocks.objective is not None
+    assert in_combs.objective is not None
+    assert in_blocks.objective < 0.98 * in_combs.objective
+    assert in_blocks.evaluations < in_combs.evaluations
+
+
 def test_another_model_is_refused() -> None:
     graph = LayerGraph("resnet2", load_graph("resnet").layers[:2])
     problem = ScheduleProblem(graph, ReleasedModel.named("edge"), 4, Objective(1, 1))
     with pytest.raises(InputError, match="the chip model"):
         segment_chain.solve(problem, Budget())
+
+
+def test_longer_turns_go_from_neck_to_neck() -> None:
+    """Few data cross behind the sums of residual blocks, and behind no other layer between them."""
+    graph = residual_blocks(3)
+    places = set(necks(graph))
+    assert {0, 4, 8, 12} <= places
+    # in front of a sum both of its operands cross
+    assert not {3, 7, 11} & places
+    problem = ScheduleProblem(
+        graph, ChipModel(chip(4, 4, 1 << 20), FormulaCosts(graph)), 2, Objective.named("energy")
+    )
+    found = segment_chain.solve(problem, Budget(), Params(longest=1, joined=False))
+    assert found.solution is not None
+    assert isinstance(found.solution.tree, Cut)
+    # all layers are one segment, which no run of one layer is
+    assert len(found.solution.tree.children) == 1

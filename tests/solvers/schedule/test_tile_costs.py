@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.tiles import load_tile
 from costmodel.hardware.chip import Tile
 from costmodel.hardware.widths import BYTES

@@ -73,7 +73,7 @@ def test_what_a_part_took_out_of_time_is_no_bound(
     """The first part's search ends with far too high a peak; those of later parts are within it."""
     graph = reference_graph("vit_b_16")
     least = minimum_peak(graph)
-    searched, parts = peak._Search.run, []
+    searched, parts = peak._OrderSearch.run, []
 
     def first_cut_short(search: Any, *clocks: InTime) -> peak.MinimumPeak:
         parts.append(search)
@@ -81,7 +81,7 @@ def test_what_a_part_took_out_of_time_is_no_bound(
         higher = found._replace(peak_bytes=10 * least.peak_bytes, bound_bytes=graph.required_bytes)
         return higher if len(parts) == 1 else found
 
-    monkeypatch.setattr(peak._Search, "run", first_cut_short)
+    monkeypatch.setattr(peak._OrderSearch, "run", first_cut_short)
     found = minimum_peak(graph)
     assert len(parts) > 1
     assert found.peak_bytes == 10 * least.peak_bytes

@@ -14,8 +14,8 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import FOLDER
 from costmodel.plug_ins import SOLVERS, plug_ins
 from results.store.folder import RunFolder
-from sweep.cli.plug_in_code import stage_plug_ins
-from sweep.cli.submit_job import Submission, job_request
+from sweep.cli.jobs.plug_in_code import stage_plug_ins
+from sweep.cli.jobs.submit_job import Submission, job_request
 from sweep.forecast.plan import plan
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.plug_ins import plug_ins_of

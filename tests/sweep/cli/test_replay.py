@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costmodel.errors import InputError
-from costmodel.formats.programs import program_to_json, read_program
+from costmodel.formats.json.programs import program_to_json, read_program
 from sweep.cli.main import app
 from tests.costmodel.replay.programs import compute, load, message, program, work
 from tests.costmodel.schedule.chip_cases import chip

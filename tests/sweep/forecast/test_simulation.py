@@ -98,5 +98,34 @@ def test_blocks_beat_single_solves_where_these_are_short_and_no_bound(workers: i
     assert blocks.efficiency + sum(blocks.lost.values()) == pytest.approx(1)
 
 
+FREE_SHARES = replace(NO_COSTS, share=0.0, share_solve=0.0, cut=0.0)
+
+
+@pytest.mark.parametrize(("workers", "shards"), [(6, 1), (6, 2), (40, 4)])
+def test_shares_without_costs_take_their_part(workers: int, shards: int) -> None:
+    run = block_forecast([0.01], 6000 * workers, workers, FREE_SHARES, shards=shards)
+    assert (run.solves, run.sub_drivers) == (6000 * workers, shards)
+    # at the end sub-drivers have an eighth of a share more or less: two blocks of an eighth of 1.4 s
+    assert 60 * 0.999 <= run.wall_seconds <= 60 + 3 * 1.4
+    assert run.efficiency + sum(run.lost.values()) == pytest.approx(1)
+
+
+def test_what_the_driver_does_for_a_share_is_spread_over_its_solves() -> None:
+    """40 workers at 10 ms ask for 4,000 solves a second; 0.5 ms of the driver for each lets 2,000 pass."""
+    slow = replace(FREE_SHARES, share_solve=0.5e-3)
+    run = block_forecast([0.01], 100_000, 40, slow, shards=4)
+    assert run.efficiency == pytest.approx(0.5, abs=0.06)
+    assert run.driver_busy > 0.9
+    assert run.bottleneck.startswith("the driver")
+    fast = block_forecast([0.01], 100_000, 40, replace(FREE_SHARES, share_solve=1e-6), shards=4)
+    assert fast.efficiency > 0.9
+
+
+def test_sub_drivers_and_their_workers_start_one_after_the_other() -> None:
+    late = replace(FREE_SHARES, runtime=replace(FREE, start=4.0))
+    run = block_forecast([1.0], 40, 4, late, shards=2)
+    assert run.wall_seconds == pytest.approx(8 + 10, abs=0.1)
+
+
 def test_equal_seeds_give_equal_runs() -> None:
     assert forecast([1.0, 2.0], 99, 5, seed=3) == forecast([1.0, 2.0], 99, 5, seed=3)

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusters.in_process import InProcessRuntime
 from results.store.folder import RunFolder, RunWriter
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.search.search import search_of
 from sweep.study.study import Study

@@ -30,7 +30,7 @@ from results.errors import CannotWriteError
 from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.schema.rows import AnswerRow
 from solvers.mapping import random_search  # noqa: F401 - workers import it with this module, ahead of any solve
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.search.search import designs, search_of
 from sweep.study.identity import content_hash

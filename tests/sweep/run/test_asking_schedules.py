@@ -34,7 +34,7 @@ from sweep.design.schedule_bounds import bounds_before
 from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of

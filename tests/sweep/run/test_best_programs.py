@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from costmodel.formats.programs import unpacked_program
+from costmodel.formats.json.programs import unpacked_program
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
-from sweep.run.observer import RunObserver
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.observer import RunObserver
+from sweep.run.progress.run_tally import RunTally
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 from tests.costmodel.schedule.program.program_counts import dram_bytes

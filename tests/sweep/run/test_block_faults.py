@@ -21,7 +21,7 @@ from sweep.blocks.block_work import solve
 from sweep.design.mapping_workload import LayerSolve
 from sweep.forecast.plan import plan
 from sweep.run.block_run import BlockRun
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves

@@ -31,7 +31,7 @@ from sweep.blocks.solve_ids import SolveIds
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
 from sweep.forecast.plan import plan
 from sweep.run.block_run import BlockRun
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import AxisChoices, NetworkChoice, Study
 from sweep.tasks.kinds import answer_task
@@ -127,15 +127,16 @@ def test_blocks_grow_with_what_is_solved_fast_and_end_early_where_it_is_slow(
     family: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However solves are spread over blocks, the rows are the same: a block has parts of groups or many."""
-    from sweep.run import block_run
+    from sweep.blocks import sizes
 
     seen = Blocks()
     with opened(family, tmp_path / "a" / "tiny", seen) as run:
-        assert run._size(2) == 1, "nothing was timed before the first"
+        runtime = in_process(run.work)
+        assert run._size(runtime) == 1, "nothing was timed before the first"
         run._seconds_each = 1e-6
-        run.explore(in_process(run.work))
+        run.explore(runtime)
     assert max(tally.solves for tally in seen.tallies) > 13, "more than one group in a block"
-    monkeypatch.setattr(block_run, "LONGEST_BLOCK", 0.02)
+    monkeypatch.setattr(sizes, "LONGEST_BLOCK", 0.02)
     cut = Blocks()
     with opened(family, tmp_path / "b" / "tiny", cut) as run:
         run._seconds_each = 1e-6

@@ -12,7 +12,7 @@ import pytest
 from clusters.jobs.jobs import JobState
 from costmodel.errors import InputError
 from results.store.folder import RunFolder
-from sweep.cli.submit_job import bring_home
+from sweep.cli.jobs.submit_job import bring_home
 from sweep.forecast.plan import plan
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study

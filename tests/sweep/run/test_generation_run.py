@@ -9,7 +9,7 @@ import pytest
 
 from results.store.folder import RunFolder
 from results.store.schema.rows import DesignRow
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import AxisChoices, Study

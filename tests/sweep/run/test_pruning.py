@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from results.front.pareto import design_frame, front_mask, front_of
 from results.store.folder import RunFolder
 from sweep.design.design_row import objective_bounds
+from sweep.design.evaluated_front import EvaluatedFront
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.forecast.plan import plan
 from sweep.run.group_pruning import GroupPruning
-from sweep.run.pruning import BoundsPruning, EvaluatedFront
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.run_tally import RunTally
+from sweep.run.pruning import BoundsPruning
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import design_space
 from sweep.study.search_choice import GridSearch, OptunaSearch

@@ -17,7 +17,7 @@ from results.store.folder import RunFolder, RunWriter
 from results.store.parts import read_part
 from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.blocks.block import BlockTally
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of

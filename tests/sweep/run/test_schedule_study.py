@@ -35,13 +35,13 @@ from solvers.schedule.set.solver import Params
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
-from sweep.cli.submit_job import stage_study
+from sweep.cli.jobs.submit_job import stage_study
 from sweep.design.schedule_bounds import ideal_costs
 from sweep.design.schedule_workload import tile_mapping_settings
 from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of

@@ -29,7 +29,7 @@ from sweep.cli.main import main
 from sweep.design.scratchpad_plans import off_chip_pj_per_byte
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of

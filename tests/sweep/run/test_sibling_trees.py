@@ -25,8 +25,8 @@ from results.store.schema.rows import AnswerRow
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
-from sweep.run.observer import RunObserver
-from sweep.run.run_tally import RunTally
+from sweep.run.progress.observer import RunObserver
+from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task

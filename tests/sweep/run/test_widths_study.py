@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from costmodel.formats.chips import load_chip
+from costmodel.formats.json.programs import unpacked_program
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.formats.programs import unpacked_program
 from costmodel.hardware.widths import Widths
 from costmodel.replay.replay import replay
 from costmodel.schedule.bounds.compulsory import compulsory

@@ -18,7 +18,7 @@ from results.store.folder import RunFolder, RunWriter
 from results.store.schema.rows import DesignRow
 from sweep.blocks.block import BlockTally
 from sweep.forecast.plan import plan
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.optuna_search import OptunaProposals
 from sweep.search.search import design_space, search_of
@@ -304,7 +304,7 @@ def test_a_baseline_that_breaks_a_constraint_is_refused(family: Study) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from sweep.run.observer import RunObserver
+from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 

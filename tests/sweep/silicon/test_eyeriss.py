@@ -12,7 +12,7 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.formats.row_stationary import RowStationary
+from costmodel.formats.machines.row_stationary import RowStationary
 from sweep.silicon.eyeriss import compressed, predicted, with_accumulation
 from sweep.silicon.eyeriss_rows import EyerissRow, eyeriss_rows
 

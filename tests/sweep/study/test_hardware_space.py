@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.gemmini import tiled_call
+from costmodel.formats.machines.gemmini import tiled_call
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping.space.rules import SpaceRules

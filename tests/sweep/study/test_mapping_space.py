@@ -20,7 +20,7 @@ from solvers.budget import Budget
 from solvers.catalogue import solver_names
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from sweep.design.mapping_workload import MappingWorkload, layer_demands
-from sweep.run.design_ledger import DesignLedger
+from sweep.run.ledgers.design_ledger import DesignLedger
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.mapping_space import check_rules, load_rules
 from sweep.study.study import load_study

@@ -24,9 +24,10 @@ PICKLES_PAYLOADS = {
     "clusters/execution.py",
     "clusters/in_process.py",
     "clusters/ray/actors.py",
+    "clusters/ray/sub_driver.py",
     "clusters/ledger.py",
 }
-"""Between a driver and its own workers; a study is plain data long before."""
+"""Between a driver, its sub-drivers and its own workers; a study is plain data long before."""
 
 
 def sources() -> Iterator[tuple[str, ast.Module]]:

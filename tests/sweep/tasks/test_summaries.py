@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from results.store.schema.tables import ANSWER_TABLES, TABLES
-from sweep.run.epoch_ledger import EpochLedger
+from sweep.run.ledgers.epoch_ledger import EpochLedger
 from sweep.tasks.summaries import NEEDED, MappingSummary, ScheduleSummary, ScratchpadSummary
 
 NO_TENSORS: Any = SimpleNamespace(planned=SimpleNamespace(graph=SimpleNamespace(tensors=())))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
-from costmodel.mapping.batch.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
+from costmodel.mapping.batch.counting_kernel import distinct_pairs, filled, level_cycles, sent
 from costmodel.mapping.batch.timing_kernel import walk_cycles
 from costmodel.mapping.bounds.rounding import ROUNDING
 
@@ -29,8 +29,9 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Real = Any
 """A 64-bit floating-point number of compiled code."""
-READ, WRITTEN = 0, 1
-"""The two halves of every ``demand``: words read, and words filled or updated."""
+READ, WRITTEN, UPDATED = 0, 1, 2
+"""The parts of every ``demand``: words read, words filled or updated, and of these the updates."""
+PARTS = 3
 
 
 @inlined
@@ -79,7 +80,28 @@ def _inner_cycles(space: Space, assignment: Assignment, demand: Array) -> float:
         inner = max(inner, read / model.read_bandwidth[level])
         inner = max(inner, written / model.write_bandwidth[level])
         inner = max(inner, (read + written) / model.shared_bandwidth[level])
+    if model.timing.processes:
+        inner = max(inner, _processing_cycles(space, assignment, demand))
     return inner
+
+
+@inlined
+def _processing_cycles(space: Space, assignment: Assignment, demand: Array) -> Real:
+    """Cycles of an array of PEs with links (``costmodel/mapping/counts/processing.py``): exact if ``demand``
+    is, and a lower bound from lower bounds, since every term grows with the words. Levels are even here."""
+    timing, output, last = space.model.timing, space.model.output, demand.shape[1] - 1
+    link, fills = 0.0, 0.0
+    for tensor in range(demand.shape[2]):
+        for level in range(last + 1):
+            updates = demand[UPDATED, level, tensor]
+            inwards = updates if tensor == output else demand[READ, level, tensor]
+            link = max(link, inwards / timing.link_read[level, tensor])
+            link = max(link, updates / timing.link_write[level, tensor])
+        fills += demand[READ, last, tensor] / timing.fill[tensor]
+    sums = 0.0
+    if assignment.sums_level[0] >= 0:
+        sums = assignment.cycles_per_sum[0] * demand[UPDATED, assignment.sums_level[0], output]
+    return max(assignment.iterations[0] + sums, link) + fills
 
 
 @inlined
@@ -111,17 +133,35 @@ def assign(space: Space, assignment: Assignment) -> None:
     """Fill all of ``assignment`` from its ``spatial`` and ``keep``."""
     assign_factors(space, assignment)
     assignment.energy_pj[0] = space.model.mac_energy_pj
-    for part in range(2):
+    for part in range(PARTS):
         for level in range(len(assignment.keep)):
             assignment.demand[part, level, :] = 0.0
     for tensor in range(assignment.ratio.shape[1]):
         assign_tensor(space, assignment, tensor)
+    if space.model.timing.processes:
+        _sums_that_leave(space, assignment)
+
+
+@inlined
+def _sums_that_leave(space: Space, assignment: Assignment) -> None:
+    """Fill ``sums_level`` and ``cycles_per_sum``, once it is known which levels keep the output."""
+    output = space.model.output
+    inner = assignment.innermost[output]
+    outer = assignment.parent[inner, output]
+    assignment.sums_level[0] = outer
+    served = 1.0
+    for level in range(inner + 1, outer + 1):
+        for dim in range(assignment.spatial.shape[1]):
+            if space.model.relevant[output, dim]:
+                served *= assignment.spatial[level, dim]
+    assignment.cycles_per_sum[0] = space.model.timing.accumulate / served
 
 
 @inlined
 def assign_factors(space: Space, assignment: Assignment) -> None:
     """Fill what follows from the spatial factors, whatever levels keep."""
     levels, dims = assignment.spatial.shape
+    assignment.sums_level[0] = -1  # not known before it is known what levels keep
     assignment.iterations[0] = 1.0
     for dim in range(dims):
         covered = 1
@@ -243,9 +283,8 @@ def _partitions(space: Space, assignment: Assignment) -> None:
     """
     model, output = space.model, space.model.output
     levels = len(assignment.spatial)
-    words, plain = 1.0, True
+    words, plain = space.output_words, True
     for axis in range(model.axes[output]):
-        words *= extent(model, output, axis, model.sizes)
         for term in range(model.term_dims.shape[2]):
             if model.term_dims[output, axis, term] >= 0:
                 plain = plain and term == 0 and model.term_steps[output, axis, term] == 1
@@ -341,6 +380,7 @@ def demand_operands(
     reads, updates = sent(is_output, words, assignment.partitions[level])
     demand[READ, level, tensor] += reads - fewer_reads
     demand[WRITTEN, level, tensor] += updates - fewer_updates
+    demand[UPDATED, level, tensor] += updates - fewer_updates
 
 
 @inlined

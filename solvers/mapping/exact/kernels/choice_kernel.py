@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.kernels.assignment_kernel import (
-    READ,
-    WRITTEN,
+    PARTS,
     assign_factors,
     assign_tensor,
     boundary_pj,
@@ -47,7 +46,7 @@ def spread_bounds(
             for chain in range(chains.counts[tensor]):
                 least = min(least, chains.energy[tensor, chain])
             energy += least
-            for part in range(2):
+            for part in range(PARTS):
                 for level in range(len(assignment.keep)):
                     words = np.inf
                     for chain in range(chains.counts[tensor]):
@@ -68,7 +67,7 @@ def keep_bounds(
         for tensor in range(len(chains.counts)):
             chain = chains.choice[row, tensor]
             energy += chains.energy[tensor, chain]
-            for part in range(2):
+            for part in range(PARTS):
                 for level in range(len(assignment.keep)):
                     assignment.demand[part, level, tensor] = chains.demand[tensor, chain, part, level]
         bounds[row] = value(space, assignment, energy, assignment.demand, assignment.walk)
@@ -88,8 +87,8 @@ def _fill_chain(space: Space, chains: LevelChains, assignment: Assignment, tenso
     for level in range(len(assignment.keep)):
         # Only this tensor is kept while its chain is bounded: what else levels keep does not matter.
         assignment.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
-        assignment.demand[READ, level, tensor] = 0.0
-        assignment.demand[WRITTEN, level, tensor] = 0.0
+        for part in range(PARTS):
+            assignment.demand[part, level, tensor] = 0.0
     assignment.energy_pj[0] = 0.0
     assign_tensor(space, assignment, tensor)
     energy = assignment.energy_pj[0]
@@ -97,6 +96,6 @@ def _fill_chain(space: Space, chains: LevelChains, assignment: Assignment, tenso
         if chains.levels[tensor, chain] >> level & 1:
             energy += boundary_pj(space, assignment, level, tensor, assignment.floor_words[level, tensor])
     chains.energy[tensor, chain] = energy
-    for part in range(2):
+    for part in range(PARTS):
         for level in range(len(assignment.keep)):
             chains.demand[tensor, chain, part, level] = assignment.demand[part, level, tensor]

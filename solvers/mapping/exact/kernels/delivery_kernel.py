@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from costmodel.compiled import inlined
 from costmodel.mapping.batch.counting_kernel import delivered_words, filled, sent, tile_words
 from solvers.mapping.exact.kernels.assignment_kernel import (
+    PARTS,
     READ,
+    UPDATED,
     WRITTEN,
     copy_rows,
     demand_operands,
@@ -41,7 +43,7 @@ def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> No
         nodes.tile[dim] = nodes.inside[inner, dim] * assignment.covered[inner, dim]
     _add_loops(space, assignment, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
-    for part in range(2):
+    for part in range(PARTS):
         copy_rows(nodes.demand[level, part], nodes.demand[inner, part])
     nodes.runs[inner] = 0
     for tensor in range(len(space.model.slides)):
@@ -160,3 +162,4 @@ def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tens
     demand[WRITTEN, level, tensor] += filled(is_output, words, assignment.partitions[level])
     demand[READ, outer, tensor] += reads
     demand[WRITTEN, outer, tensor] += updates
+    demand[UPDATED, outer, tensor] += updates

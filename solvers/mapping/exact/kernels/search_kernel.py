@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from costmodel.mapping.batch.timing_kernel import count_walk
-from solvers.mapping.exact.kernels.assignment_kernel import boundary_pj, copy, copy_rows, value
+from solvers.mapping.exact.kernels.assignment_kernel import PARTS, boundary_pj, copy, copy_rows, value
 from solvers.mapping.exact.kernels.bound_kernel import floors_pj, table_start
 from solvers.mapping.exact.kernels.delivery_kernel import decide
 from solvers.mapping.exact.kernels.words_kernel import kept_words, least_words_inside
@@ -46,7 +46,7 @@ def begin(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, 
     nodes.loops.starts[top + 1] = len(nodes.loops.dim)  # filled from the end: see TemporalLoops
     copy(assignment.rest, nodes.inside[top])
     nodes.energy[top] = assignment.energy_pj[0]
-    for part in range(2):
+    for part in range(PARTS):
         copy_rows(assignment.demand[part], nodes.demand[top, part])
     nodes.runs[top] = 0
     for tensor in range(nodes.repeats.shape[1]):

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from costmodel.errors import InputError
-from costmodel.formats.graph_json import read_graph
+from costmodel.formats.json.graph_json import read_graph
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.workload.counting import counting_warnings, uncounted_rows
 from costmodel.workload.network import Layer, Network, convolution, distinct_layers, gemm

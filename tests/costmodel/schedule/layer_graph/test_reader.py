@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.graph_json import read_graph
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.graph_json import read_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_network
 from costmodel.formats.operator_networks import network_names

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from costmodel.errors import InputError
-from costmodel.formats.graph_json import network_of_graph
+from costmodel.formats.json.graph_json import network_of_graph
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.layer_graph.reader import layer_graph

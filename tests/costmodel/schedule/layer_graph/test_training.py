@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.formats.json.nn_dataflow_networks import FILE, graph_of, load_network, network_names
+from costmodel.formats.json.safe_json import load_json
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_layer
 from costmodel.formats.networks import load_network as load_library_network
-from costmodel.formats.nn_dataflow_networks import FILE, graph_of, load_network, network_names
-from costmodel.formats.safe_json import load_json
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
 from costmodel.schedule.layer_graph.layer import Part
 from costmodel.schedule.layer_graph.reader import layer_graph

@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 
-from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.published.nn_dataflow.directives.counts import accesses, parallelism
 from costmodel.published.nn_dataflow.directives.networks import memory_level
 from costmodel.published.nn_dataflow.directives.text import parse_layers

@@ -1,0 +1,13 @@
+"""PyTorch's exported programs as operator graphs. Its modules need torch, and nothing else imports them.
+
+``exported_graph.py`` turns a program into a graph. ``published_models.py`` is a program that exports the
+networks of COSMA's evaluation, most of them from torchvision and timm; ``searched_networks.py`` builds the
+two that no package has. What it wrote came with the package, so that nobody needs torch to plan them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXPORTED = Path(__file__).parents[2] / "workload" / "library" / "exported"
+"""The folder of what was exported: NETWORK.raw.json.gz."""

@@ -1,0 +1,70 @@
+"""What a leaf whose input channels are cut moves, compiled: each part of the channels, and the partial sums.
+
+The parts of a group's input channels have no element in common, neither of inputs nor of weights. So the
+transfers of the leaf are those of one leaf for each part, on tiles of its own, and the way of the partial
+sums to the owners on top.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry
+from costmodel.schedule.leaf.leaf_kernel import dram_bits, hold
+from costmodel.schedule.leaf.leaf_values import LeafPlacement, Workspace
+from costmodel.schedule.leaf.overlap_kernel import fill_overlaps
+from costmodel.schedule.leaf.placement_kernel import tile_of
+from costmodel.schedule.leaf.ranges_kernel import ANY, OUTPUTS, fill_ranges, is_skipped, size_of
+from costmodel.schedule.leaf.transfer_kernel import LINKS, least_transfer, transfer
+from costmodel.schedule.mesh.mesh_kernel import route
+
+Array = NDArray[Any]
+
+
+@entry
+def count_channels(workspace: Workspace, placed: LeafPlacement, held: Array, moved: Array) -> None:
+    """Count one part of the input channels, which are those of the leaf's space.
+
+    Fills the mesh's links, ``held`` [streams, tiles] with the bits of each stream on every tile, and
+    ``moved`` [2] with the bits read from and written to DRAM over all runs.
+    """
+    leaf, parts = placed.leaf, placed.parts
+    fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
+    fill_overlaps(workspace, leaf, parts)
+    least_transfer(workspace, placed)
+    transfer(workspace, placed, LINKS, np.int64(ANY))
+    moved[0], moved[1] = dram_bits(workspace.ranges, leaf, parts)
+    for number in range(leaf.streams.shape[0]):
+        hold(workspace.ranges, placed, leaf.streams[number], held[number])
+
+
+@entry
+def count_sums(workspace: Workspace, placed: LeafPlacement, reduced: int, bits: int, sums: Array) -> None:
+    """Count the partial sums of ``bits`` each that the tiles of every group send to its owner.
+
+    The workspace holds the ranges of the partition; ``placed``: the owners. Fills the mesh's links with what
+    these messages load over all runs, and ``sums`` [tiles] with the bits of all partial sums of a run that
+    each owner holds.
+    """
+    mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
+    ports = mesh.port_x.shape[0]
+    mesh.links[:] = 0
+    sums[:] = 0
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    if is_skipped(ranges, k, b, h, w):
+                        continue
+                    size = size_of(ranges, (OUTPUTS, k, b, h, w), (0, ANY)) * bits
+                    owner = tile_of(placed, k, b, h, w)
+                    sums[owner] = reduced * size
+                    x, y = mesh.x[owner], mesh.y[owner]
+                    mesh.lowest[x], mesh.highest[x] = y, y
+                    load = size * ports * placed.leaf.runs
+                    for part in range(1, reduced):
+                        tile = owner + part
+                        route(mesh, mesh.x[tile], mesh.y[tile], (x, x), load, mesh.links)

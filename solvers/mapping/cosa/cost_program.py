@@ -1,0 +1,200 @@
+r"""The program whose objective is the cost model's: tangents now, and more of them where solutions lie.
+
+Every power ``factor * 2 ** exponent`` of :mod:`solvers.mapping.cosa.costs` has a variable that must not be
+below some of its tangents. A first solution of CoSA's own weighted sum sets the scale: its cost is
+REFERENCE units. Then the program is solved, tangents are added at the solution, and so on until the program's
+optimum, a lower bound on what the sum of powers can be, meets the best sum found::
+
+    cost  |          .  the power
+          |   \     .
+          |    \_  ._____ tangent
+          |   ___\__
+          |__/____\_______ exponent
+
+Cycles are the maximum of what MACs and bandwidths need. Their logarithm is a variable above all of these, so
+that energy times cycles is again a sum of powers, with that variable in every exponent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, log, log2
+
+from costmodel.limits import limit_reached
+from costmodel.mapping.mapping import Mapping
+from solvers.budget import Stopwatch
+from solvers.mapping.cosa.capacity import Keep
+from solvers.mapping.cosa.costs import Costs, Power, log_sum_tangent
+from solvers.mapping.cosa.linear import UNIT, Engine, EngineAnswer, EngineGoal, Row, Terms, added, value
+from solvers.mapping.cosa.params import Params
+from solvers.mapping.cosa.patterns import Pattern
+from solvers.mapping.cosa.program import CosaProgram, Solved
+from solvers.mapping.problem import Objective
+from solvers.mapping.space.space import MappingSpace
+
+REFERENCE = 10_000
+"""Units of the first solution's cost: those of a variable that stands for a power are 1e-4 of that cost."""
+
+HALVINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""How often the reference is halved where the first tangents touch: 2 % below large powers at most."""
+
+CLOSE = 2e-3
+"""The program is solved when its optimum is within this fraction of the best sum of powers found."""
+
+MOST_ROUNDS = 12
+"""The most solves of one program."""
+
+LN2 = log(2.0)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A power and the variable that stands for it, in units of the reference."""
+
+    power: Power
+    variable: int
+
+
+class CostProgram(CosaProgram):
+    """CoSA's constraints for one choice of kept tensors, with the cost model's objective."""
+
+    def __init__(self, space: MappingSpace, keep: Keep, params: Params, objective: Objective) -> None:
+        super().__init__(space, keep, params)
+        v, self._objective = self._variables, objective
+        self._costs = Costs(space.architecture, v, self._traffic, self.patterns[0], objective)
+        most_cycles = max(1.0, *(power.factor for port in self._costs.ports for power in port), 1.0)
+        # Bandwidths may ask for more cycles than the MACs; each word moves at most once a MAC.
+        self._log_cycles = v.program.variable(
+            ceil((3 * log2(2 * space.layer.macs) + log2(most_cycles)) / UNIT)
+        )
+        self._bound_cycles()
+        self._constant, self._saved = self._first_reads()
+        self._priced = [_Priced(power, v.program.variable(2 * REFERENCE)) for power in self._powers()]
+
+    def _first_reads(self) -> tuple[float, Terms]:
+        """A constant of the energy in pJ, and what binaries save of it; for other objectives neither."""
+        if self._objective != "energy":
+            return 0.0, {}
+        constant, saved = self._costs.first_read_savings()
+        return self._costs.mac_energy_pj - constant, saved
+
+    def _powers(self) -> Iterator[Power]:
+        """The powers whose sum is the objective, without the constant; none for cycles."""
+        if self._objective == "energy":
+            yield from self._costs.energy
+        if self._objective == "edp":
+            cycles = {self._log_cycles: UNIT}
+            for factor, exponent in self._costs.energy:
+                yield Power(factor, added((1.0, exponent), (1.0, cycles)))
+            fixed = self._costs.mac_energy_pj - sum(self._costs.first_reads_pj.values())
+            if fixed > 0:
+                yield Power(fixed, cycles)
+
+    def _bound_cycles(self) -> None:
+        """The cycles are at least those of the MACs, and of every transfer over its bandwidth by itself."""
+        cycles, require = {self._log_cycles: -UNIT}, self._variables.program.require
+        require(added((1.0, self._costs.comp), (1.0, cycles)), high=0)
+        for port in self._costs.ports:
+            for factor, exponent in port:
+                require(added((1.0, exponent), (1.0, cycles)), high=-log2(factor))
+
+    def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
+        """The optimum of the sum of powers, to CLOSE, if ``seconds`` and MOST_ROUNDS are enough.
+
+        ``program_proven`` says that it is proven. All solutions on the way are handed over as well: the cost
+        model may find another of them better than the optimum.
+        """
+        clock, visited = Stopwatch(), list[Mapping]()
+        first = self._fitting(engine, EngineGoal(self._first_objective(pattern)), pattern, seconds)
+        if first.values is None:
+            return Solved(None, first.proven)
+        values = first.values
+        reference = best = self._cost_at(values)
+        best_mapping = self._mapping(values, pattern)
+        visited.append(best_mapping)
+        for priced in self._priced:
+            for halved in HALVINGS:
+                point = log2(reference / priced.power.factor) - halved
+                engine.require(_tangent(priced, point, reference))
+        proven = False
+        for _ in range(MOST_ROUNDS):
+            self._add_tangents(engine, values, reference)
+            found = self._fitting(engine, self._goal(reference, best), pattern, seconds - clock.wall_seconds)
+            if found.values is None:  # if proven, nothing is better than the best so far
+                proven = found.proven
+                break
+            values = found.values
+            mapping, cost = self._mapping(values, pattern), self._cost_at(values)
+            visited.append(mapping)
+            if cost < best:
+                best, best_mapping = cost, mapping
+            if found.proven and self._bound_at(values, reference) >= best * (1 - CLOSE):
+                proven = True
+                break
+        else:
+            limit_reached("solves of CoSA's program of costs", MOST_ROUNDS, "its optimum is not proven")
+        return Solved(best_mapping, proven, tuple(visited))
+
+    def _fitting(self, engine: Engine, goal: EngineGoal, pattern: Pattern, seconds: float) -> EngineAnswer:
+        """A solution whose tiles fit."""
+        clock = Stopwatch()
+        while (left := seconds - clock.wall_seconds) > 0:
+            answer = engine.minimise(goal, left)
+            if answer.values is None:
+                return answer
+            if not self._cut_off_overfull(self._mapping(answer.values, pattern), answer.values, engine):
+                return answer
+        return EngineAnswer(None, False)
+
+    def _first_objective(self, pattern: Pattern) -> Terms:
+        """Eq. 12 over all boundaries; where cycles matter, with compute as heavy as in the released code."""
+        comp = 0.0 if self._objective == "energy" else self._params.compute_weight
+        return added(
+            (1.0, self._traffic.words(pattern)), (comp, self._costs.comp), (UNIT, {self._log_cycles: 1.0})
+        )
+
+    def _goal(self, reference: float, best: float) -> EngineGoal:
+        if self._objective == "cycles":
+            objective = {self._log_cycles: 1.0}
+            return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best)),))
+        # A saving is a part of what powers count, so the sum stays above 0.
+        units = REFERENCE / reference
+        objective = added((1.0, {p.variable: 1.0 for p in self._priced}), (-units, self._saved))
+        ceiling = (best - self._constant) * units + 1
+        return EngineGoal(objective, (Row(objective, high=ceiling),))
+
+    def _bound_at(self, values: Sequence[int], reference: float) -> float:
+        """The program's own value of its optimum, with tangents for powers: no solution costs less."""
+        if self._objective == "cycles":
+            # The program rounds logarithms; a unit more or less is far below CLOSE.
+            return float(2.0 ** (values[self._log_cycles] * UNIT))
+        units = sum(values[p.variable] for p in self._priced) - len(self._priced)
+        return units * reference / REFERENCE - value(self._saved, values) + self._constant
+
+    def _cost_at(self, values: Sequence[int]) -> float:
+        """The objective of a solution as the sum of powers has it."""
+        if self._objective == "cycles":
+            return self._costs.cycles_at(values)
+        if self._objective == "energy":
+            powers = sum(p.power.at(values) for p in self._priced)
+            return powers - value(self._saved, values) + self._constant
+        cycles: float = self._costs.cycles_at(values)
+        fixed = self._costs.mac_energy_pj - sum(self._costs.first_reads_pj.values())
+        return (sum(power.at(values) for power in self._costs.energy) + max(0.0, fixed)) * cycles
+
+    def _add_tangents(self, engine: Engine, values: Sequence[int], reference: float) -> None:
+        """Tangents where a solution lies: there the program's cost is exact from now on."""
+        for priced in self._priced:
+            engine.require(_tangent(priced, value(priced.power.exponent, values), reference))
+        for port in self._costs.ports:
+            terms, constant = log_sum_tangent(port, values)
+            engine.require(Row(added((1.0, terms), (-UNIT, {self._log_cycles: 1.0})), high=-constant))
+
+
+def _tangent(priced: _Priced, point: float, reference: float) -> Row:
+    """``variable >= the tangent of the power where its exponent is point``, in units of the reference."""
+    size = priced.power.factor * 2.0**point * REFERENCE / reference
+    slope = size * LN2
+    terms = added((slope, priced.power.exponent), (-1.0, {priced.variable: 1.0}))
+    return Row(terms, high=slope * point - size)

@@ -1,0 +1,78 @@
+"""The frame of a paper's evaluation: studies, figures made of their rows, and what is not reproduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any, Literal
+
+from costmodel.workload.network import Layer
+
+Effort = Literal["quick", "full"]
+"""``quick`` is a part of the paper's networks, enough to see the figure; ``full`` is all of them."""
+
+LayerRows = ReadOnlyDict[Layer, ReadOnlyDict[str, Any]]
+"""The row of each layer's solve in one study; layers without an answer are missing."""
+
+
+@dataclass(frozen=True)
+class PaperStudy:
+    """One study of a paper: ``key`` names it among the paper's, ``document`` is a study file's content."""
+
+    key: str
+    document: ReadOnlyDict[str, Any]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """What a chart shows: for each label of ``labels`` a bar of every series."""
+
+    quantity: str
+    labels: tuple[str, ...]
+    series: ReadOnlyDict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A figure as a table: our numbers, and beside them what the paper says or why that is missing."""
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...]
+    remarks: tuple[str, ...]
+    bars: Bars | None = None
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure or table of the paper, which needs the studies ``needs``.
+
+    ``not_reproduced`` is the reason why there is no table of ours; then it needs no studies.
+    """
+
+    number: str
+    title: str
+    needs: tuple[str, ...] = ()
+    table: Callable[[ReadOnlyDict[str, LayerRows], Effort], FigureTable] | None = None
+    not_reproduced: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.table is None) != bool(self.not_reproduced):
+            raise ValueError(f"figure {self.number} has either a table or a reason why it has none")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper: its name in the command, its title, its studies by effort, its figures."""
+
+    name: str
+    title: str
+    studies: Callable[[Effort], Sequence[PaperStudy]]
+    networks: Callable[[Effort], tuple[str, ...]]
+    figures: tuple[PaperFigure, ...]
+
+
+def geomean(ratios: Sequence[float]) -> float:
+    """The geometric mean of at least one ratio."""
+    return exp(sum(log(ratio) for ratio in ratios) / len(ratios))

@@ -1,0 +1,122 @@
+"""Run the studies of a paper's figures and write its tables and charts.
+
+Each study has a run folder below the output, so that a killed command goes on where it was and figures that
+need the same solves share them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.networks import load_network
+from costmodel.workload.network import Layer, distinct_layers
+from results.report.paper_page import PaperChart, PaperSection, write_paper_page
+from results.store.folder import RunFolder
+from results.store.parts import write_whole
+from sweep.papers.paper import Effort, FigureTable, LayerRows, Paper, PaperFigure, PaperStudy
+from sweep.run.session import RuntimeChoice, run_study
+from sweep.study.identity import canonical_json
+from sweep.study.study import study_of
+from sweep.tasks.mapping import layer_content
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A figure and its table, None where it is not reproduced."""
+
+    figure: PaperFigure
+    table: FigureTable | None
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """All that a command made: figures, how many solves have no answer, and where the page is."""
+
+    figures: tuple[Reproduced, ...]
+    unanswered: int
+    page: Path
+
+
+def reproduce(
+    paper: Paper,
+    figures: Sequence[PaperFigure],
+    effort: Effort,
+    output: Path,
+    runtime: RuntimeChoice,
+    say: Callable[[str], None],
+) -> Reproduction:
+    """Run what ``figures`` need into folders below ``output``, and write ``figure-N.csv`` and a page there.
+
+    Raises what :func:`sweep.run.session.run_study` raises, and InputError for an output that is a file.
+    """
+    if output.exists() and not output.is_dir():
+        raise InputError("--output", "a folder", f"the file {output}", "Name another.")
+    output.mkdir(parents=True, exist_ok=True)
+    wanted = {key for figure in figures for key in figure.needs}
+    chosen = [study for study in paper.studies(effort) if study.key in wanted]
+    rows: dict[str, LayerRows] = {}
+    layers = _layers(paper, effort)
+    for number, study in enumerate(chosen, 1):
+        say(f"study {number} of {len(chosen)}: {study.key}")
+        rows[study.key] = _rows(_run(study, output, runtime), layers)
+    made = tuple(Reproduced(f, f.table(rows, effort) if f.table else None) for f in figures)
+    for one in made:
+        if one.table is not None:
+            _write(output / f"figure-{one.figure.number}.csv", _csv(one.table))
+    every = {layer for equal in layers.values() for layer in equal}
+    unanswered = sum(len(every - found.keys()) for found in rows.values())
+    page = write_paper_page(output / "paper.html", paper.title, [_section(one) for one in made])
+    return Reproduction(made, unanswered, page)
+
+
+def _run(study: PaperStudy, output: Path, runtime: RuntimeChoice) -> RunFolder:
+    return run_study(study_of(study.document), output / study.key, runtime)
+
+
+def _layers(paper: Paper, effort: Effort) -> dict[str, list[Layer]]:
+    """The paper's layers by what the store knows them by: equal ones of several networks are solved once."""
+    found: dict[str, list[Layer]] = {}
+    for network in paper.networks(effort):
+        for layer, _ in distinct_layers(load_network(network).layers):
+            found.setdefault(canonical_json(layer_content(layer)), []).append(layer)
+    return found
+
+
+def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]]) -> LayerRows:
+    columns = ["layer_shape", "energy_pj", "cycles", "cpu_seconds", "status"]
+    found: dict[Layer, ReadOnlyDict[str, Any]] = {}
+    for row in run.read("layers", ["task_id", *columns]).to_pylist():
+        shape = row["layer_shape"]
+        shape = json.loads(shape) if isinstance(shape, str) else shape
+        if row["energy_pj"] is not None:
+            found |= dict.fromkeys(layers.get(canonical_json(shape), ()), row)
+    return found
+
+
+def _csv(table: FigureTable) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(table.headers)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def _write(path: Path, text: str) -> None:
+    write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+
+
+def _section(one: Reproduced) -> PaperSection:
+    name = f"{one.figure.number}: {one.figure.title}"
+    if one.table is None:
+        return PaperSection(name, (), (), (f"Not reproduced: {one.figure.not_reproduced}",))
+    bars = one.table.bars
+    chart = None if bars is None else PaperChart(bars.quantity, bars.labels, bars.series)
+    return PaperSection(name, one.table.headers, one.table.rows, one.table.remarks, chart)

@@ -1,0 +1,120 @@
+"""Papers as studies: figures from rows by hand, what is missing, and the whole command on one network."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.errors import InputError
+from costmodel.formats.networks import load_network
+from costmodel.workload.network import distinct_layers
+from results.store.folder import RunFolder
+from solvers.catalogue import solver
+from sweep.cli.main import app
+from sweep.cli.paper import reproduce_paper
+from sweep.papers import cosa
+from sweep.papers.catalogue import PAPERS, figures_of, paper_of
+from sweep.papers.paper import PaperFigure, geomean
+from sweep.run.session import RuntimeChoice
+from sweep.study.study import study_of
+
+LAYERS = [layer for layer, _ in distinct_layers(load_network("cosa_alexnet").layers)]
+
+
+@pytest.mark.parametrize("effort", ["quick", "full"])
+@pytest.mark.parametrize("name", PAPERS)
+def test_studies_are_valid_and_figures_need_studies_that_are_there(name: str, effort: Any) -> None:
+    paper = paper_of(name)
+    studies = {study.key: study_of(study.document) for study in paper.studies(effort)}
+    assert len({study.name for study in studies.values()}) == len(paper.studies(effort))
+    for study in studies.values():
+        assert solver(study.mapping.solver, "mapping").load().Params(**study.mapping.params)
+    for figure in paper.figures:
+        assert set(figure.needs) <= set(studies)
+        assert bool(figure.needs) == (figure.table is not None) != bool(figure.not_reproduced)
+
+
+def test_a_figure_is_the_geometric_mean_of_layers() -> None:
+    """Hybrid needs half of Random's cycles on one layer, an eighth on another: 4 times; no other row."""
+    rows: dict[str, dict[Any, Any]] = {key: {} for key in cosa.needed("4x4", "cycles")}
+    one, other, third = LAYERS[:3]
+    rows[cosa.study_key("4x4", "cycles", cosa.RANDOM)] = {
+        layer: {"cycles": 800, "cpu_seconds": 1.0} for layer in (one, other, third)
+    }
+    rows[cosa.study_key("4x4", "cycles", "Hybrid")] = {
+        one: {"cycles": 400, "cpu_seconds": 3.0},
+        other: {"cycles": 100, "cpu_seconds": None},
+    }
+    table = cosa.speed_ups(rows, "quick")
+    assert [row[0] for row in table.rows] == [cosa.RANDOM, "Hybrid"]
+    assert table.rows[1][1:] == pytest.approx((4.0, 4.0, 2.0))
+    assert table.bars is not None
+    assert table.bars.series["Hybrid"] == pytest.approx((4.0, 4.0))
+    times = cosa.solve_times(rows, "quick")
+    assert times.rows[1] == ("Hybrid", 3.0, 3.0, 1.0)
+    assert geomean([2.0, 8.0]) == pytest.approx(4.0)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(InputError, match="cosa"):
+        paper_of("cosaa")
+    with pytest.raises(InputError, match="table-6") as caught:
+        figures_of(paper_of("cosa"), ["6", "99"])
+    assert caught.value.where == "--figure"
+    assert [figure.number for figure in figures_of(paper_of("cosa"), ["9", "6", "9"])] == ["9", "6"]
+    with pytest.raises(ValueError, match="reason"):
+        PaperFigure("1", "neither")
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(InputError, match="the file"):
+        reproduce_paper("cosa", ["11"], "quick", file, RuntimeChoice(in_process=True), False)
+    assert file.read_text() == "mine"
+
+
+def test_what_is_not_reproduced_is_said_and_asks_for_no_study(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["paper", "cosa", "--figure", "11", "-o", str(tmp_path / "out"), "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert "GPU" in said["figures"][0]["not_reproduced"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["paper.html"]
+
+
+@pytest.mark.slow
+def test_the_command_runs_studies_and_takes_them_up_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    asked = [
+        "paper",
+        "cosa",
+        "--figure",
+        "6",
+        "--figure",
+        "table-6",
+        "--in-process",
+        "-o",
+        str(out),
+        "--json",
+    ]
+    first = CliRunner().invoke(app, asked)
+    assert first.exit_code == 0, first.output
+    figures = {figure["number"]: figure for figure in json.loads(first.stdout)["figures"]}
+    rows = {row[0]: row[1:] for row in figures["6"]["rows"]}
+    assert rows[cosa.RANDOM] == pytest.approx([1.0, 1.0, len(LAYERS)])
+    assert set(rows) == set(cosa.SCHEDULERS)
+    with (out / "figure-6.csv").open() as file:
+        written = list(csv.reader(file))
+    assert [row[0] for row in written[1:]] == list(cosa.SCHEDULERS)
+    assert "Hybrid" in (out / "paper.html").read_text(encoding="utf-8")
+    hybrid = RunFolder(out / cosa.study_key("4x4", "cycles", "Hybrid"))
+    before = hybrid.read("layers", ["task_id", "finished_at"]).to_pylist()
+    again = CliRunner().invoke(app, asked)
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["figures"] == json.loads(first.stdout)["figures"]
+    assert hybrid.read("layers", ["task_id", "finished_at"]).to_pylist() == before
