@@ -1,4 +1,4 @@
-"""``archsweep evaluate`` of files known by their content: RA trees, layer schemes, schedules on chips."""
+"""``archsweep evaluate`` of files known by their content: RA trees, schemes, fused mappings, schedules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from costmodel.formats.cases.fused import FUSED_FILES
 from costmodel.formats.evaluated_files import EvaluatedFile, Lines, counts_text
 from costmodel.published.registration import PUBLISHED_FILES
 from sweep.cli.evaluate.schedule_file import is_schedule_file, read_schedule
@@ -30,4 +31,4 @@ def _schedules(path: Path) -> Lines:
     yield line, counts_text(f"{case.graph.name} batch {case.tree.batch} on {case.chip.name}", line)
 
 
-FILE_KINDS = (*PUBLISHED_FILES, EvaluatedFile("schedules", is_schedule_file, _schedules))
+FILE_KINDS = (*PUBLISHED_FILES, FUSED_FILES, EvaluatedFile("schedules", is_schedule_file, _schedules))
