@@ -115,6 +115,7 @@ class FusedProblem:
             if tensor not in consumer.operands:
                 expected = f"{tensor}, the output of {producer.name}, among the operands"
                 raise InputError(f"{WHERE}: einsum {consumer.name}", expected, list(consumer.operands))
+            _check_axes(producer, consumer, tensor)
             for dim in producer.dims_of(tensor) & consumer.dims_of(tensor):
                 if producer.dims[dim] != consumer.dims[dim]:
                     expected = f"{dim}={producer.dims[dim]} as in {producer.name}"
@@ -180,3 +181,15 @@ class FusedProblem:
         halo, consumer = self.halo[dim], self.consumer_of_halo(dim)
         window = 1 + sum(times * (consumer.dims[name] - 1) for name, times in halo.axis if name != dim)
         return window - dict(halo.axis)[dim]
+
+
+def _check_axes(producer: Einsum, consumer: Einsum, tensor: str) -> None:
+    """InputError unless both sides index an intermediate alike; the consumer's windows may differ."""
+    where, key = f"{WHERE}: einsum {consumer.name}", f"tensors.{tensor}"
+    ours, theirs = producer.tensors[tensor], consumer.tensors[tensor]
+    if len(ours) != len(theirs):
+        raise InputError(where, f"{len(ours)} axes as in {producer.name}", len(theirs), key=key)
+    for made, read in zip(ours, theirs, strict=True):
+        if made != read and len(made) == len(read) == 1:
+            expected = f"the axis {list(made[0])} as in {producer.name}"
+            raise InputError(where, expected, list(read[0]), key=key)

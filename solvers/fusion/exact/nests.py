@@ -1,0 +1,330 @@
+"""The own nests of one einsum: for every extent that its shared loops leave, the undominated ways to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from math import inf, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.mapping.fused.mapping import Loops
+from costmodel.mapping.fused.problem import Einsum, FusedProblem
+from solvers.budget import Deadline
+from solvers.divisors import divisors
+from solvers.fusion.exact.nest_kernel import (
+    FULL,
+    Array,
+    NestCost,
+    NestSpace,
+    Scratch,
+    Ways,
+    WaysInside,
+    combine,
+)
+from solvers.fusion.problem import FusionObjective
+
+Extents = tuple[int, ...]
+"""Of every dim of an einsum what shared loops leave, in the order of its dims."""
+
+TensorSet = int
+"""A bit for each tensor of an einsum, in its order."""
+
+
+class NestChoice(NamedTuple):
+    """Which nests are meant: ``own`` has the tensors with own tiles, level by level from the inside.
+
+    ``rooms``: words for own tiles in each level but the outermost one of the chip.
+    ``turns``: how often the einsum runs; ``hoisted``: words of operands and of the output that enter its
+    hoisted tiles in all turns. Both are 1 and 0 where they only scale and shift what is asked for.
+    """
+
+    extents: Extents
+    own: tuple[TensorSet, ...]
+    rooms: tuple[float, ...]
+    turns: int = 1
+    hoisted: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class NestFront:
+    """The undominated nests of a choice: words in the outermost level of the chip, pJ, cycles.
+
+    ``rows`` is sorted by words. ``origins`` says for each how it is made, from which :meth:`EinsumNests.loops`
+    reads its loops.
+    """
+
+    rows: Array
+    origins: Array
+
+    @cached_property
+    def words(self) -> list[float]:
+        found: list[float] = self.rows[:, 0].tolist()
+        return found
+
+    @cached_property
+    def least(self) -> tuple[list[float], list[float]]:
+        """The least pJ and the least cycles of each row and all that need fewer words."""
+        energy = np.minimum.accumulate(self.rows[:, 1]).tolist()
+        cycles = np.minimum.accumulate(self.rows[:, 2]).tolist()
+        return energy, cycles
+
+
+@dataclass(frozen=True)
+class _Table:
+    ways: WaysInside
+    origins: Array
+
+
+class EinsumNests:
+    """The nests of one einsum of a chain, for one objective; asked for again, they are remembered.
+
+    ``deadline`` is looked at before each computation: raises OutOfTimeError after it.
+    """
+
+    def __init__(
+        self, chain: FusedProblem, position: int, objective: FusionObjective, deadline: Deadline
+    ) -> None:
+        self.chain, self.position, self.objective = chain, position, objective
+        self.einsum: Einsum = chain.einsums[position]
+        self.deadline = deadline
+        self.dims = tuple(self.einsum.dims)
+        self.tensors = tuple(self.einsum.tensors)
+        self.output = self.tensors.index(self.einsum.output)
+        self.made = prod(self.einsum.dims[dim] for dim in self.einsum.dims_of(self.einsum.output))
+        self._divisors = [divisors(self.einsum.dims[dim]) for dim in self.dims]
+        self._relevant = np.array(
+            [[dim in self.einsum.dims_of(tensor) for dim in self.dims] for tensor in self.tensors]
+        )
+        self.orders, free = useful_orders(self._relevant)
+        counts = np.array([len(one) for one in self._divisors])
+        grid = np.ones((len(self.dims), max(counts)), np.int64)
+        for dim, found in enumerate(self._divisors):
+            grid[dim, : len(found)] = found
+        strides = np.array([prod(counts[:dim].tolist()) for dim in range(len(counts))], np.int64)
+        self._strides = strides
+        self._tiles = prod(counts.tolist())
+        self._space = NestSpace(grid, counts, strides, self._relevant, free, self.output)
+        self._fronts: dict[NestChoice, NestFront] = {}
+        self._tables: dict[tuple[tuple[TensorSet, ...], tuple[float, ...]], _Table] = {}
+        self._size = 256
+        self.evaluations = 0
+
+    # -- what is asked for ---------------------------------------------------------------------------
+
+    def front(self, choice: NestChoice) -> NestFront:
+        """The undominated nests of a choice; no rows where nothing fits."""
+        if choice not in self._fronts:
+            self._fronts[choice] = self._computed(choice)
+        return self._fronts[choice]
+
+    def loops(self, choice: NestChoice, origin: Iterable[int]) -> tuple[Loops, ...]:
+        """The own loops, a list for each level from the outside in, of a row of the front of ``choice``."""
+        extents, found = list(choice.extents), []
+        levels = len(choice.own)
+        for level in range(levels - 1, -1, -1):
+            tile, order, way = (int(number) for number in origin)
+            inner = [
+                self._divisors[dim][tile // int(self._strides[dim]) % len(self._divisors[dim])]
+                for dim in range(len(self.dims))
+            ]
+            found.append(
+                tuple((self.dims[dim], inner[dim]) for dim in self.orders[order] if inner[dim] < extents[dim])
+            )
+            extents = inner
+            if level:
+                origin = self._table(choice.own[:level], choice.rooms[:level]).origins[way]
+        found.append(
+            tuple((dim, 1) for dim, extent in zip(self.dims, extents, strict=True) if extent > 1)
+        )
+        return tuple(found)
+
+    @cached_property
+    def fixed(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Reads and writes at every level that all mappings have in common, first contributions apart."""
+        operations = self.einsum.operations
+        reads, writes = [0.0] * len(self.chain.levels), [0.0] * len(self.chain.levels)
+        reads[0] = float(len(self.tensors) * operations - self.made)
+        writes[0] = float(operations)
+        return tuple(reads), tuple(writes)
+
+    def fixed_at(self, output_levels: int) -> tuple[list[float], list[float], float]:
+        """Reads, writes by level and pJ that do not depend on the nest or on hoisted tiles.
+
+        ``output_levels``: how many levels have tiles of the output. Each element comes into each of them once
+        without being read from further out.
+        """
+        reads, writes = map(list, self.fixed)
+        for level in range(output_levels):
+            writes[level] -= self.made
+            reads[level + 1] -= self.made
+        energy = self.einsum.operations * self.chain.mac_pj
+        for number, level in enumerate(self.chain.levels):
+            energy += reads[number] * level.read_pj + writes[number] * level.write_pj
+        return reads, writes, energy
+
+    @cached_property
+    def word_pj(self) -> Array:
+        """pJ for a word that enters a tile, by level: of an operand, of the output."""
+        found = []
+        for inner, outer in zip(self.chain.levels[:-1], self.chain.levels[1:], strict=True):
+            moved = inner.write_pj + outer.read_pj
+            found += [moved, moved + outer.write_pj]
+        return np.array(found)
+
+    # -- how it is found -----------------------------------------------------------------------------
+
+    def _computed(self, choice: NestChoice) -> NestFront:
+        self.deadline.check()
+        inside = self._table(choice.own[:-1], choice.rooms).ways
+        room = self.chain.levels[len(choice.own) - 1].capacity
+        ways, count = self._ways(
+            np.array(choice.extents),
+            choice.own[-1],
+            inf if room is None else float(room),
+            inside,
+            self._final_cost(choice),
+        )
+        rows, origins = ways.values[:count], ways.origins[:count]
+        by_words = np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))
+        return NestFront(rows[by_words], origins[by_words].copy())
+
+    def _final_cost(self, choice: NestChoice) -> NestCost:
+        bit = 1 << self.output
+        on_chip = len(choice.own)
+        # a hoisted output has a tile in the outermost level of the chip as well
+        has_tiles = sum(1 for level in range(on_chip) if choice.own[level] & bit)
+        if choice.hoisted[1]:
+            has_tiles = on_chip
+        reads, writes, energy = self.fixed_at(has_tiles)
+        if self.objective == "energy":
+            energy = 0.0  # nests of any number of turns are one then, and whoever asks adds what is fixed
+        hoisted = np.zeros(2 * on_chip)
+        hoisted[-2:] = choice.hoisted
+        rates = [
+            [inf if rate is None else rate for rate in (level.read_bw, level.write_bw)]
+            for level in self.chain.levels
+        ]
+        return NestCost(
+            True,
+            False,
+            self.word_pj,
+            float(choice.turns),
+            hoisted,
+            energy,
+            np.array(reads),
+            np.array(writes),
+            np.array([rate[0] for rate in rates], float),
+            np.array([rate[1] for rate in rates], float),
+            float(self.einsum.operations),
+            self.objective != "cycles",
+            self.objective != "energy",
+        )
+
+    def _table(self, own: tuple[TensorSet, ...], rooms: tuple[float, ...]) -> _Table:
+        """The ways inside every tile of the level around the levels that ``own`` and ``rooms`` tell of."""
+        if (own, rooms) in self._tables:
+            return self._tables[own, rooms]
+        if not own:
+            count = self._tiles
+            ways = WaysInside(np.arange(count + 1), np.zeros((count, 0), np.int64), np.zeros((count, 0)))
+            table = _Table(ways, np.zeros((count, 3), np.int64))
+        else:
+            table = self._filled(own, rooms)
+        self._tables[own, rooms] = table
+        return table
+
+    def _filled(self, own: tuple[TensorSet, ...], rooms: tuple[float, ...]) -> _Table:
+        inside = self._table(own[:-1], rooms[:-1]).ways
+        cost = self._table_cost(len(own))
+        starts, masks, words, origins = [0], [], [], []
+        for tile in range(self._tiles):
+            if tile % 64 == 0:
+                self.deadline.check()
+            extents = [
+                one[tile // int(stride) % len(one)]
+                for one, stride in zip(self._divisors, self._strides, strict=True)
+            ]
+            ways, count = self._ways(np.array(extents), own[-1], rooms[-1], inside, cost)
+            masks.append(ways.masks[:count].copy())
+            words.append(ways.words[:count].copy())
+            origins.append(ways.origins[:count].copy())
+            starts.append(starts[-1] + count)
+        found = WaysInside(np.array(starts), np.concatenate(masks), np.concatenate(words))
+        return _Table(found, np.concatenate(origins))
+
+    def _table_cost(self, levels: int) -> NestCost:
+        nothing = np.zeros(len(self.chain.levels))
+        return NestCost(
+            False,
+            self.objective == "energy",
+            self.word_pj[: 2 * levels].copy(),
+            1.0,
+            np.zeros(2 * levels),
+            0.0,
+            nothing,
+            nothing,
+            nothing + 1,
+            nothing + 1,
+            0.0,
+            True,
+            True,
+        )
+
+    def _ways(
+        self, extents: Array, own: TensorSet, room: float, inside: WaysInside, cost: NestCost
+    ) -> tuple[Ways, int]:
+        """Undominated ways in buffers that hold until the next call, and how many."""
+        levels = inside.masks.shape[1] + 1
+        values = 3 if cost.final else 1 if cost.by_energy else 2 * levels
+        mine = np.array([own >> tensor & 1 == 1 for tensor in range(len(self.tensors))])
+        dims, tensors = len(self.dims), len(self.tensors)
+        while True:
+            ways = Ways(
+                np.zeros((self._size, levels), np.int64),
+                np.zeros((self._size, 2 * levels)),
+                np.zeros((self._size, values)),
+                np.zeros((self._size, 3), np.int64),
+            )
+            scratch = Scratch(
+                np.zeros(dims, np.int64),
+                np.zeros(dims, np.int64),
+                np.zeros(tensors, np.bool_),
+                np.zeros(tensors),
+                np.zeros(tensors),
+                np.zeros(levels, np.int64),
+                np.zeros(2 * levels),
+                np.zeros(values),
+            )
+            self.evaluations += 1
+            count = combine(self._space, extents, mine, room, inside, cost, ways, scratch)
+            if count != FULL:
+                return ways, count
+            self._size *= 4
+
+
+def useful_orders(relevant: Array) -> tuple[list[tuple[int, ...]], Array]:
+    """Orders of the dims, outermost first, and for each the dims that bring no tensor's words again.
+
+    ``relevant``: [tensor, dim]; the second result: [order, tensor, dim]. An order whose free dims another
+    order has as well for every tensor is left out.
+    """
+    tensors, dims = relevant.shape
+    found: dict[bytes, tuple[tuple[int, ...], Array]] = {}
+    for order in permutations(range(dims)):
+        free = np.zeros((tensors, dims), np.bool_)
+        for tensor in range(tensors):
+            for dim in reversed(order):
+                if relevant[tensor, dim]:
+                    break
+                free[tensor, dim] = True
+        found.setdefault(free.tobytes(), (order, free))
+    best = [
+        (order, free)
+        for order, free in found.values()
+        if not any(np.all(other >= free) and np.any(other > free) for _, other in found.values())
+    ]
+    return [order for order, _ in best], np.array([free for _, free in best])

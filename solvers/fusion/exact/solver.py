@@ -1,0 +1,305 @@
+"""The exact solver: every structure bounded, the promising ones worked out, the best mapping proven.
+
+Given what neighbours share, where intermediates stay and what is hoisted, the room that is left to each
+einsum is known, and einsums do not touch one another any more: each takes the best of its own nests that fits
+(``nests.py``). So the search has three steps.
+
+1. Every structure of every segment (``structures.py``) gets a bound: of each einsum the least cost of any
+   hoisting, as if nobody else hoisted anything. Costs of segments add up, so the cheapest sums of segments
+   around a structure bound every mapping that has it.
+2. Structures are worked out in the order of these bounds: all sets of hoisted tiles whose own bound beats the
+   incumbent, with the room that the others leave. Energy and cycles are kept as fronts where the product of
+   both is asked for, because the best product of a chain need not be made of the best products of its parts.
+3. The search ends when the next bound is no better than the incumbent, which is then proven to be optimal,
+   or when time is up: then that next bound is what is proven.
+
+The incumbent is there at once: every einsum alone, intermediates in the outermost memory.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from costmodel.mapping.fused.mapping import FusedMapping
+from solvers.budget import Budget, Deadline, OutOfTimeError
+from solvers.checks import check, is_number
+from solvers.fusion.exact.bounds import compulsory
+from solvers.fusion.exact.fronts import Priced, plus, sums, undominated, value
+from solvers.fusion.exact.nests import EinsumNests
+from solvers.fusion.exact.options import EinsumOptions, Option, Point
+from solvers.fusion.exact.structures import Structure, structures
+from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown
+from solvers.outcome import Outcome, noting_limits
+from solvers.tolerance import sufficient_bound
+
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Params:
+    """``tolerance``: the search may end at a mapping that is within this fraction of the optimum."""
+
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        right = is_number(self.tolerance, 0, 1)
+        check("fusion_exact", "tolerance", right, "a number from 0 to 1", self.tolerance)
+
+
+@noting_limits
+def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> Outcome[FusedMapping]:
+    """The best fused mapping of the space of :class:`FusionProblem`, proven; when stopped, the best so far."""
+    deadline = Deadline(budget.wall_seconds)
+    search = _Search(problem, params, deadline)
+    note = ""
+    try:
+        search.run()
+    except OutOfTimeError:
+        note = "time was up before the search ended"
+    evaluations = sum(one.nests.evaluations for one in search.options)
+    if search.incumbent is None:
+        if not note:
+            return infeasible(_reason(problem), deadline.watch)
+        return unknown(note, deadline.watch, search.bound)
+    return answer(problem, search.mapping(), search.bound, deadline.watch, evaluations, note)
+
+
+def _reason(problem: FusionProblem) -> str:
+    """The first einsum and level that make a problem infeasible.
+
+    A level that holds a word of every tensor of every einsum has room for the einsums one after the other, so
+    there is such a pair.
+    """
+    chain = problem.chain
+    for einsum in chain.einsums:
+        for level in chain.levels[:-1]:
+            needed = len(einsum.tensors)
+            if level.capacity is not None and level.capacity < needed:
+                return (
+                    f"{einsum.name} holds a word of each of its {needed} tensors in {level.name}, "
+                    f"which has room for {level.capacity}"
+                )
+    raise AssertionError("single words of all tensors fit, and no mapping was found")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A segment that is worked out: of every einsum the option and the row of its front."""
+
+    structure: Structure
+    chosen: tuple[tuple[Option, int], ...]
+
+
+class _Search:
+    def __init__(self, problem: FusionProblem, params: Params, deadline: Deadline) -> None:
+        self.problem, self.chain, self.objective = problem, problem.chain, problem.objective
+        self.params, self.deadline = params, deadline
+        self.count = len(self.chain.einsums)
+        self.options = [
+            EinsumOptions(EinsumNests(self.chain, position, self.objective, deadline))
+            for position in range(self.count)
+        ]
+        self.floors = [self._counted(compulsory(self.chain, position)) for position in range(self.count)]
+        self.fronts: dict[tuple[int, int], list[Priced]] = {}
+        """By segment the undominated ways to run it that have been worked out."""
+        self.incumbent: Priced | None = None
+        floor = Point(0.0, 0.0)
+        for one in self.floors:
+            floor = plus(floor, one)
+        self._bound = value(self.objective, *floor)
+
+    @property
+    def bound(self) -> float:
+        """What is proven of every mapping."""
+        return min(self._bound, self.best)
+
+    @property
+    def best(self) -> float:
+        """The objective of the incumbent."""
+        found = self.incumbent
+        return inf if found is None else value(self.objective, found.energy, found.cycles)
+
+    def _counted(self, point: Point) -> Point:
+        """The costs that the objective counts; the other one is 0."""
+        return Point(
+            0.0 if self.objective == "cycles" else point.energy,
+            0.0 if self.objective == "energy" else point.cycles,
+        )
+
+    # -- the three steps -----------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
+        for position in range(self.count):
+            self._work_out(Structure(self.chain, position, position, ()), Point(0.0, 0.0))
+        bounded = self._bounded()
+        around = self._around(bounded)
+        queue = [
+            (self._with(around[structure.first, structure.last], least), number, structure, least)
+            for number, (structure, least) in enumerate(bounded)
+        ]
+        heapq.heapify(queue)
+        while queue:
+            self._bound = max(self._bound, queue[0][0])
+            if queue[0][0] >= sufficient_bound(self.best, self.params.tolerance):
+                return
+            self.deadline.check()
+            _, _, structure, _ = heapq.heappop(queue)
+            self._work_out(structure, around[structure.first, structure.last])
+        self._bound = max(self._bound, self.best)
+
+    def _bounded(self) -> list[tuple[Structure, Point]]:
+        """Every structure that can fit, with the least pJ and the least cycles of its segment."""
+        found = []
+        for first in range(self.count):
+            for last in range(first, self.count):
+                for number, structure in enumerate(structures(self.chain, first, last)):
+                    if number % 64 == 0:
+                        self.deadline.check()
+                    if (least := self._least(structure)) is not None:
+                        found.append((structure, least))
+        return found
+
+    def _least(self, structure: Structure) -> Point | None:
+        """The least costs of a structure, as if no einsum had to bear what others hoist."""
+        total = Point(0.0, 0.0)
+        for position in range(structure.first, structure.last + 1):
+            options = self.options[position].of(structure)
+            if not options:
+                return None
+            total = Point(
+                total.energy + min(one.least.energy for one in options),
+                total.cycles + min(one.least.cycles for one in options),
+            )
+        return total
+
+    def _around(self, bounded: list[tuple[Structure, Point]]) -> dict[tuple[int, int], Point]:
+        """By segment, the least pJ and cycles of everything before and after it."""
+        least: dict[tuple[int, int], Point] = {}
+        for structure, point in bounded:
+            segment = structure.first, structure.last
+            known = least.get(segment, Point(inf, inf))
+            least[segment] = Point(min(known.energy, point.energy), min(known.cycles, point.cycles))
+        before = [Point(0.0, 0.0)] + [Point(inf, inf)] * self.count
+        after = [Point(inf, inf)] * self.count + [Point(0.0, 0.0)]
+        for end in range(1, self.count + 1):
+            for (first, last), point in least.items():
+                if last + 1 == end:
+                    before[end] = _smaller(before[end], plus(before[first], point))
+        for start in range(self.count - 1, -1, -1):
+            for (first, last), point in least.items():
+                if first == start:
+                    after[start] = _smaller(after[start], plus(after[last + 1], point))
+        return {(first, last): plus(before[first], after[last + 1]) for first, last in least}
+
+    def _with(self, around: Point, least: Point) -> float:
+        """The bound of a segment's costs with what is around it."""
+        return value(self.objective, *plus(around, least))
+
+    def _work_out(self, structure: Structure, around: Point) -> None:
+        """All sets of hoisted tiles of a structure that may improve the incumbent."""
+        options = [
+            self.options[position].of(structure)
+            for position in range(structure.first, structure.last + 1)
+        ]
+        if not all(options):
+            return
+        rest = [Point(0.0, 0.0)]
+        for mine in reversed(options):
+            least = Point(min(one.least.energy for one in mine), min(one.least.cycles for one in mine))
+            rest.append(plus(rest[-1], least))
+        rest.reverse()
+        self._choose(structure, options, [], around, rest)
+
+    def _choose(
+        self,
+        structure: Structure,
+        options: list[tuple[Option, ...]],
+        chosen: list[Option],
+        so_far: Point,
+        rest: list[Point],
+    ) -> None:
+        """Choose an option of the next einsum; with all of them chosen, add their costs to the segment's."""
+        number = len(chosen)
+        if number == len(options):
+            self._add(structure, chosen)
+            return
+        for option in options[number]:
+            total = plus(so_far, option.least)
+            if self._with(total, rest[number + 1]) < self.best:
+                self._choose(structure, options, [*chosen, option], total, rest)
+
+    def _add(self, structure: Structure, chosen: list[Option]) -> None:
+        """Add the undominated costs of a segment whose hoisted tiles are chosen."""
+        self.deadline.check()
+        taken = [0] * len(chosen)
+        for number, option in enumerate(chosen):
+            for hoist in option.hoists:
+                for other in structure.mapping.sharing(number, hoist.depth + 1):
+                    if other != number:  # its own room is without its own tiles already
+                        taken[other] += hoist.tile
+        total = [Priced(0.0, 0.0, None)]
+        for option, words in zip(chosen, taken, strict=True):
+            rows = option.rows(words)
+            if not rows:
+                return
+            mine = undominated(Priced(*option.point(row), (option, row)) for row in range(rows))
+            total = sums(total, mine)
+        parts = [Priced(one.energy, one.cycles, _Part(structure, _flat(one.of))) for one in total]
+        segment = structure.first, structure.last
+        before = self.fronts.get(segment, [])
+        after = undominated([*before, *parts])
+        if after != before:
+            self.fronts[segment] = after
+            self._improve()
+
+    def _improve(self) -> None:
+        """The best chain of the segments that are worked out."""
+        ends: list[list[Priced]] = [[Priced(0.0, 0.0, None)]] + [[] for _ in range(self.count)]
+        for (first, last), front in sorted(self.fronts.items(), key=lambda item: item[0][1]):
+            if ends[first]:
+                ends[last + 1] = undominated([*ends[last + 1], *sums(ends[first], front)])
+        for chain in ends[-1]:
+            if value(self.objective, chain.energy, chain.cycles) < self.best:
+                self.incumbent = chain
+
+    # -- the answer ----------------------------------------------------------------------------------
+
+    def mapping(self) -> FusedMapping:
+        """The incumbent as a mapping of the whole chain."""
+        assert self.incumbent is not None, "a search without an incumbent has no mapping"
+        prefix: list[int] = []
+        paths: list[Any] = []
+        own: list[Any] = []
+        backing: dict[str, int] = {}
+        hoist: dict[str, dict[str, int]] = {}
+        for part in _flat(self.incumbent.of):
+            shared = part.structure.mapping
+            prefix += [*([0] if paths else []), *shared.prefix]
+            paths += shared.paths
+            backing |= shared.backing
+            for number, (option, row) in enumerate(part.chosen):
+                nests = self.options[part.structure.first + number].nests
+                own.append(nests.loops(option.choice, option.front.origins[row]))
+                if option.hoists:
+                    hoist[nests.einsum.name] = {
+                        nests.tensors[one.tensor]: one.depth for one in option.hoists
+                    }
+        return FusedMapping(tuple(prefix), tuple(paths), tuple(own), backing, hoist)
+
+
+def _smaller(one: Point, other: Point) -> Point:
+    """The smaller of both costs each."""
+    return Point(min(one.energy, other.energy), min(one.cycles, other.cycles))
+
+
+def _flat(pairs: Any) -> tuple[Any, ...]:
+    """What :func:`sums` has put together, in order, from (((None, a), b), c)."""
+    found = []
+    while pairs is not None:
+        pairs, last = pairs
+        found.append(last)
+    return tuple(reversed(found))
