@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.plug_ins import OURS, SOLVERS, PlugIn, plug_in, plug_in_names
+from solvers.fusion.problem import OBJECTIVES as FUSION_OBJECTIVES
 from solvers.mapping.problem import OBJECTIVES
 from solvers.plug_in_solver import plug_in_solver
 from solvers.schedule.objective import OBJECTIVES as SCHEDULE_OBJECTIVES
@@ -193,6 +194,15 @@ CATALOGUE: tuple[Entry, ...] = (
         "solvers.schedule.exhaustive",
         SCHEDULE_OBJECTIVES,
         "every RA tree of up to 6 layers on up to 4 tiles, for checking the others",
+        proves_optimality=True,
+        draws=False,
+    ),
+    Entry(
+        "fusion_exact",
+        "fusion",
+        "solvers.fusion.exact",
+        FUSION_OBJECTIVES,
+        "what neighbours of a chain share, what stays on the chip, every own nest: the best one, proven",
         proves_optimality=True,
         draws=False,
     ),

@@ -32,7 +32,9 @@ class FusionProblem:
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
-            raise InputError("fusion problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective")
+            raise InputError(
+                "fusion problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
+            )
         for einsum in self.chain.einsums:
             for tensor, axes in einsum.tensors.items():
                 if any(len(axis) != 1 or axis[0][1] != 1 for axis in axes):
@@ -61,7 +63,12 @@ def violations(problem: FusionProblem, mapping: FusedMapping) -> list[str]:
 
 
 def answer(
-    problem: FusionProblem, mapping: FusedMapping, bound: float, watch: Stopwatch, evaluations: int, note: str = ""
+    problem: FusionProblem,
+    mapping: FusedMapping,
+    bound: float,
+    watch: Stopwatch,
+    evaluations: int,
+    note: str = "",
 ) -> Outcome[FusedMapping]:
     """The outcome of a mapping, checked and counted by the cost model; OPTIMAL where the bound meets it.
 

@@ -337,7 +337,8 @@ def evaluate(
             metavar="CASES...",
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
             "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), "
-            "nn-dataflow's schemes (.jsonl), or schedules as `solve schedule --json` prints them (.json).",
+            "nn-dataflow's schemes (.jsonl), fused mappings (JSON lines with problem and mapping, as "
+            "`solve fusion --json` prints), or schedules as `solve schedule --json` prints them (.json).",
         ),
     ],
     architecture: Annotated[
@@ -346,7 +347,7 @@ def evaluate(
     layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
     as_json: JsonOut = False,
 ) -> None:
-    """Count accesses, cycles and energy of given mappings, RA trees or schemes, one line a case.
+    """Count accesses, cycles and energy of given mappings, fused ones, RA trees or schemes, one line a case.
 
     Of Timeloop files the accesses are printed as well, of other cases with --json.
     """

@@ -97,6 +97,16 @@ def _plan(entry: Entry) -> None:
     packing.solve(packing.PackingProblem(buffers, 2), LIMIT, packing.Params(greedy=False))
 
 
+def _fuse(entry: Entry) -> None:
+    from costmodel.mapping.fused.problem import Einsum, FusedLevel, FusedProblem
+    from solvers.fusion.problem import FusionProblem
+
+    axes = {name: (((first, 1),), ((second, 1),)) for name, first, second in ("Amk", "Bkn", "Cmn")}
+    product = Einsum("product", {"m": 4, "n": 2, "k": 2}, axes, "C")
+    levels = tuple(FusedLevel(str(size), size, 1.0, 1.0) for size in (4, 16, None))
+    entry.load().solve(FusionProblem(FusedProblem((product,), levels, 1.0), "edp"), LIMIT)
+
+
 def _design(entry: Entry) -> None:
     from solvers.codesign.family import ArchitectureFamily
     from solvers.codesign.problem import CodesignProblem
@@ -116,6 +126,7 @@ SMALL: dict[str, Callable[[Entry], Any]] = {
     "tile": _map_tile,
     "schedule": _schedule,
     "scratchpad": _plan,
+    "fusion": _fuse,
     "codesign": _design,
 }
 """The function that solves small problems, by family; families that others call come first."""

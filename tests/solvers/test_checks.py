@@ -12,7 +12,7 @@ from costmodel.errors import InputError
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.checks import is_number, is_whole
 
-FAMILIES = ("mapping", "codesign", "scratchpad", "schedule", "tile")
+FAMILIES = ("mapping", "codesign", "scratchpad", "schedule", "tile", "fusion")
 WRONG: dict[str, tuple[Any, ...]] = {
     "bool": ("yes", 1, None),
     "int": ("7", 2.5, True, -1),

@@ -30,8 +30,8 @@ def compulsory(chain: FusedProblem, position: int) -> Point:
                 writes[level] += size
                 reads[level + 1] += size
     energy, cycles = einsum.operations * chain.mac_pj, einsum.operations
-    for read, written, level in zip(reads, writes, chain.levels, strict=True):
-        energy += read * level.read_pj + written * level.write_pj
-        for amount, rate in ((read, level.read_bw), (written, level.write_bw)):
+    for read, written, memory in zip(reads, writes, chain.levels, strict=True):
+        energy += read * memory.read_pj + written * memory.write_pj
+        for amount, rate in ((read, memory.read_bw), (written, memory.write_bw)):
             cycles = max(cycles, 0 if rate is None else ceil(amount / rate))
     return Point(energy, float(cycles))

@@ -1,4 +1,4 @@
-"""Compiled: the loops below a split, enumerated: every tile of a level inside a tile of the next, every order.
+"""Compiled: the loops below a split, enumerated: every tile of a level inside one of the next, every order.
 
 A *table* has, for every extent that a tile of the level outside can have, the undominated ways to run all
 levels up to its own inside one visit of such a tile. A way is known by its words: for every level the words
@@ -82,7 +82,7 @@ class NestCost(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """Undominated ways, row by row: ``values`` decide, ``origins`` are the tile, the order, the way inside."""
+    """Undominated ways, row by row: ``values`` decide; ``origins`` are tile, order and way inside."""
 
     masks: Array
     words: Array

@@ -1,10 +1,10 @@
-"""The own nests of one einsum: for every extent that its shared loops leave, the undominated ways to run it."""
+"""The own nests of one einsum: for all extents that shared loops leave, the undominated ways to run it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import permutations
 from math import inf, prod
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.mapping.fused.mapping import Loops
-from costmodel.mapping.fused.problem import Einsum, FusedProblem
-from solvers.budget import Deadline
+from costmodel.mapping.fused.problem import Einsum, FusedLevel, FusedProblem
+from solvers.budget import MOST_SECONDS, Deadline
 from solvers.divisors import divisors
 from solvers.fusion.exact.nest_kernel import (
     FULL,
@@ -53,8 +53,8 @@ class NestChoice(NamedTuple):
 class NestFront:
     """The undominated nests of a choice: words in the outermost level of the chip, pJ, cycles.
 
-    ``rows`` is sorted by words. ``origins`` says for each how it is made, from which :meth:`EinsumNests.loops`
-    reads its loops.
+    ``rows`` is sorted by words. ``origins`` says for each how it is made; :meth:`EinsumNests.loops` reads its
+    loops from that.
     """
 
     rows: Array
@@ -75,6 +75,8 @@ class NestFront:
 
 @dataclass(frozen=True)
 class _Table:
+    """The ways inside the tiles of a level, and how each is made."""
+
     ways: WaysInside
     origins: Array
 
@@ -137,9 +139,7 @@ class EinsumNests:
             extents = inner
             if level:
                 origin = self._table(choice.own[:level], choice.rooms[:level]).origins[way]
-        found.append(
-            tuple((dim, 1) for dim, extent in zip(self.dims, extents, strict=True) if extent > 1)
-        )
+        found.append(tuple((dim, 1) for dim, extent in zip(self.dims, extents, strict=True) if extent > 1))
         return tuple(found)
 
     @cached_property
@@ -162,8 +162,8 @@ class EinsumNests:
             writes[level] -= self.made
             reads[level + 1] -= self.made
         energy = self.einsum.operations * self.chain.mac_pj
-        for number, level in enumerate(self.chain.levels):
-            energy += reads[number] * level.read_pj + writes[number] * level.write_pj
+        for number, memory in enumerate(self.chain.levels):
+            energy += reads[number] * memory.read_pj + writes[number] * memory.write_pj
         return reads, writes, energy
 
     @cached_property
@@ -304,6 +304,15 @@ class EinsumNests:
             if count != FULL:
                 return ways, count
             self._size *= 4
+
+
+@lru_cache(maxsize=1)
+def load_kernel() -> None:
+    """Have the machine code that every front needs: a process loads it once, and at times compiles it."""
+    einsum = Einsum("one", {"a": 1}, {"A": ((("a", 1),),), "B": ((("a", 1),),)}, "B")
+    levels = tuple(FusedLevel(name, None, 0.0, 0.0) for name in ("inner", "middle", "outer"))
+    nests = EinsumNests(FusedProblem((einsum,), levels, 0.0), 0, "edp", Deadline(MOST_SECONDS))
+    nests.front(NestChoice((1,), (3, 3), (inf,)))
 
 
 def useful_orders(relevant: Array) -> tuple[list[tuple[int, ...]], Array]:

@@ -66,7 +66,7 @@ class OptionKey(NamedTuple):
     """All that the options of an einsum depend on.
 
     ``path``, its shared loops; ``emptied``, how many loops empty the place above each of them; ``kept``, the
-    words of backing tiles by level; the backing levels of what it reads and makes, the outermost level if none.
+    words of backing tiles by level; the backing levels of what it reads and makes, the outermost if none.
     """
 
     path: Loops

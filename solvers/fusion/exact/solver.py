@@ -28,7 +28,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.exact.bounds import compulsory
 from solvers.fusion.exact.fronts import Priced, plus, sums, undominated, value
-from solvers.fusion.exact.nests import EinsumNests
+from solvers.fusion.exact.nests import EinsumNests, load_kernel
 from solvers.fusion.exact.options import EinsumOptions, Option, Point
 from solvers.fusion.exact.structures import Structure, structures
 from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown
@@ -51,7 +51,11 @@ class Params:
 
 @noting_limits
 def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> Outcome[FusedMapping]:
-    """The best fused mapping of the space of :class:`FusionProblem`, proven; when stopped, the best so far."""
+    """The best fused mapping of the space of :class:`FusionProblem`, proven; the best so far when stopped.
+
+    Loading the compiled code, which a process does once, is not on the clock.
+    """
+    load_kernel()
     deadline = Deadline(budget.wall_seconds)
     search = _Search(problem, params, deadline)
     note = ""
@@ -202,8 +206,7 @@ class _Search:
     def _work_out(self, structure: Structure, around: Point) -> None:
         """All sets of hoisted tiles of a structure that may improve the incumbent."""
         options = [
-            self.options[position].of(structure)
-            for position in range(structure.first, structure.last + 1)
+            self.options[position].of(structure) for position in range(structure.first, structure.last + 1)
         ]
         if not all(options):
             return
@@ -285,9 +288,7 @@ class _Search:
                 nests = self.options[part.structure.first + number].nests
                 own.append(nests.loops(option.choice, option.front.origins[row]))
                 if option.hoists:
-                    hoist[nests.einsum.name] = {
-                        nests.tensors[one.tensor]: one.depth for one in option.hoists
-                    }
+                    hoist[nests.einsum.name] = {nests.tensors[one.tensor]: one.depth for one in option.hoists}
         return FusedMapping(tuple(prefix), tuple(paths), tuple(own), backing, hoist)
 
 

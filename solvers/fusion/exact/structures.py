@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -40,10 +41,7 @@ class Structure:
         """The segment's shared loops and backing levels, without own loops; its einsums begin with 0."""
         prefix = tuple(len(pair.loops) for pair in self.pairs)
         around = (SharedPair(0, ()), *self.pairs, SharedPair(0, ()))
-        paths = tuple(
-            max(left.loops, right.loops, key=len)
-            for left, right in zip(around[:-1], around[1:], strict=True)
-        )
+        paths = tuple(max(left.loops, right.loops, key=len) for left, right in pairwise(around))
         names = self.chain.intermediates[self.first : self.last]
         backing = {name: pair.backing for name, pair in zip(names, self.pairs, strict=True)}
         return FusedMapping(prefix, paths, (), backing)

@@ -173,6 +173,32 @@ def solve_scratchpad(
     solve_and_print(request, as_json)
 
 
+@solve_app.command("fusion")
+def solve_fusion(
+    problem: Annotated[
+        str, typer.Option(help="A chain of einsums and levels of memory: a JSON file, or inline JSON.")
+    ],
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp, of the whole chain.")] = "edp",
+    solver: Annotated[
+        str, typer.Option(help="See 'archsweep list solvers', family fusion.")
+    ] = "fusion_exact",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    params: Params = "{}",
+    tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Map a chain of einsums together: shared loops, what stays on the chip, every einsum's own nest."""
+    from sweep.cli.solve.fusion import solve_fusion as solve_and_print
+    from sweep.cli.solve.solver_options import stated_params
+    from sweep.solve.fusion import FusionRequest
+
+    stated = stated_params(solver, "fusion", params)
+    request = FusionRequest(
+        problem, cast(Any, objective), solver, _budget(wall_seconds, 0), stated, tolerance
+    )
+    solve_and_print(request, as_json)
+
+
 @solve_app.command("schedule")
 def solve_schedule(
     chip: Annotated[str, typer.Option(help="A library chip or a file.")],

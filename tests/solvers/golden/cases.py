@@ -14,6 +14,7 @@ notes, which are for readers, are not frozen at all:
   what the polish makes of it nearly always costs the same.
 * Schedules: all of the answer, the tree as text, and the course of the annealing, which draws from Python's
   generator.
+* Fused mappings: all of the answer.
 * Scratchpad plans: the bytes and their bound, and the plan where no CP-SAT is asked.
 
 What the cost model counts is in ``counts.py``.
@@ -22,6 +23,7 @@ What the cost model counts is in ``counts.py``.
 from __future__ import annotations
 
 from solvers.catalogue import CATALOGUE, solver
+from tests.solvers.golden.fusion_cases import fusion_cases
 from tests.solvers.golden.mapping_cases import mapping_cases
 from tests.solvers.golden.problems import Answer, Case
 from tests.solvers.golden.schedule_cases import codesign_cases, schedule_cases, tile_cases
@@ -33,6 +35,7 @@ OF_FAMILY = {
     "scratchpad": scratchpad_cases,
     "codesign": codesign_cases,
     "tile": tile_cases,
+    "fusion": fusion_cases,
 }
 SOLVERS = [entry.name for entry in CATALOGUE]
 

@@ -33,7 +33,8 @@ class Walk:
         self.levels, self.mapping = problem["levels"], mapping
         self.top = len(self.levels) - 1
         self.counts: Counter[tuple[str, int, str, str]] = Counter()
-        self.peak = [0] * len(self.levels)
+        self.most = [[0] * len(self.levels) for _ in self.einsums]
+        """By einsum and level the most words held while it runs."""
         self.received: Counter[tuple[str, Element]] = Counter()
         self.dropped: set[tuple[str, Element]] = set()
         self.backing = {t: Tile(t, level, "") for t, level in mapping["backing"].items()}
@@ -249,7 +250,32 @@ class Walk:
             )
             if any(position in branch and {producer, producer + 1} & set(branch) for branch in branches):
                 used[self.backing[tensor].level] += len(self.backing[tensor].held)
-        self.peak = [max(two) for two in zip(self.peak, used, strict=True)]
+        self.most[position] = [max(two) for two in zip(self.most[position], used, strict=True)]
+
+    # -- what it cost --------------------------------------------------------------------------------
+
+    def found(self, name: str) -> dict[str, Any]:
+        """The counts of an einsum in the form of the reference."""
+        found: dict[str, Any] = {}
+        for (einsum, level, tensor, what), words in self.counts.items():
+            if einsum == name and words:
+                at = found.setdefault("mac" if level < 0 else str(level), {})
+                at.setdefault(tensor, {})[what] = words
+        return found
+
+    def cost(self, position: int, mac_pj: float) -> tuple[float, int]:
+        """pJ and cycles of an einsum."""
+        words: Counter[tuple[int, str]] = Counter()
+        for (einsum, level, _, what), count in self.counts.items():
+            if einsum == self.name(position):
+                words[level, "reads" if what == "reads" else "writes"] += count
+        operations = words[-1, "writes"]
+        energy, cycles = operations * mac_pj, operations
+        for number, level in enumerate(self.levels):
+            reads, writes = words[number, "reads"], words[number, "writes"]
+            energy += reads * level["read_pj"] + writes * level["write_pj"]
+            cycles = max(cycles, _ceil(reads, level["read_bw"]), _ceil(writes, level["write_bw"]))
+        return energy, cycles
 
     def together(self, position: int, producer: int) -> bool:
         """Whether an einsum is below the loops that a producer and its consumer share."""
@@ -261,24 +287,13 @@ def walked(problem: dict[str, Any], mapping: dict[str, Any]) -> dict[str, Any]:
     """Counts, peak, energy and cycles in the form of the reference; BrokenError for what cannot run."""
     walk = Walk(problem, mapping)
     walk.run()
-    counts: dict[str, Any] = {}
-    cycles, energy = 0, 0.0
-    for one in problem["einsums"]:
-        mine = {key[1:]: n for key, n in walk.counts.items() if key[0] == one["name"] and n}
-        found: dict[str, Any] = {}
-        for (level, tensor, what), words in mine.items():
-            found.setdefault("mac" if level < 0 else str(level), {}).setdefault(tensor, {})[what] = words
-        counts[one["name"]] = found
-        operations = mine[-1, "-", "macs"]
-        energy += operations * problem["mac_pj"]
-        most = operations
-        for number, level in enumerate(problem["levels"]):
-            reads = sum(n for key, n in mine.items() if key[0] == number and key[2] == "reads")
-            writes = sum(n for key, n in mine.items() if key[0] == number and key[2] in ("fills", "updates"))
-            energy += reads * level["read_pj"] + writes * level["write_pj"]
-            most = max(most, _ceil(reads, level["read_bw"]), _ceil(writes, level["write_bw"]))
-        cycles += most
-    return {"counts": counts, "peak": walk.peak, "energy_pj": energy, "cycles": cycles}
+    costs = [walk.cost(position, problem["mac_pj"]) for position in range(len(problem["einsums"]))]
+    return {
+        "counts": {one["name"]: walk.found(one["name"]) for one in problem["einsums"]},
+        "peak": [max(column) for column in zip(*walk.most, strict=True)],
+        "energy_pj": sum(energy for energy, _ in costs),
+        "cycles": sum(cycles for _, cycles in costs),
+    }
 
 
 def _ceil(words: int, rate: float | None) -> int:

@@ -1,0 +1,84 @@
+"""``archsweep solve fusion``: problems from files and from the command, answers that can be counted again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.errors import InputError
+from sweep.cli.main import app
+from sweep.cli.messages import WorkFailedError
+
+DATA = Path(__file__).parents[3] / "data" / "fusion"
+
+
+def line(name: str) -> dict[str, Any]:
+    with gzip.open(DATA / "tiny_optima.jsonl.gz", "rt") as file:
+        found = (json.loads(text) for text in file)
+        return next(one for one in found if one["id"] == name)
+
+
+def asked(*words: str) -> Any:
+    return CliRunner().invoke(app, ["solve", "fusion", *words])
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_the_answer_is_proven_and_evaluates_to_itself(inline: bool, tmp_path: Path) -> None:
+    told = line("g3-L3-2-edp")
+    text = json.dumps(told["problem"])
+    path = tmp_path / "problem.json"
+    path.write_text(text)
+    ended = asked("--problem", text if inline else str(path), "--objective", "edp", "--json")
+    assert ended.exit_code == 0, ended.output
+    answer = json.loads(ended.stdout)
+    assert answer["status"] == "optimal"
+    assert answer["objective"] == answer["bound"] == pytest.approx(told["optimum"], rel=1e-12)
+    assert answer["gap"] == 0
+    assert answer["mapping"].keys() == told["witness"].keys()
+    path.write_text(ended.stdout)
+    again = CliRunner().invoke(app, ["evaluate", str(path), "--json"])
+    counted = json.loads(again.stdout)
+    assert counted["energy_pj"] * counted["cycles"] == pytest.approx(answer["objective"])
+
+
+def test_people_see_the_tree(tmp_path: Path) -> None:
+    path = tmp_path / "line.json"
+    path.write_text(json.dumps(line("att-L2-6-energy")))
+    ended = asked("--problem", str(path), "--objective", "energy")
+    assert ended.exit_code == 0, ended.output
+    assert "for m by 2" in ended.stdout
+    assert "L0 keeps S: 2 words, qk to softmax" in ended.stdout
+
+
+def test_what_does_not_fit_fails_with_the_reason() -> None:
+    problem = line("g2-L2-1-edp")["problem"]
+    problem["levels"][0]["capacity"] = 2
+    ended = asked("--problem", json.dumps(problem), "--json")
+    answer = json.loads(ended.stdout)
+    assert (answer["status"], answer["mapping"]) == ("infeasible", None)
+    assert isinstance(ended.exception, WorkFailedError)
+    assert "L0, which has room for 2" in str(ended.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "said"),
+    [
+        ({"mac_pj": -1}, (), "mac_pj: expected a number of at least 0"),
+        ({"levels": []}, (), "levels: expected at least one level on the chip"),
+        ({"einsums": [{"name": "e"}]}, (), "einsums[0]: dims"),
+        ({"extra": 1}, (), "names among einsums, levels, mac_pj, halo"),
+        ({}, ("--objective", "latency"), "--objective: expected one of energy, cycles, edp"),
+        ({}, ("--tolerance", "2"), "tolerance"),
+        ({}, ("--solver", "exact"), "--solver"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], words: tuple[str, ...], said: str) -> None:
+    problem = {**line("g2-L2-1-edp")["problem"], **change}
+    ended = asked("--problem", json.dumps(problem), *words)
+    assert isinstance(ended.exception, InputError)
+    assert said in str(ended.exception)
