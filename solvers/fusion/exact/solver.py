@@ -13,7 +13,8 @@ einsum is known, and einsums do not touch one another any more: each takes the b
 3. The search ends when the next bound is no better than the incumbent, which is then proven to be optimal,
    or when time is up: then that next bound is what is proven.
 
-The incumbent is there at once: every einsum alone, intermediates in the outermost memory.
+The incumbent is there at once: every einsum alone, intermediates in the outermost memory. A search that is
+stopped before that answers with tiles of single words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from solvers.fusion.exact.fronts import Priced, plus, sums, undominated, value
 from solvers.fusion.exact.nests import EinsumNests, load_kernel
 from solvers.fusion.exact.options import EinsumOptions, Option, Point
 from solvers.fusion.exact.structures import Structure, structures
-from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown
+from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown, violations
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import sufficient_bound
 
@@ -64,11 +65,23 @@ def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> 
     except OutOfTimeError:
         note = "time was up before the search ended"
     evaluations = sum(one.nests.evaluations for one in search.options)
-    if search.incumbent is None:
-        if not note:
-            return infeasible(_reason(problem), deadline.watch)
+    if search.incumbent is not None:
+        return answer(problem, search.mapping(), search.bound, deadline.watch, evaluations, note)
+    if not note:
+        return infeasible(_reason(problem), deadline.watch)
+    if violations(problem, smallest := _single_words(problem)):
         return unknown(note, deadline.watch, search.bound)
-    return answer(problem, search.mapping(), search.bound, deadline.watch, evaluations, note)
+    return answer(problem, smallest, search.bound, deadline.watch, evaluations, note)
+
+
+def _single_words(problem: FusionProblem) -> FusedMapping:
+    """Einsums one after the other with tiles of one word: no mapping needs less room without sharing."""
+    chain = problem.chain
+    own = tuple(
+        (tuple((dim, 1) for dim, size in einsum.dims.items() if size > 1), *([()] * chain.outermost))
+        for einsum in chain.einsums
+    )
+    return FusedMapping((0,) * len(chain.intermediates), ((),) * len(chain.einsums), own)
 
 
 def _reason(problem: FusionProblem) -> str:

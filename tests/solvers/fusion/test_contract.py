@@ -68,7 +68,8 @@ def test_a_solve_that_is_stopped_says_so_and_its_bound_holds(entry: Entry) -> No
         outcome = solve(entry, question, seconds)
         assert outcome.bound is not None
         assert outcome.bound <= best.objective
-        assert outcome.status in (Status.UNKNOWN, Status.FEASIBLE, Status.OPTIMAL)
+        # the rooms are large enough for the einsums one after the other: there is an answer at once
+        assert outcome.status in (Status.FEASIBLE, Status.OPTIMAL)
         if outcome.status is not Status.OPTIMAL:
             assert "time was up" in outcome.note
 
