@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.errors import NotFoundError, did_you_mean
 from costmodel.formats.architectures import architecture_names, load_architecture, named_technology
 from costmodel.hardware.architecture import Architecture
 
@@ -34,9 +34,4 @@ def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
     known = [*tile_names(), *architecture_names()]
     if name not in known and not name.partition("#")[0].endswith(FILES):
         raise NotFoundError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
-    tile = load_architecture(name, overrides)
-    if tile.timing is not None:
-        # Timing is of steps over a layer in DRAM; on a chip the schedule takes these steps.
-        remedy = "Leave out timing in a copy of the architecture's file"
-        raise InputError("tile", "an architecture without timing", name, remedy)
-    return tile
+    return load_architecture(name, overrides)

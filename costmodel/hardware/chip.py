@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from costmodel.errors import InputError
@@ -75,6 +76,16 @@ class Tile:
         if self.output_stream_bytes >= self.buffer.size_bytes:
             expected = f"less than the buffer's {self.buffer.size_bytes} bytes"
             raise InputError("tile", expected, self.output_stream_bytes, key="output_stream_bytes")
+        self._check_timing()
+
+    def _check_timing(self) -> None:
+        """InputError for timing of an array that computes more at once than ``macs``: bounds rest on them."""
+        timing = None if self.architecture is None else self.architecture.timing
+        if timing is None or timing.array is None:
+            return
+        if (points := prod(points for _, points in timing.array.block)) > self.macs:
+            expected = f"a block of at most {self.macs} weights, one for each of the tile's MAC units"
+            raise InputError("tile", expected, points, key="architecture.timing.array.block")
 
     @property
     def output_stream_bits(self) -> int:

@@ -179,6 +179,11 @@ class Timing:
     """The caches hold what they can of the layer when it begins."""
     processing: ProcessingTiming | None = None
     """The timing of an array of PEs with scratchpads, for a machine that has one instead of ``array``."""
+    level: str | None = None
+    """The level whose temporal loops are the steps; None: the outermost one.
+
+    Files do not say it. A chip's tile has its buffer outermost; in the stack of levels of the whole chip DRAM
+    lies outside it, and the steps are those of the buffer still."""
 
     def __post_init__(self) -> None:
         where = "timing"
@@ -209,8 +214,11 @@ class Timing:
         return self.issue_cycles
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: the fields. :meth:`from_json` reads it back."""
-        return asdict(self)
+        """Plain data: the fields, without a ``level`` of None. :meth:`from_json` reads it back."""
+        data = asdict(self)
+        if self.level is None:
+            del data["level"]
+        return data
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Timing:

@@ -17,6 +17,10 @@ def whole_architecture(chip: Chip) -> Architecture | None:
     mean way from a port to a tile, all hops but that one; an update of DRAM the whole mean way. The hops of
     the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`.
     The rows of the mesh are the y side of DRAM's fan-out.
+
+    It has no timing: mapping solvers count steps of the outermost level only, and on the chip a tile's steps
+    are those of its buffer. They propose mappings by cycles without it, and the timed cycles of
+    :func:`counted_architecture` judge these.
     """
     plain = counted_architecture(chip)
     if plain is None:
@@ -30,7 +34,7 @@ def whole_architecture(chip: Chip) -> Architecture | None:
         read_energy_pj=dram.read_energy_pj + far * hop,
         update_energy_pj=dram.update_energy_pj + (far + 1) * hop,
     )
-    return replace(plain, levels=(*tile, buffer, dram))
+    return replace(plain, levels=(*tile, buffer, dram), timing=None)
 
 
 def counted_architecture(chip: Chip) -> Architecture | None:
@@ -67,8 +71,14 @@ def counted_architecture(chip: Chip) -> Architecture | None:
         fanout_x=chip.columns,
         fanout_y=chip.rows,
     )
-    levels = (*inner, buffer, dram)
-    return replace(tile, name=f"{chip.name} whole", levels=levels, frequency_hz=chip.frequency_ghz * 1e9)
+    return replace(
+        tile,
+        name=f"{chip.name} whole",
+        levels=(*inner, buffer, dram),
+        frequency_hz=chip.frequency_ghz * 1e9,
+        # a tile's steps are those of its buffer, with DRAM outside as without
+        timing=tile.timing and replace(tile.timing, level=buffer.name),
+    )
 
 
 def _mean_way(chip: Chip) -> float:

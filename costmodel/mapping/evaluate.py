@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import Any
 
 from costmodel.errors import InputError
@@ -15,6 +16,7 @@ from costmodel.mapping.counts.processing import PlacedCounts, processing_cycles
 from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.timing.cycles import TimedCycles, timed_cycles
+from costmodel.mapping.timing.walk import steps_level
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, violations
 from costmodel.workload.network import Layer
 
@@ -83,7 +85,8 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
-    stay Timeloop's. The outermost level's bandwidth is then what the timing says of transfers.
+    stay Timeloop's. The outermost level's bandwidth is then what the timing says of transfers. Where levels
+    lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the pace.
     An uneven mapping is counted part by part; what a level's parts ask for, its ports and leakage serve.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
@@ -104,16 +107,15 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     timed = None
     total_cycles = max(cycles)
     if architecture.timing is not None:
-        timing = architecture.timing
+        timing, source = architecture.timing, steps_level(architecture)
         inner = _inner_cycles(architecture, timing, compute_cycles, kept)
         processing = None
         if timing.processing is not None:
-            processing = processing_cycles(
-                architecture, timing.processing, layer, PlacedCounts(nest, hardware_of, kept, compute_cycles)
-            )
+            counted = PlacedCounts(nest, hardware_of, kept, compute_cycles, source)
+            processing = processing_cycles(architecture, timing.processing, layer, counted)
             inner = max(inner, processing.cycles)
         timed = replace(timed_cycles(architecture, timing, layer, mapping, inner), processing=processing)
-        total_cycles = timed.cycles
+        total_cycles = max(timed.cycles, _outer_cycles(architecture, kept))
     levels = tuple(
         _level(
             hardware,
@@ -143,9 +145,23 @@ def _inner_cycles(
     """Cycles of all that the timing does not describe: bandwidths inside its transfers, MACs without its
     array."""
     described = timing.load is not None and timing.store is not None
-    levels = list(zip(architecture.levels, kept, strict=True))[: -1 if described else None]
+    inside = steps_level(architecture) + (0 if described else 1)
+    levels = list(zip(architecture.levels, kept, strict=True))[:inside]
     macs = [float(compute_cycles)] if timing.array is None else [0.0]
     return max(macs + [bandwidth_cycles(level, counts.values()) for level, counts in levels])
+
+
+def _outer_cycles(architecture: Architecture, kept: list[dict[str, Counts]]) -> int:
+    """Cycles that bandwidths ask for from the level of the steps outwards, if any level lies outside it.
+
+    What passes between the steps' level and the next outside is no part of the steps, which see only its
+    inner side. The bandwidth of that level serves both.
+    """
+    first = steps_level(architecture)
+    if first == len(architecture.levels) - 1:
+        return 0
+    outer = zip(architecture.levels[first:], kept[first:], strict=True)
+    return max(ceil(bandwidth_cycles(level, counts.values())) for level, counts in outer)
 
 
 def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[int, list[dict[str, Counts]]]:

@@ -44,6 +44,13 @@ class MappingProblem:
                 "mapping problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
             )
         timing = self.architecture.timing
+        if timing is not None and timing.level not in (None, self.architecture.levels[-1].name):
+            raise InputError(
+                f"architecture {self.architecture.name}",
+                "timing of the outermost level's steps: no solver counts those of a level inside",
+                timing.level,
+                key="timing",
+            )
         if self.rules.uneven and timing is not None and timing.processing is not None:
             raise InputError(
                 f"architecture {self.architecture.name}",

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import CacheTiming, Timing, TransferTiming
 from costmodel.mapping.timing.caches import Placed, hit_rate, lines_of_box, placed
@@ -138,10 +139,16 @@ class WalkCounts(NamedTuple):
 
 
 def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
-    """The architecture's timing for the layer, or tables without one, as compiled code takes them."""
+    """The architecture's timing for the layer, or tables without one, as compiled code takes them.
+
+    InputError for timing of another level than the outermost, whose parts have tables of their own.
+    """
     timing = architecture.timing
     if timing is None:
         timing = Timing(array=None, load=None, store=None)
+    elif timing.level not in (None, architecture.levels[-1].name):
+        where, expected = f"architecture {architecture.name}", "timing of the outermost level, for batches"
+        raise InputError(where, expected, timing.level, "Evaluate mapping by mapping", key="timing")
     dims = [dim for dim, _ in layer.dims]
     element_bytes = max(1, architecture.levels[-1].word_bits // 8)
     tensors = [

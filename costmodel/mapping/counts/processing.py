@@ -35,13 +35,15 @@ class ProcessingCycles:
 @dataclass(frozen=True)
 class PlacedCounts:
     """A counted mapping: its nest with a level for each of its parts, the architecture's level of every part,
-    per level of
-    the architecture the counts of the tensors that it keeps, and the cycles of the MACs."""
+    per level of the architecture the counts of the tensors that it keeps, and the cycles of the MACs.
+
+    ``source`` is the level that exposed fills come from."""
 
     nest: Mapping
     hardware_of: Sequence[int]
     kept: Sequence[ReadOnlyDict[str, Counts]]
     compute_cycles: int
+    source: int = -1
 
 
 def processing_cycles(
@@ -49,7 +51,7 @@ def processing_cycles(
 ) -> ProcessingCycles:
     """The cycles of a mapping of ``layer`` that was counted on ``architecture``."""
     names = {tensor.role: tensor.name for tensor in layer.tensors}
-    outermost = counted.kept[-1]
+    source = counted.kept[counted.source]
     return ProcessingCycles(
         macs=float(counted.compute_cycles),
         accumulation=processing.accumulate_cycles * sums_that_leave(layer, counted),
@@ -57,9 +59,9 @@ def processing_cycles(
             (_link_cycles(architecture, link, names, counted) for link in processing.links), default=0.0
         ),
         exposed_fills=sum(
-            outermost[names[role]].reads / bandwidth
+            source[names[role]].reads / bandwidth
             for role, bandwidth in processing.exposed_fills
-            if role in names
+            if names.get(role) in source
         ),
     )
 

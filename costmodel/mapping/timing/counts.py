@@ -17,7 +17,7 @@ from costmodel.mapping.timing.caches import (
     placed,
     usable_lines,
 )
-from costmodel.mapping.timing.walk import Walk, dim_of, is_product
+from costmodel.mapping.timing.walk import Walk, dim_of, is_product, steps_level
 from costmodel.workload.network import Tensor
 from costmodel.workload.projection import Projection
 
@@ -73,8 +73,8 @@ class StepCounts:
 def step_counts(architecture: Architecture, timing: Timing, walk: Walk) -> StepCounts:
     """The counts of a walk on a machine."""
     layer = walk.layer
-    # rows lie in memory as the outermost level holds them; accumulators are wider, but send results
-    element_bytes = max(1, architecture.levels[-1].word_bits // 8)
+    # rows lie in memory as the steps' level holds them; accumulators are wider, but send results
+    element_bytes = max(1, architecture.levels[steps_level(architecture)].word_bits // 8)
     tensors = [
         placed(layer, tensor, tuple(dim_of(layer, dim) for dim in timing.layout(tensor.role)), element_bytes)
         for tensor in layer.tensors

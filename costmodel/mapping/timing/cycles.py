@@ -10,7 +10,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, Timing, TransferTiming
 from costmodel.mapping.counts.processing import ProcessingCycles
 from costmodel.mapping.timing.counts import ArrayCounts, StepCounts, StoringSteps, TransferCounts, step_counts
-from costmodel.mapping.timing.walk import walk_of
+from costmodel.mapping.timing.walk import timed_part, walk_of
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 
@@ -47,7 +47,8 @@ class PortCycles:
 class TimedCycles:
     """The cycles of a layer on a machine with timing.
 
-    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``.
+    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``. A
+    layer that is run in parts has these numbers of one part, and takes ``times`` as long.
     """
 
     steps: int
@@ -62,10 +63,12 @@ class TimedCycles:
     """Where steps hold their place until they have stored: those that store."""
     ahead: float = 0.0
     """Cycles by which loading, computing and storing of a whole step may overlap, two and two."""
+    times: int = 1
+    """How many equal parts run one after the other: see :class:`.walk.TimedPart`."""
 
     @property
     def components(self) -> dict[str, float]:
-        """Cycles of each of ``COMPONENTS``."""
+        """Cycles of each of ``COMPONENTS``, of one part."""
         return {
             "array": self.array,
             "load": self.load.cycles,
@@ -89,20 +92,20 @@ class TimedCycles:
             "places of steps": replace(self, whole=None, ahead=0.0),
         }
         found = {cause: one.cycles for cause, one in left.items() if one != self}
-        return found | {"first fill and last drain": ceil(self._slowest)}
+        return found | {"first fill and last drain": self.times * ceil(self._slowest)}
 
     @property
     def cycles(self) -> int:
         """Those of the layer: the slowest component of all steps but one, and what overlaps with nothing."""
         if self.steps_in_flight == 1:
-            return ceil(self.fill_drain)
-        return ceil((self.steps - 1) / self.steps * self._slowest + self.fill_drain)
+            return self.times * ceil(self.fill_drain)
+        return self.times * ceil((self.steps - 1) / self.steps * self._slowest + self.fill_drain)
 
     @property
     def fill_drain(self) -> float:
         """What overlaps with nothing: the first step's load and issue, the last one's computation and store.
 
-        With one step in flight that is everything.
+        With one step in flight that is everything. Of a layer in parts it is that of one part.
         """
         alone = self.array + self.load.cycles + self.store.cycles + self.issue
         return alone if self.steps_in_flight == 1 else alone / self.steps
@@ -138,14 +141,22 @@ class TimedCycles:
     def to_json(self) -> dict[str, Any]:
         """Plain data: the fields, the name of the component that binds, and :attr:`without`."""
         counted = {"cycles": self.cycles, "fill_drain": self.fill_drain}
-        return counted | asdict(self) | {"binding": self.binding, "cycles_without": self.without}
+        fields = asdict(self)
+        if self.times == 1:
+            del fields["times"]
+        return counted | fields | {"binding": self.binding, "cycles_without": self.without}
 
 
 def timed_cycles(
     architecture: Architecture, timing: Timing, layer: Layer, mapping: AnyMapping, inner_cycles: float
 ) -> TimedCycles:
-    """What a mapping takes; ``inner_cycles`` are those of its MACs and inner levels, from the counts."""
-    return cycles_of(timing, step_counts(architecture, timing, walk_of(timing, layer, mapping)), inner_cycles)
+    """What a mapping takes; ``inner_cycles`` are those of its MACs and inner levels, from the counts.
+
+    They are shared out evenly to the parts of a layer that is run in parts.
+    """
+    part = timed_part(architecture, layer, mapping)
+    counts = step_counts(architecture, timing, walk_of(timing, part.layer, part.mapping))
+    return replace(cycles_of(timing, counts, inner_cycles / part.times), times=part.times)
 
 
 def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> TimedCycles:

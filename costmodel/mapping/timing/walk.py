@@ -4,14 +4,15 @@ layer."""
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import Timing
 from costmodel.mapping.mapping import Loop, Mapping
-from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
 from costmodel.workload.network import Layer
 
 GEMM_DIMS = {"M": "P", "N": "K", "K": "C", "B": "N"}
@@ -78,6 +79,54 @@ def dim_of(layer: Layer, dim: str) -> str:
     if "M" not in layer.sizes:
         return dim
     return {ours: name for name, ours in GEMM_DIMS.items()}.get(dim, dim)
+
+
+def steps_level(architecture: Architecture) -> int:
+    """The number of the level whose temporal loops are the steps; the architecture has timing."""
+    timing = architecture.timing
+    if timing is None or timing.level is None:
+        return len(architecture.levels) - 1
+    return architecture.index(timing.level)
+
+
+@dataclass(frozen=True)
+class TimedPart:
+    """What a machine with timing runs at once: all of a layer, or ``times`` equal parts one after the other.
+
+    Where levels lie outside that of the steps, each iteration of their loops is a ``layer`` of its own, as
+    large as the tile that the steps' level holds; its ``mapping`` ends with that level.
+    """
+
+    layer: Layer
+    mapping: AnyMapping
+    times: int = 1
+
+
+def timed_part(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> TimedPart:
+    """The part of a mapping that the architecture's timing speaks of.
+
+    InputError for a mapping in which tensors end at different loops of the steps' level: parts would overlap.
+    """
+    level = steps_level(architecture)
+    if level == len(architecture.levels) - 1:
+        return TimedPart(layer, mapping)
+    parts = as_parts(mapping)
+    inside = [number for number, of in enumerate(parts.part_levels) if of <= level]
+    if parts.part_levels.count(level) > 1:
+        where = f"mapping of {layer.name} on {architecture.name}"
+        name = architecture.levels[level].name
+        remedy = "Solve without uneven levels, or leave out timing in a copy of the tile's file"
+        raise InputError(
+            where, f"one tile of all tensors at {name}, whose steps are timed", "several", remedy
+        )
+    outside = parts.nest.levels[len(inside) :]
+    tile = parts.tiles[inside[-1]]
+    own = UnevenMapping(Mapping(parts.nest.levels[: len(inside)]), parts.part_levels[: len(inside)])
+    return TimedPart(
+        replace(layer, dims=tuple((dim, tile.get(dim, 1)) for dim in layer.sizes)),
+        own,
+        prod(bound for one in outside for _, bound in one.temporal),
+    )
 
 
 def walk_of(timing: Timing, layer: Layer, mapping: AnyMapping) -> Walk:

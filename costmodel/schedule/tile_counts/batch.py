@@ -18,7 +18,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables, tables_of, workspace
 from costmodel.mapping.mapping import violations
-from costmodel.schedule.tile_counts.tile_count import TileCount
+from costmodel.schedule.tile_counts.tile_count import TileCount, counted_on_tile
 from costmodel.workload.network import Layer
 
 Array = NDArray[Any]
@@ -36,6 +36,8 @@ class BatchTileCounter:
 
         InputError listing the violations of a row that is not one of its layer and the tile.
         """
+        if self.tile.timing is not None:
+            return self._counted_one_by_one(sizes, batch)
         from costmodel.schedule.tile_counts.count_kernel import (
             TileAccessEnergies,
             TileCountColumns,
@@ -48,12 +50,25 @@ class BatchTileCounter:
         mac_pj = float(self.tile.compute.energy_pj)
         wrong = int(count_tiles(self._tables, sizes, mac_pj, rows, self._workspace, energies, found))
         if wrong >= 0:
-            dims = zip((dim for dim, _ in self.layer.dims), sizes[wrong].tolist(), strict=True)
-            layer = replace(self.layer, dims=tuple(dims))
+            layer = self._of_sizes(sizes[wrong].tolist())
             reasons = violations(self.tile, layer, batch.mapping(wrong, layer))
             where = f"mapping of {layer.name} on {self.tile.name}"
             raise InputError(where, "a mapping without violations", "; ".join(reasons))
         return (TileCount(*numbers) for numbers in zip(*(column.tolist() for column in found), strict=True))
+
+    def _counted_one_by_one(self, sizes: Array, batch: MappingBatch) -> Iterator[TileCount]:
+        """The counts on a tile with timing.
+
+        Where rows of a tensor lie in memory depends on its sizes, so each size would need tables of its own,
+        and filling these takes longer than counting a mapping.
+        """
+        for row, numbers in enumerate(sizes.tolist()):
+            layer = self._of_sizes(numbers)
+            yield counted_on_tile(self.tile, layer, batch.mapping(row, layer))
+
+    def _of_sizes(self, sizes: list[int]) -> Layer:
+        dims = zip((dim for dim, _ in self.layer.dims), sizes, strict=True)
+        return replace(self.layer, dims=tuple(dims))
 
     @cached_property
     def _tables(self) -> Tables:

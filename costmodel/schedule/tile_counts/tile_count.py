@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.counts.energy import access_energy_pj
+from costmodel.mapping.counts.latency import bandwidth_cycles
 from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, TensorTraffic, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
@@ -47,8 +49,18 @@ def counted_on_stack(stack: Architecture, layer: Layer, mapping: AnyMapping) -> 
                 filling_pj += _energy_pj(hardware, replace(traffic, reads=0, updates=0), traffic.fills)
             else:
                 energy_pj += traffic.energy_pj
-    cycles = max(counted.compute_cycles, *(level.cycles for level in counted.levels[:-1]))
-    return TileCount(energy_pj, filling_pj, leakage, cycles), counted
+    return TileCount(energy_pj, filling_pj, leakage, _cycles(stack, counted)), counted
+
+
+def _cycles(stack: Architecture, counted: Evaluation) -> int:
+    """Cycles of all but the outermost level.
+
+    With timing they are those of the steps, and the buffer's own bandwidth, which serves the outside as well.
+    """
+    if counted.timed is None:
+        return max(counted.compute_cycles, *(level.cycles for level in counted.levels[:-1]))
+    moved = counted.levels[-2].tensors.values()
+    return max(counted.timed.cycles, ceil(bandwidth_cycles(stack.levels[-2], moved)))
 
 
 def counted_on_tile(tile: Architecture, layer: Layer, mapping: AnyMapping) -> TileCount:
@@ -69,8 +81,10 @@ def counted_on_tile(tile: Architecture, layer: Layer, mapping: AnyMapping) -> Ti
 @lru_cache(maxsize=64)
 def _with_source(tile: Architecture) -> Architecture:
     """The tile below a level that costs nothing and is never waited for: whatever fills its buffer."""
-    source = StorageLevel("source", None, tile.levels[-1].word_bits, 0.0, 0.0, 0.0)
-    return replace(tile, levels=(*tile.levels, source))
+    buffer = tile.levels[-1]
+    source = StorageLevel("source", None, buffer.word_bits, 0.0, 0.0, 0.0)
+    timing = tile.timing and replace(tile.timing, level=buffer.name)
+    return replace(tile, levels=(*tile.levels, source), timing=timing)
 
 
 def _energy_pj(hardware: StorageLevel, traffic: TensorTraffic, fills: int) -> float:

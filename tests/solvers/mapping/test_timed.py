@@ -10,9 +10,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.formats.tiles import load_tile
 from costmodel.mapping.batch.batch import BatchEvaluator
 from costmodel.mapping.bounds.bounds import lower_bounds
 from costmodel.mapping.evaluate import Evaluation, evaluate
@@ -155,8 +153,3 @@ def test_solvers_that_know_no_timing_say_so(name: str) -> None:
     assert (NOTE in timed.note) == (timed.status is Status.FEASIBLE)
     assert NOTE not in other.note
     assert timed.objective == evaluate(GEMMINI, layer, timed.solution).edp_pj_cycles
-
-
-def test_tiles_of_chips_have_no_timing() -> None:
-    with pytest.raises(InputError, match="without timing"):
-        load_tile("gemmini")
