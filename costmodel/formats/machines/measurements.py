@@ -6,10 +6,11 @@ A row has an ``id`` (else its line number), a ``layer``, its measured ``cycles``
     {"id": "a", "layer": {"P": 56, "Q": 56, "C": 64, "K": 64, "R": 3, "S": 3}, "stride": 1, "cycles": 451000,
      "tile": {"P": 56, "Q": 8, "C": 64, "K": 16, "R": 3, "S": 3}, "loops": [["K", 4], ["Q", 7]]}
 
-``layer`` has the sizes of a convolution (absent ones are 1) or those of a product, M, N and K; ``loops`` are
-OUTERMOST FIRST. ``group`` names what rows of one layer have in common, which are left out of a fit together
-(default: the layer). In CSV the same columns hold JSON, or a plain number or word. Rows of Gemmini's RTL runs
-are recognized by their own keys (:mod:`costmodel.formats.machines.gemmini_runs`).
+``layer`` has the sizes of a convolution (absent ones are 1) or those of a product, M, N and K, and B for
+several; ``stride`` and ``dilation`` are one number or {"P": .., "Q": ..}, ``groups`` a number, 1 by default.
+``loops`` are OUTERMOST FIRST. ``group`` names what rows of one layer have in common, which are left out of a
+fit together (default: the layer). In CSV the same columns hold JSON, or a plain number or word. Rows of
+Gemmini's RTL runs are recognized by their own keys (:mod:`costmodel.formats.machines.gemmini_runs`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.mapping import any_mapping_from_json
 from costmodel.formats.json.json_fields import field, known_names, whole_number, whole_numbers
-from costmodel.formats.machines.gemmini_runs import gemmini_run, is_gemmini_run
+from costmodel.formats.machines.gemmini_runs import gemmini_run, is_gemmini_run, measured_cycles
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Loop
@@ -35,7 +36,7 @@ from costmodel.mapping.timing.counts import StepCounts, step_counts
 from costmodel.mapping.timing.cycles import TimedCycles, cycles_of
 from costmodel.mapping.timing.walk import Walk, rounded
 from costmodel.mapping.uneven import AnyMapping
-from costmodel.workload.network import Layer, gemm, sized_convolution
+from costmodel.workload.network import Layer, batched_matmul, convolution
 
 LARGEST_FILE_BYTES = 2**28
 """A file is read whole, and a row takes some hundred bytes: no file of measurements comes near this."""
@@ -123,7 +124,7 @@ def _cell(value: str) -> Any:
 
 
 def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
-    identity = str(row.get("id", where.rpartition(":")[2]))
+    identity = str(where.rpartition(":")[2] if row.get("id") is None else row["id"])
     if is_gemmini_run(row):
         run = gemmini_run(row, where)
         overrides = tuple(run.overrides.items())
@@ -139,7 +140,7 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
         )
     layer = _layer(row, where)
     group = str(row.get("group", layer.name))
-    cycles = _cycles(row, where)
+    cycles = measured_cycles(row, "cycles", where)
     if "mapping" in row:
         machine = _machine(name, ())
         mapping = any_mapping_from_json(machine, layer, row["mapping"], where)
@@ -174,24 +175,34 @@ def _layer(row: dict[str, Any], where: str) -> Layer:
     sizes = field(row, "layer", dict, where)
     product = "M" in sizes
     dims = ("B", "M", "N", "K") if product else ("N", "K", "C", "P", "Q", "R", "S")
-    numbers = whole_numbers(sizes, dims, where, "layer")
-    stride = row.get("stride", 1)
-    name = "x".join(f"{dim}{numbers.get(dim, 1)}" for dim in dims)
+    numbers = dict.fromkeys(dims, 1) | whole_numbers(sizes, dims, where, "layer")
+    name = "x".join(f"{dim}{numbers[dim]}" for dim in dims)
     if product:
-        return gemm(name, M=numbers["M"], N=numbers.get("N", 1), K=numbers.get("K", 1))
-    along = [stride.get("P", 1), stride.get("Q", 1)] if isinstance(stride, dict) else [stride, stride]
-    steps = [whole_number(step, where, "stride") for step in along]
-    if steps != [1, 1]:
-        name += f"/{steps[0]}x{steps[1]}"
-    lengths = {dim: numbers.get(dim, 1) for dim in dims}
-    return sized_convolution(name, lengths, (steps[0], steps[1]))
+        for key in ("stride", "dilation", "groups"):
+            if row.get(key, 1) != 1:
+                raise InputError(where, "none, in a matrix product", row[key], key=key)
+        return batched_matmul(name, **numbers)
+    stride, dilation = (_along(row, key, where) for key in ("stride", "dilation"))
+    groups = whole_number(row.get("groups", 1), where, "groups")
+    for sign, steps in (("/", stride), ("d", dilation)):
+        if steps != (1, 1):
+            name += f"{sign}{steps[0]}x{steps[1]}"
+    if groups > 1:
+        name += f"g{groups}"
+    try:
+        return convolution(name, stride=stride, dilation=dilation, groups=groups, **numbers)
+    except InputError as error:
+        raise error.at(where) from None
 
 
-def _cycles(row: dict[str, Any], where: str) -> float:
-    cycles = row.get("cycles")
-    if not isinstance(cycles, (int, float)) or isinstance(cycles, bool) or not 0 < cycles < 2**63:
-        raise InputError(where, "measured cycles, more than 0", cycles, key="cycles")
-    return float(cycles)
+def _along(row: dict[str, Any], key: str, where: str) -> tuple[int, int]:
+    """Steps along P and along Q, of which a row gives one number for both, or those that are not 1."""
+    written = row.get(key, 1)
+    if isinstance(written, dict):
+        steps = whole_numbers(written, ("P", "Q"), where, key)
+        return steps.get("P", 1), steps.get("Q", 1)
+    step = whole_number(written, where, key)
+    return step, step
 
 
 def _loop(entry: Any, layer: Layer, where: str) -> Loop:

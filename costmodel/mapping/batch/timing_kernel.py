@@ -296,7 +296,7 @@ def _extents(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> 
         if dim < 0:
             break
         step = timing.term_steps[tensor, axis, term]
-        behind = step - 1 if timing.whole_strides else 0
+        behind = step - 1 if timing.whole_strides and timing.relevant[timing.output, dim] else 0
         tile, last, tiles = walk.tile[dim], walk.last[dim], walk.tiles[dim]
         if last == tile:
             for kind in range(kinds):

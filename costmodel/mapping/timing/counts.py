@@ -178,11 +178,13 @@ class _Memory:
     def extents(self, axis: Projection, length: int) -> list[tuple[int, int]]:
         """Of every tile along an axis: its elements, and how many tiles have so many.
 
-        With ``whole_strides`` a tile has the elements that the stride skips behind its last one.
+        With ``whole_strides`` a tile has the elements that the stride skips behind its last one; those that
+        a dilated filter skips lie between its own.
         """
         found = [(1, 1)]
         for step in axis.steps:
-            behind = step.coefficient - 1 if self.timing.whole_strides else 0
+            strides = self.timing.whole_strides and step.dim in self.walk.layer.output.dims
+            behind = step.coefficient - 1 if strides else 0
             found = [
                 (extent + step.coefficient * (points - 1) + behind, count * tiles)
                 for extent, count in found

@@ -35,6 +35,7 @@ GEMMINI = load_architecture("gemmini")
 LAYERS = (
     convolution("3 x 3", K=64, C=48, P=28, Q=28, R=3, S=3),
     convolution("7 x 7 of stride 2", K=64, C=3, P=112, Q=112, R=7, S=7, stride=(2, 2)),
+    convolution("dilated", K=16, C=8, P=12, Q=6, R=3, S=3, stride=(2, 1), dilation=(2, 3)),
     convolution("even and oblong", N=2, K=8, C=12, P=7, Q=9, R=2, S=3, stride=(2, 3)),
     convolution("depthwise", K=32, C=32, P=14, Q=14, R=3, S=3, groups=32),
     gemm("product", M=512, N=768, K=100),

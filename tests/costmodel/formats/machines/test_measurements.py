@@ -107,6 +107,52 @@ def test_a_users_own_rows_by_mapping_and_by_tile_are_the_same_run(tmp_path: Path
     assert read_measurements("gemmini", tmp_path / "own.csv")[0] == runs[1]
 
 
+@pytest.mark.parametrize("missing", ["rtl_tile", "rtl_tile_loops", "rtl_cycles"])
+def test_a_row_that_lacks_a_part_is_named(tmp_path: Path, missing: str) -> None:
+    lacking = {key: value for key, value in row().items() if key != missing}
+    with pytest.raises(InputError) as error:
+        read_measurements("gemmini", write(tmp_path / "rows.jsonl", [row(), lacking]))
+    assert (error.value.where, error.value.key) == (f"{tmp_path / 'rows.jsonl'}:2", missing)
+
+
+def test_rows_may_say_one_number_for_both_sides_and_measure_fractions() -> None:
+    run = gemmini_run(row(mesh=32, stride=2, dilation=1, rtl_cycles=1000.5), "row")
+    assert run.overrides == {"Scratchpad.fanout.x": 32, "Accumulator.fanout.y": 32}
+    assert run == gemmini_run(
+        row(mesh=[32, 32], stride={"P": 2, "Q": 2}, dilation={"P": 1, "Q": 1}, rtl_cycles=1000.5), "row"
+    )
+    assert run.cycles == 1000.5
+
+
+def test_filters_are_square_as_the_program_takes_one_number() -> None:
+    tall = {"R": 1, "S": 3, "P": 14, "Q": 14, "C": 32, "K": 64}
+    with pytest.raises(InputError, match="square filters"):
+        gemmini_run(row(layer=tall, rtl_tile={"S": 3, "P": 14, "Q": 7, "C": 32, "K": 16}), "row")
+
+
+def test_own_rows_say_strides_dilations_groups_and_batches(tmp_path: Path) -> None:
+    """What a row says makes its layer: nothing is left out without a word."""
+    conv = {"K": 8, "C": 8, "P": 10, "Q": 10, "R": 3, "S": 3}
+    walk = {"tile": dict(conv), "loops": [], "cycles": 900}
+    grouped = {"tile": {"C": 8, "P": 10, "Q": 10, "R": 3, "S": 3}, "loops": [], "cycles": 900}
+    product = {"B": 4, "M": 32, "N": 16, "K": 16}
+    rows = [
+        {"layer": conv, **walk},
+        {"layer": conv, "stride": 2, "dilation": {"P": 2}, **walk},
+        {"layer": conv, "groups": 8, **grouped},
+        {"layer": product, "tile": {"M": 32, "N": 16, "K": 16}, "loops": [["B", 4]], "cycles": 900},
+    ]
+    layers = [run.layer for run in read_measurements("gemmini", write(tmp_path / "own.jsonl", rows))]
+    assert layers[1].tensors == convolution("other", **conv, stride=(2, 2), dilation=(2, 1)).tensors
+    assert [layer.macs for layer in layers] == [57600, 57600, 7200, 4 * 32 * 16 * 16]
+    assert len({layer.name for layer in layers}) == 4
+    for wrong in ({"stride": 2}, {"groups": 2}):
+        with pytest.raises(InputError, match="none, in a matrix product"):
+            read_measurements("gemmini", write(tmp_path / "wrong.jsonl", [rows[3] | wrong]))
+    with pytest.raises(InputError, match="groups that divide"):
+        read_measurements("gemmini", write(tmp_path / "wrong.jsonl", [rows[2] | {"groups": 3}]))
+
+
 @pytest.mark.parametrize(
     ("wrong", "key"),
     [
@@ -115,6 +161,12 @@ def test_a_users_own_rows_by_mapping_and_by_tile_are_the_same_run(tmp_path: Path
         ({"rtl_tile_loops": [["K"]]}, "rtl_tile_loops"),
         ({"mesh": [16]}, "mesh"),
         ({"layer": {"P": 1.5}}, "layer.P"),
+        ({"rtl_cycles": None}, "rtl_cycles"),
+        ({"rtl_tile_loops": [["K", 5], ["Q", 2]]}, "rtl_tile_loops"),
+        ({"rtl_tile_loops": [["K", 2], ["Q", 2], ["K", 2]]}, "rtl_tile_loops"),
+        ({"dilation": {"P": 2, "Q": 2}}, "dilation"),
+        ({"kind": "depthwise"}, "kind"),
+        ({"mesh_inferred": None}, "mesh_inferred"),
     ],
 )
 def test_a_wrong_row_is_named(tmp_path: Path, wrong: dict[str, Any], key: str) -> None:

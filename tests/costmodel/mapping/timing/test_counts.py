@@ -111,6 +111,19 @@ def test_rows_and_beats_are_those_of_every_step(walk: Walk, reloads: bool) -> No
     assert [one.beats for one in counts] == [beats[role] for role in roles]
 
 
+def test_a_dilated_filter_loads_no_pixel_behind_its_last() -> None:
+    """Filters of 3 with a pixel between their weights reach over 5; a stride of 2 skips one behind them."""
+    layer = convolution("drawn", K=16, C=16, P=8, Q=1, R=3, S=1, stride=(2, 1), dilation=(2, 1))
+    timing = replace(timing_of(GEMMINI), reloads=())
+    rows = []
+    for points in (8, 4):
+        tile = dict(layer.sizes) | {"P": points}
+        walk = Walk(layer, tile, (("P", 8 // points),) if points < 8 else ())
+        rows.append(step_counts(GEMMINI, timing, walk).loads[1].rows)
+    whole = 7 * 2 + 2 * 2 + 1
+    assert rows == [whole, 2 * (4 * 2 + 2 * 2)]
+
+
 def pixels_along(layer: Layer, points: dict[str, int], position: str, window: str) -> int:
     """Pixels of a tile along one side, with those that the stride skips behind the last; no more than there
     are."""
