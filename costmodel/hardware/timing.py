@@ -14,9 +14,10 @@ request, lines of a cache, columns of an array. What they cost a mapping is coun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, Literal
 
@@ -143,8 +144,10 @@ class Timing:
     """The timing of a machine; lengths in bytes, times in cycles of its clock.
 
     ``layouts`` say per role how a tensor lies in memory: dims outermost first, each standing for the
-    tensor's axis that it indexes. Axes that are not named lie outside those that are, in the order in which
-    the layer has them.
+    tensor's axis that it indexes. ``NQPC`` is pixel by pixel with channels innermost, ``NCQP`` channel by
+    channel. A number before a dim makes blocks of its axis: in ``N C Q P 8C`` eight channels of a pixel lie
+    side by side, then those of the next pixel. Axes that are not named lie outside those that are, in the
+    order in which the layer has them.
     """
 
     array: ArrayTiming | None
@@ -195,13 +198,28 @@ class Timing:
             raise InputError(where, "1 or 2", self.steps_in_flight, key="steps_in_flight")
         for dim, points in self.product_block:
             _check(where, f"product_block.{dim}", points, least=1, whole=True)
+        self._check_layouts(where)
+
+    def _check_layouts(self, where: str) -> None:
         roles = [role for role, _ in self.layouts]
-        if len(set(roles)) != len(roles) or any(len(set(dims)) != len(dims) for _, dims in self.layouts):
-            raise InputError(where, "a role once, and in it a dim once", self.layouts, key="layouts")
+        if len(set(roles)) != len(roles):
+            raise InputError(where, "a role once", roles, key="layouts")
+        for role, entries in self.layouts:
+            parts = [layout_part(entry) for entry in entries]
+            for blocked in (False, True):
+                dims = [dim for block, dim in parts if (block > 1) == blocked]
+                if len(set(dims)) != len(dims):
+                    expected = "a dim once, and in blocks once"
+                    raise InputError(where, expected, " ".join(entries), key=f"layouts.{role}")
 
     def layout(self, role: Role) -> tuple[str, ...]:
         """The dims of a role's tensor, outermost first; empty where the file does not say."""
         return dict(self.layouts).get(role, ())
+
+    def with_layouts(self, layouts: ReadOnlyDict[Role, Sequence[str]]) -> Timing:
+        """The same machine with tensors of some roles in other layouts."""
+        changed = dict(self.layouts) | {role: tuple(entries) for role, entries in layouts.items()}
+        return replace(self, layouts=tuple(changed.items()))
 
     def has_whole_steps(self, *, product: bool) -> bool:
         """Whether steps of a matrix product, or of another layer, hold their place until they have stored."""
@@ -236,6 +254,14 @@ class Timing:
             "processing": data["processing"] and ProcessingTiming.from_json(data["processing"]),
         }
         return cls(**{**data, **changed})
+
+
+def layout_part(entry: str) -> tuple[int, str]:
+    """An entry of a layout: the points of a block and its dim, as (8, "C") of ``8C``; (1, "C") of ``C``."""
+    found = re.fullmatch(r"(\d*)(\D\w*)", entry)
+    if found is None or found[1] in ("0", "1") or found[1].startswith("0"):
+        raise InputError("timing", "a dim, or the points of a block and a dim, as 8C", entry, key="layouts")
+    return int(found[1] or 1), found[2]
 
 
 def _pairs(entries: Iterable[Sequence[Any]]) -> tuple[tuple[str, int], ...]:

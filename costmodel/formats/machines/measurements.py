@@ -8,9 +8,10 @@ A row has an ``id`` (else its line number), a ``layer``, its measured ``cycles``
 
 ``layer`` has the sizes of a convolution (absent ones are 1) or those of a product, M, N and K, and B for
 several; ``stride`` and ``dilation`` are one number or {"P": .., "Q": ..}, ``groups`` a number, 1 by default.
-``loops`` are OUTERMOST FIRST. ``group`` names what rows of one layer have in common, which are left out of a
-fit together (default: the layer). In CSV the same columns hold JSON, or a plain number or word. Rows of
-Gemmini's RTL runs are recognized by their own keys (:mod:`costmodel.formats.machines.gemmini_runs`).
+``loops`` are OUTERMOST FIRST. ``layouts`` say how tensors lay in memory where not as the machine's file has
+it: ``{"inputs": ["N", "C", "Q", "P"]}``. ``group`` names what rows of one layer have in common, which are
+left out of a fit together (default: the layer). In CSV the same columns hold JSON, or a plain number or word.
+Rows of Gemmini's RTL runs are recognized by their own keys (:mod:`costmodel.formats.machines.gemmini_runs`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as value_field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
@@ -36,7 +37,7 @@ from costmodel.mapping.timing.counts import StepCounts, step_counts
 from costmodel.mapping.timing.cycles import TimedCycles, cycles_of
 from costmodel.mapping.timing.walk import Walk, rounded
 from costmodel.mapping.uneven import AnyMapping
-from costmodel.workload.network import Layer, batched_matmul, convolution
+from costmodel.workload.network import Layer, Role, batched_matmul, convolution
 
 LARGEST_FILE_BYTES = 2**28
 """A file is read whole, and a row takes some hundred bytes: no file of measurements comes near this."""
@@ -58,6 +59,14 @@ class Measurement:
     """Values in which the run's machine differs from its file, by their keys in the file."""
     mapping: AnyMapping | None = None
     walk: tuple[dict[str, int], tuple[Loop, ...]] | None = None
+    layouts: dict[Role, list[str]] = value_field(default_factory=dict)
+    """How tensors of some roles lay in memory in this run; ``architecture`` has these layouts."""
+
+    def on(self, machine: Architecture) -> Measurement:
+        """The same run on another machine, with the layouts that it had."""
+        if self.layouts and machine.timing is not None:
+            machine = replace(machine, timing=machine.timing.with_layouts(self.layouts))
+        return replace(self, architecture=machine)
 
 
 def read_measurements(name_or_path: str, path: Path) -> list[Measurement]:
@@ -126,17 +135,16 @@ def _cell(value: str) -> Any:
 def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
     identity = str(where.rpartition(":")[2] if row.get("id") is None else row["id"])
     if is_gemmini_run(row):
-        run = gemmini_run(row, where)
-        overrides = tuple(run.overrides.items())
-        machine = _timed(name, overrides, where)
+        ran = gemmini_run(row, where)
+        machine = _timed(name, tuple(ran.overrides.items()), where)
         return Measurement(
             identity,
-            run.layer.name,
-            run.cycles,
+            ran.layer.name,
+            ran.cycles,
             machine,
-            run.layer,
-            run.overrides,
-            walk=(run.tile, run.loops),
+            ran.layer,
+            ran.overrides,
+            walk=(ran.tile, ran.loops),
         )
     layer = _layer(row, where)
     group = str(row.get("group", layer.name))
@@ -144,7 +152,9 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
     if "mapping" in row:
         machine = _machine(name, ())
         mapping = any_mapping_from_json(machine, layer, row["mapping"], where)
-        return Measurement(identity, group, cycles, machine, layer, mapping=mapping)
+        layouts = _layouts(machine, row, where)
+        run = Measurement(identity, group, cycles, machine, layer, mapping=mapping, layouts=layouts)
+        return _with_layouts(run, where)
     tile = whole_numbers(field(row, "tile", dict, where), layer.sizes, where, "tile")
     loops = tuple(_loop(entry, layer, where) for entry in field(row, "loops", list, where))
     # built for its checks only, to name the row; the machine's rounding makes the walk that is counted
@@ -152,7 +162,18 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
         Walk(layer, tile, loops)
     except InputError as error:
         raise error.at(where, "tile") from None
-    return Measurement(identity, group, cycles, _timed(name, (), where), layer, walk=(tile, loops))
+    machine = _timed(name, (), where)
+    layouts = _layouts(machine, row, where)
+    run = Measurement(identity, group, cycles, machine, layer, walk=(tile, loops), layouts=layouts)
+    return _with_layouts(run, where)
+
+
+def _with_layouts(run: Measurement, where: str) -> Measurement:
+    """The run on its machine with the layouts that it states; InputError for those that are none."""
+    try:
+        return run.on(run.architecture)
+    except InputError as error:
+        raise error.at(where) from None
 
 
 @lru_cache(maxsize=64)
@@ -168,6 +189,23 @@ def _timed(name: str, overrides: tuple[tuple[str, Any], ...], where: str) -> Arc
         remedy = "Give the rows a mapping, or the architecture file its timing"
         raise InputError(f"architecture {name}", f"timing, as {where} has a tile", "none", remedy)
     return machine
+
+
+def _layouts(machine: Architecture, row: dict[str, Any], where: str) -> dict[Role, list[str]]:
+    """The layouts that a row states."""
+    if "layouts" not in row:
+        return {}
+    layouts: dict[Role, list[str]] = field(row, "layouts", dict, where)
+    known_names(layouts, get_args(Role), where, "layouts")
+    for role, parts in layouts.items():
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            expected = "dims, outermost first, as [N, C, Q, P, 8C]"
+            raise InputError(where, expected, parts, key=f"layouts.{role}")
+    if machine.timing is None:
+        remedy = "Leave out layouts, or give the architecture file its timing"
+        expected = "a machine with timing, whose transfers see layouts"
+        raise InputError(where, expected, "none", remedy, key="layouts")
+    return layouts
 
 
 def _layer(row: dict[str, Any], where: str) -> Layer:

@@ -242,6 +242,8 @@ Width = Annotated[
 """A whole number, the name of a level, which stands for its fan-out, or several, of which the smallest
 holds."""
 DimName = Annotated[str, Field(pattern=r"^[A-Z]$")]
+LayoutPart = Annotated[str, Field(pattern=r"^([2-9]|[1-9][0-9]+)?[A-Z]$")]
+"""A dim, or the points of a block and a dim, as ``8C``."""
 
 
 class ArrayTimingKeys(Keys):
@@ -340,8 +342,8 @@ class TimingKeys(Keys):
     """How tiles of outputs leave. Absent: by the bandwidths of the levels."""
     caches: list[CacheTimingKeys] = Field(default_factory=list)
     """Caches behind the transfers, the one next to the array first."""
-    layouts: dict[Role, list[DimName]] = Field(default_factory=dict)
-    """How tensors lie in memory: by role the dims, outermost first. Absent: in the layer's order."""
+    layouts: dict[Role, list[LayoutPart]] = Field(default_factory=dict)
+    """How tensors lie in memory: by role the dims, outermost first, and a block as in [N, C, Q, P, 8C]."""
     steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
     whole_steps: list[LayerKind] = Field(default_factory=list)

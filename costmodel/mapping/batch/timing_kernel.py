@@ -311,8 +311,18 @@ def _extents(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> 
                 walk.counts[2 * kind + 1] = count
             kinds *= 2
     for kind in range(kinds):
-        walk.extents[kind] = min(walk.extents[kind], timing.lengths[tensor, axis])
+        elements = _elements(timing, tensor, axis, walk.extents[kind])
+        walk.extents[kind] = min(elements, timing.lengths[tensor, axis])
     return kinds
+
+
+@inlined
+def _elements(timing: TimingTables, tensor: int, axis: int, positions: int) -> Int:
+    """Elements of an axis that so many positions take, as ``MemoryAxis.elements``."""
+    block = timing.axis_block[tensor, axis]
+    if timing.axis_inside[tensor, axis] > 0:
+        return timing.axis_inside[tensor, axis]
+    return positions if block == 1 else (positions + block - 1) // block
 
 
 @inlined
@@ -431,7 +441,7 @@ def _extent(timing: TimingTables, tensor: int, axis: int, box: Array) -> Int:
         dim = timing.term_dims[tensor, axis, term]
         if dim >= 0:
             extent += timing.term_steps[tensor, axis, term] * (box[dim] - 1)
-    return min(extent, timing.lengths[tensor, axis])
+    return min(_elements(timing, tensor, axis, extent), timing.lengths[tensor, axis])
 
 
 @inlined

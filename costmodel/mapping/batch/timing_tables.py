@@ -55,6 +55,10 @@ class TimingTables(NamedTuple):
     """[tensors, axes, terms] the dims that an axis sums, -1 beyond the last."""
     term_steps: Array
     """[tensors, axes, terms] their coefficients."""
+    axis_block: Array
+    """[tensors, axes] positions along an axis that make one of its elements, of a layout in blocks."""
+    axis_inside: Array
+    """[tensors, axes] elements of an axis that is the inside of blocks; 0 for any other."""
     lengths: Array
     """[tensors, axes] elements along the axis."""
     strides: Array
@@ -151,10 +155,7 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
         raise InputError(where, expected, timing.level, "Evaluate mapping by mapping", key="timing")
     dims = [dim for dim, _ in layer.dims]
     element_bytes = max(1, architecture.levels[-1].word_bits // 8)
-    tensors = [
-        placed(layer, tensor, tuple(dim_of(layer, dim) for dim in timing.layout(tensor.role)), element_bytes)
-        for tensor in layer.tensors
-    ]
+    tensors = [placed(timing, layer, tensor, element_bytes) for tensor in layer.tensors]
     product = is_product(layer)
     directions = (timing.load, timing.store)
     described = timing.load is not None and timing.store is not None
@@ -180,6 +181,8 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
         axes=np.array([max(1, len(tensor.axes)) for tensor in tensors], np.int64),
         term_dims=_terms(tensors, dims, 0, -1),
         term_steps=_terms(tensors, dims, 1, 0),
+        axis_block=_per_axis([tuple(axis.block for axis in tensor.axes) for tensor in tensors]),
+        axis_inside=_per_axis([tuple(axis.inside for axis in tensor.axes) or (0,) for tensor in tensors]),
         lengths=_per_axis([tensor.lengths for tensor in tensors]),
         strides=_per_axis([tensor.strides or (element_bytes,) for tensor in tensors]),
         relevant=np.array([[dim in tensor.dims for dim in dims] for tensor in layer.tensors]),

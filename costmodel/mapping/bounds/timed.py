@@ -12,7 +12,8 @@ The last pass of a block has at most ``min(n, p)`` points and takes ``least_last
 
 **Ports.** The tiles of a tensor together cover each element that the MACs use. So along each axis their
 elements, tile by tile, are at least the different positions used; and all together at least the product over
-the axes. Each operand is loaded and each output stored at least once. A row of s bytes takes at least
+the axes. Where an axis lies in blocks, its elements are whole blocks, at least as many as all positions
+fill. Each operand is loaded and each output stored at least once. A row of s bytes takes at least
 ``s / beat`` beats and, in the mean, at least one and ``s / request`` requests; where those for less than a
 beat count in proportion, at least ``s / max(request, beat)``. The buffer takes at least ``s / buffer`` cycles
 beside that. Rows are at least the elements divided
@@ -83,12 +84,11 @@ def _array_cycles(array: ArrayTiming, layer: Layer, larger: bool) -> float:
 def _axes(architecture: Architecture, timing: Timing, layer: Layer, tensor: Tensor) -> tuple[list[int], int]:
     """Different positions along each axis, outermost in memory first, and the bytes of an element."""
     element_bytes = max(1, architecture.levels[-1].word_bits // 8)
-    layout = tuple(dim_of(layer, dim) for dim in timing.layout(tensor.role))
-    found = placed(layer, tensor, layout, element_bytes)
-    positions = [
-        min(length, distinct_sums([(layer.sizes[step.dim], step.coefficient) for step in axis.steps]))
-        for axis, length in zip(found.axes, found.lengths, strict=True)
-    ]
+    found = placed(timing, layer, tensor, element_bytes)
+    positions = []
+    for axis, length in zip(found.axes, found.lengths, strict=True):
+        different = distinct_sums([(layer.sizes[step.dim], step.coefficient) for step in axis.steps])
+        positions.append(min(length, axis.elements(different)))
     return positions, element_bytes
 
 

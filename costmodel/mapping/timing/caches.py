@@ -6,10 +6,28 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, exp, gcd
+from typing import NamedTuple
 
-from costmodel.hardware.timing import CacheTiming
+from costmodel.hardware.timing import CacheTiming, Timing, layout_part
+from costmodel.mapping.timing.walk import dim_of
 from costmodel.workload.network import Layer, Tensor
-from costmodel.workload.projection import Projection
+from costmodel.workload.projection import Stride
+
+
+class MemoryAxis(NamedTuple):
+    """An axis of a tensor in memory, by the ``steps`` of the dims along it.
+
+    With a ``block`` above 1 its elements are blocks of so many positions. The inside of blocks is an axis of
+    its own without steps: it has ``inside`` elements, all of which move with the block.
+    """
+
+    steps: tuple[Stride, ...]
+    block: int = 1
+    inside: int = 0
+
+    def elements(self, positions: int) -> int:
+        """How many elements so many neighbouring positions take: whole blocks, counted from their first."""
+        return self.inside or (positions if self.block == 1 else -(-positions // self.block))
 
 
 @dataclass(frozen=True)
@@ -18,7 +36,7 @@ class Placed:
     is."""
 
     tensor: Tensor
-    axes: tuple[Projection, ...]
+    axes: tuple[MemoryAxis, ...]
     lengths: tuple[int, ...]
     strides: tuple[int, ...]
     element_bytes: int
@@ -33,12 +51,22 @@ class Placed:
         return self.strides[-2] if len(self.axes) > 1 else self.bytes
 
 
-def placed(layer: Layer, tensor: Tensor, layout: tuple[str, ...], element_bytes: int) -> Placed:
-    """``tensor`` as ``layout`` (dims outermost first) puts it into memory."""
-    position = {dim: number for number, dim in enumerate(layout)}
-    named = lambda axis: max((position.get(step.dim, -1) for step in axis.steps), default=-1)  # noqa: E731
-    axes = tuple(sorted(tensor.axes, key=named))
-    lengths = tuple(layer.length(axis) for axis in axes)
+def placed(timing: Timing, layer: Layer, tensor: Tensor, element_bytes: int) -> Placed:
+    """``tensor`` as the machine's layout of its role puts it into memory."""
+    parts = [layout_part(entry) for entry in timing.layout(tensor.role)]
+    layout = [(block, dim_of(layer, dim)) for block, dim in parts]
+    position = {dim: number for number, (block, dim) in enumerate(layout) if block == 1}
+    ordered: list[tuple[int, MemoryAxis, int]] = []
+    for axis in tensor.axes:
+        dims, length = {step.dim for step in axis.steps}, layer.length(axis)
+        where = max((position.get(dim, -1) for dim in dims), default=-1)
+        blocks = [(number, block) for number, (block, dim) in enumerate(layout) if block > 1 and dim in dims]
+        number, block = blocks[0] if blocks else (0, 1)
+        ordered.append((where, MemoryAxis(axis.steps, block), -(-length // block)))
+        if block > 1:
+            ordered.append((number, MemoryAxis((), inside=block), block))
+    ordered.sort(key=lambda one: one[0])
+    axes, lengths = tuple(axis for _, axis, _ in ordered), tuple(length for _, _, length in ordered)
     strides = [element_bytes] * len(axes)
     for number in range(len(axes) - 2, -1, -1):
         strides[number] = strides[number + 1] * lengths[number + 1]
@@ -56,8 +84,8 @@ def lines_of_run(run: float, stride: int, line: int) -> float:
     return sum(ceil((offset + run) / line) for offset in offsets) / len(offsets)
 
 
-def lines_of_box(tensor: Placed, box: ReadOnlyDict[str, float], line: int) -> float:
-    """Lines that a tile touches; ``box`` has its points along each dim, not always whole in the mean.
+def lines_of_box(tensor: Placed, box: ReadOnlyDict[str, int], line: int) -> float:
+    """Lines that a tile touches; ``box`` has its points along each dim.
 
     From the innermost axis outwards: rows that lie closer together than a line are one run, others are
     counted one by one.
@@ -74,11 +102,11 @@ def lines_of_box(tensor: Placed, box: ReadOnlyDict[str, float], line: int) -> fl
     return count * lines_of_run(run, stride if count > 1 else line, line)
 
 
-def _extent(axis: Projection, box: ReadOnlyDict[str, float]) -> float:
-    return 1 + sum(step.coefficient * (box.get(step.dim, 1) - 1) for step in axis.steps)
+def _extent(axis: MemoryAxis, box: ReadOnlyDict[str, int]) -> int:
+    return axis.elements(1 + sum(step.coefficient * (box.get(step.dim, 1) - 1) for step in axis.steps))
 
 
-def usable_lines(cache: CacheTiming, tensor: Placed, box: ReadOnlyDict[str, float]) -> float:
+def usable_lines(cache: CacheTiming, tensor: Placed, box: ReadOnlyDict[str, int]) -> float:
     """Lines of the cache that a tile can use: rows a power of two apart meet in few of its sets."""
     extents = [
         min(_extent(axis, box), length) for axis, length in zip(tensor.axes, tensor.lengths, strict=True)

@@ -10,6 +10,7 @@ from math import ceil, gcd, prod
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, CacheTiming, Timing, TransferTiming
 from costmodel.mapping.timing.caches import (
+    MemoryAxis,
     Placed,
     hit_rate,
     lines_of_box,
@@ -19,7 +20,6 @@ from costmodel.mapping.timing.caches import (
 )
 from costmodel.mapping.timing.walk import Walk, dim_of, is_product, steps_level
 from costmodel.workload.network import Tensor
-from costmodel.workload.projection import Projection
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,7 @@ def step_counts(architecture: Architecture, timing: Timing, walk: Walk) -> StepC
     layer = walk.layer
     # rows lie in memory as the steps' level holds them; accumulators are wider, but send results
     element_bytes = max(1, architecture.levels[steps_level(architecture)].word_bits // 8)
-    tensors = [
-        placed(layer, tensor, tuple(dim_of(layer, dim) for dim in timing.layout(tensor.role)), element_bytes)
-        for tensor in layer.tensors
-    ]
+    tensors = [placed(timing, layer, tensor, element_bytes) for tensor in layer.tensors]
     memory = _Memory(walk, timing, tuple(tensors))
     outputs = [tensor for tensor in tensors if tensor.tensor.is_output]
     operands = [tensor for tensor in tensors if not tensor.tensor.is_output]
@@ -175,7 +172,7 @@ class _Memory:
     timing: Timing
     tensors: tuple[Placed, ...]
 
-    def extents(self, axis: Projection, length: int) -> list[tuple[int, int]]:
+    def extents(self, axis: MemoryAxis, length: int) -> list[tuple[int, int]]:
         """Of every tile along an axis: its elements, and how many tiles have so many.
 
         With ``whole_strides`` a tile has the elements that the stride skips behind its last one; those that
@@ -190,7 +187,7 @@ class _Memory:
                 for extent, count in found
                 for points, tiles in self.walk.extents(step.dim)
             ]
-        return [(min(extent, length), count) for extent, count in found]
+        return [(min(axis.elements(extent), length), count) for extent, count in found]
 
     def transfer(self, tensor: Placed, transfer: TransferTiming, times: int) -> TransferCounts:
         """Rows, requests and beats of all tiles of a tensor, each moved ``times`` times."""

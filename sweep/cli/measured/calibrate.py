@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -46,7 +46,7 @@ class _Machine:
         }
         return np.array(
             [
-                self._cycles(replace(run, architecture=machines[mesh]), counts)
+                self._cycles(run.on(machines[mesh]), counts)
                 for run, mesh, counts in zip(self.runs, self.meshes, self.counts, strict=True)
             ],
             dtype=float,

@@ -118,7 +118,14 @@ def drawn_timing(rng: random.Random) -> Timing:
         load=transfer(),
         store=transfer(),
         caches=tuple(cache(f"cache {number}") for number in range(rng.choice([0, 1, 2]))),
-        layouts=rng.choice([(), (("inputs", ("N", "Q", "P", "C")), ("weights", ("R", "S", "C", "K")))]),
+        layouts=rng.choice(
+            [
+                (),
+                (("inputs", ("N", "Q", "P", "C")), ("weights", ("R", "S", "C", "K"))),
+                (("inputs", ("N", "C", "Q", "P", "4C")), ("weights", ("K", "2K", "R", "S", "C", "3C"))),
+                (("inputs", ("Q", "3Q", "P")), ("outputs", ("N", "K", "Q", "P", "2K"))),
+            ]
+        ),
         steps_in_flight=rng.choice([1, 2, 2, 2]),
         issue_cycles=rng.choice([0.0, 3.0, 40.0]),
         product_issue_cycles=rng.choice([None, 5.0]),

@@ -153,6 +153,21 @@ def test_own_rows_say_strides_dilations_groups_and_batches(tmp_path: Path) -> No
         read_measurements("gemmini", write(tmp_path / "wrong.jsonl", [rows[2] | {"groups": 3}]))
 
 
+def test_a_run_may_have_layouts_of_its_own(tmp_path: Path) -> None:
+    """Inputs channel by channel have short rows, and a calibration keeps them so."""
+    conv = {"K": 16, "C": 64, "P": 8, "Q": 8, "R": 3, "S": 3}
+    one = {"layer": conv, "tile": dict(conv), "loops": [], "cycles": 900}
+    other = one | {"layouts": {"inputs": ["N", "C", "Q", "P"]}}
+    plain, planar = read_measurements("gemmini", write(tmp_path / "own.jsonl", [one, other]))
+    assert predicted(planar)[0] > predicted(plain)[0]
+    assert predicted(planar.on(load_architecture("gemmini"))) == predicted(planar)
+    for wrong in ({"inputs": "NCQP"}, {"input": ["N"]}, {"inputs": ["C", "C"]}):
+        with pytest.raises(InputError, match=r"own\.jsonl:1"):
+            read_measurements("gemmini", write(tmp_path / "own.jsonl", [one | {"layouts": wrong}]))
+    with pytest.raises(InputError, match="timing"):
+        read_measurements("simba", write(tmp_path / "own.jsonl", [other]))
+
+
 @pytest.mark.parametrize(
     ("wrong", "key"),
     [

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import Timing
@@ -122,6 +123,42 @@ def test_a_dilated_filter_loads_no_pixel_behind_its_last() -> None:
         rows.append(step_counts(GEMMINI, timing, walk).loads[1].rows)
     whole = 7 * 2 + 2 * 2 + 1
     assert rows == [whole, 2 * (4 * 2 + 2 * 2)]
+
+
+def test_rows_of_a_layout_in_blocks_are_runs_of_its_addresses() -> None:
+    """Of every step's inputs the addresses in ``N C Q P 4C``; whole blocks move, counted from a tile's first.
+
+    Rows are counted for all tiles of an axis alike. So where some of them are as wide as the tensor, whose
+    runs join, and others are not, rows are as many or more.
+    """
+    blocked = timing_of(GEMMINI).with_layouts({"inputs": ("N", "C", "Q", "P", "4C")})
+    assert blocked.load is not None
+    timing = replace(blocked, reloads=("inputs",), load=replace(blocked.load, joins_rows=True))
+    equal = 0
+    for walk in walks(7, 40):
+        layer = walk.layer
+        width, height = (pixels_along(layer, dict(layer.sizes), *side) for side in ("PR", "QS"))
+        blocks, runs = ceil(layer.sizes["C"] / 4), 0
+        for box in boxes(walk):
+            points = {dim: end - first for dim, (first, end) in box.items()}
+            sides = [pixels_along(layer, points, *side) for side in ("PR", "QS")]
+            shape = points["N"], ceil(points["C"] / 4), sides[1], sides[0], 4
+            addresses = {
+                (((n * blocks + block) * height + y) * width + x) * 4 + inside
+                for n, block, y, x, inside in product(*map(range, shape))
+            }
+            runs += sum(address - 1 not in addresses for address in addresses)
+        roles = [tensor.role for tensor in layer.tensors if not tensor.is_output]
+        rows = step_counts(GEMMINI, timing, walk).loads[roles.index("inputs")].rows
+        assert rows >= runs
+        equal += rows == runs
+    assert equal > 20
+
+
+def test_a_layout_says_each_dim_once() -> None:
+    for wrong in (["N", "C", "N"], ["C", "8C", "4C"], ["C", "1C"], ["08C"], ["8"], [""]):
+        with pytest.raises(InputError, match=r"once|8C"):
+            timing_of(GEMMINI).with_layouts({"inputs": wrong})
 
 
 def pixels_along(layer: Layer, points: dict[str, int], position: str, window: str) -> int:
