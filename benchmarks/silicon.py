@@ -5,7 +5,10 @@
 Reads the rows of tests/data/silicon (or another folder with files of the same names) and prints, for DOSA's
 mappings and for random ones on each mesh, the errors of `archsweep validate gemmini`; then how well the
 model chooses between mappings of one layer on one mesh: how often its least cycles name the RTL's best
-within 2 %, and how much longer what it names takes. Rows marked as suspect are left out here and counted.
+within 2 %, and how much longer what it names takes. That is counted twice: run by run, where runs of one
+program (the same tiles and loops) differ by the RTL's own repetition, and program by program, each taken at
+the mean of its runs, over the layers that have two programs or more. Rows marked as suspect are left out here
+and counted.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ TIED = 1.02
 
 
 class Run(NamedTuple):
-    """A row: which file, mesh and layer it is of, measured and predicted cycles."""
+    """A row: which file, mesh and layer it is of, the tile and loops that ran, measured and predicted
+    cycles."""
 
     kind: str
     mesh: int
     layer: str
+    program: tuple[object, ...]
     measured: float
     predicted: int
 
@@ -47,8 +52,18 @@ def runs(folder: Path) -> tuple[list[Run], int]:
                 suspect += 1
                 continue
             mesh = run.overrides["Scratchpad.fanout.x"]
-            found.append(Run(kind, mesh, run.group, run.cycles, predicted(run)[0]))
+            assert run.walk is not None, "the rows of these files have tiles"
+            program = (*sorted(run.walk[0].items()), *run.walk[1])
+            found.append(Run(kind, mesh, run.group, program, run.cycles, predicted(run)[0]))
     return found, suspect
+
+
+def programs(those: list[Run]) -> list[Run]:
+    """Each program once, measured at the mean of its runs."""
+    same: dict[tuple[object, ...], list[Run]] = defaultdict(list)
+    for run in those:
+        same[run.mesh, run.layer, run.program].append(run)
+    return [one[0]._replace(measured=fmean(run.measured for run in one)) for one in same.values()]
 
 
 def choices(those: list[Run]) -> dict[str, Any]:
@@ -76,12 +91,14 @@ def main() -> None:
     for kind, mesh in sorted({(run.kind, run.mesh) for run in rows}):
         those = [run for run in rows if (run.kind, run.mesh) == (kind, mesh)]
         errors = Accuracy.of([run.measured for run in those], [run.predicted for run in those])
-        chosen = choices(those)
-        found[f"{kind} {mesh}"] = errors.to_json() | chosen
+        chosen, of_programs = choices(those), choices(programs(those))
+        found[f"{kind} {mesh}"] = errors.to_json() | chosen | {"programs": of_programs}
         rank = 0.0 if errors.spearman is None else errors.spearman
         print(f"{kind} mesh {mesh}: {errors.rows} rows, MAPE {errors.mape:.1%}, Spearman {rank:.4f}")
         print(f"    median {errors.median_ape:.1%}, predicted / measured {errors.geomean_ratio:.3f}")
-        print(f"    {chosen['layers']} layers: best {chosen['best']:.0%}, regret {chosen['mean_regret']:.1%}")
+        for name, each in (("runs", chosen), ("programs", of_programs)):
+            layers, best, regret = each["layers"], each["best"], each["mean_regret"]
+            print(f"    by {name}, {layers} layers: best {best:.0%}, regret {regret:.1%}")
     record.finish(found, options)
 
 

@@ -105,6 +105,9 @@ def _is_number(value: Any) -> bool:
 
 def _layer(data: dict[str, Any], where: str) -> Layer:
     sizes, stride = data["layer"], data.get("stride", 1)
+    if data.get("dilation", 1) != 1:
+        expected = "1: a row-stationary mapping has no place for a dilated filter"
+        raise InputError(where, expected, data["dilation"], key="dilation")
     if not isinstance(sizes, dict) or set(sizes) != set("RSPQCKN"):
         raise InputError(where, "an object with the sizes R S P Q C K N", sizes, key="layer")
     try:
