@@ -10,6 +10,7 @@ from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.formats.operator_networks import (
     SUFFIXES,
     TRAINING,
+    exported_names,
     network_file,
     network_names,
     operator_network,
@@ -56,7 +57,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
         return local_layers_next(load_kapla_network(of_kapla[name]))
     if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
         return graph_from_json(content, name)
-    stated = name.endswith(SUFFIXES) or name in network_names()
+    stated = name.endswith(SUFFIXES) or name in (*network_names(), *exported_names())
     network = operator_network(name, None, dims) if stated else None
     if network is None:
         known = layer_graph_names()

@@ -11,6 +11,7 @@ from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.operator_networks import (
     SUFFIXES,
     TRAINING,
+    exported_names,
     network_file,
     network_names,
     operator_network,
@@ -25,7 +26,8 @@ def load_network(
     name_or_path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None
 ) -> Network:
     """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, operator-graph
-    ``.json`` or ``.json.gz``, Timeloop problem ``.yaml`` (one node).
+    ``.json`` or ``.json.gz``, Timeloop problem ``.yaml`` (one node). NETWORK.fused and NETWORK.raw are the
+    graphs of :func:`costmodel.formats.operator_networks.exported_names`.
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
     otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it. Networks for chips
@@ -77,7 +79,8 @@ def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> 
 def _unknown(name: str) -> InputError:
     if name and _exists(name):
         return NotFoundError(f"network {name}", f"a file ending in one of {', '.join(SUFFIXES)}", name)
-    near = did_you_mean(name.replace("-", "_"), network_names(), cutoff=0.5, most=3)
+    known = (*network_names(), *exported_names())
+    near = did_you_mean(name.replace("-", "_"), known, cutoff=0.5, most=3)
     remedy = f"{near} Built in: {', '.join(network_names())}".lstrip()
     return NotFoundError(f"network {name}", "a built-in network or a file", name, remedy)
 

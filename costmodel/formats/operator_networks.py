@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.formats.torch_export import EXPORTED, FORMS
 from costmodel.plug_ins import NETWORKS, PlugIn, plug_in, plug_in_names
 from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.layer_lists import (
@@ -69,6 +71,17 @@ def network_names() -> list[str]:
     return [*BUILT_IN, *(name for name in plug_in_names(NETWORKS) if _built_in(name) is None)]
 
 
+@cache
+def exported_names() -> tuple[str, ...]:
+    """The graphs of COSMA's evaluation, exported from PyTorch: NETWORK.fused and NETWORK.raw of each.
+
+    They differ from the networks of :func:`network_names`, some of which have the same names before the
+    point: those keep views apart and have the shapes of a paper, these are as PyTorch runs them.
+    """
+    networks = sorted(file.name.partition(".")[0] for file in EXPORTED.iterdir())
+    return tuple(f"{network}.{form}" for network in networks for form in FORMS)
+
+
 def network_file(name_or_path: str | Path) -> str:
     """The file of a plug-in's network that has one, for its name; any other name as it is.
 
@@ -93,6 +106,8 @@ def operator_network(
         return _made_by(added, batch or 1)
     if built_in := _built_in(str(name_or_path)):
         return built_in(batch or 1)
+    if str(name_or_path) in exported_names():
+        return _exported(str(name_or_path), batch)
     return _from_file(Path(name_or_path), batch, dims) if str(name_or_path).endswith(SUFFIXES) else None
 
 
@@ -113,6 +128,22 @@ def _made_by(added: PlugIn, batch: int) -> Network:
     if not isinstance(network, Network):
         raise InputError(added.where, "its function to return a Network", type(network).__name__)
     return network
+
+
+@cache
+def _exported(name: str, batch: int | None) -> Network:
+    """A graph of :func:`exported_names`; InputError for a batch that it cannot take."""
+    from costmodel.formats.json.fused_graph import fused_graph
+    from costmodel.formats.json.graph_json import network_of_graph
+    from costmodel.formats.json.safe_json import load_json
+
+    network, _, form = name.partition(".")
+    graph = load_json(EXPORTED / f"{network}.raw.json.gz")
+    try:
+        found = network_of_graph(fused_graph(graph) if form == "fused" else graph, batch)
+    except InputError as error:
+        raise error.at(f"network {name}") from None
+    return replace(found, name=name)
 
 
 def _built_in(name: str) -> Callable[[int], Network] | None:

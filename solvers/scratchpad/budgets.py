@@ -35,5 +35,5 @@ def budget_bytes(graph: OperatorGraph, budget: str, wall_seconds: float = 30.0) 
         )
         return NamedBudget(size, "" if found.proven else proven)
     if not budget.isdecimal() or int(budget) < 1:
-        raise InputError("budget", f"{', '.join(NAMES)} or a number of bytes", budget)
+        raise InputError("budget", f"{', '.join(NAMES)} or a number of bytes, at least 1", budget)
     return NamedBudget(int(budget))

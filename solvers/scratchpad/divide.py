@@ -1,26 +1,29 @@
-"""Divide and conquer whose break nodes are found automatically (Section IV and its future work).
+"""Divide and conquer (Section IV), with break nodes by hand or found automatically (its future work).
 
 An order is cut where few bytes are live. From each cut to the next, the best-first search finds several of
 the cheapest ways, starting from each of the states kept at the cut before. Tensor replacement is then solved
 for the whole order that comes out. The next round cuts that order at other steps: what one round could not
-move across a cut, the next can.
+move across a cut, the next can. Where break nodes are stated, as in the paper, there is one round, and its
+segments are the sub-graphs between them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from costmodel.errors import InputError, did_you_mean
 from costmodel.limits import limit_reached
 from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline
-from solvers.checks import check_counts
+from solvers.checks import check, check_counts
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cosma.search import PlanSearch, Reached, operators_of, start
-from solvers.scratchpad.masks import GraphMasks, mask_of
+from solvers.scratchpad.masks import GraphMasks, bits, mask_of
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
@@ -42,17 +45,24 @@ class Params:
 
     ``segment`` is the most operators between two cuts, ``boundary_states`` how many ways into a segment are
     carried on, ``segment_states`` how many states one may expand before it is halved, ``rounds`` how often
-    the order is cut anew.
+    the order is cut anew. ``break_nodes`` are names of operators at which the graph is cut instead
+    (:func:`sub_graphs`): then ``segment`` and ``rounds`` do not count.
     """
 
     segment: int = 60
     boundary_states: int = 6
     segment_states: int = 8000
     rounds: int = 8
+    break_nodes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         counts = ("segment", "boundary_states", "segment_states", "rounds")
         check_counts("divide", self, dict.fromkeys(counts, 1))
+        nodes: Any = self.break_nodes
+        names = isinstance(nodes, list | tuple) and all(isinstance(name, str) for name in nodes)
+        check("divide", "break_nodes", names, "a list of names of operators", nodes)
+        check("divide", "break_nodes", len(set(nodes)) == len(nodes), "every operator once", nodes)
+        object.__setattr__(self, "break_nodes", tuple(nodes))
 
 
 class Divided(NamedTuple):
@@ -69,14 +79,22 @@ class Divided(NamedTuple):
 
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
-    """The best plan of some rounds; only a plan that moves 0 bytes is proven optimal."""
+    """The best plan of some rounds; only a plan that moves 0 bytes is proven optimal.
+
+    InputError for a break node that the graph does not have.
+    """
     deadline = Deadline(budget.wall_seconds)
+    broken = sub_graphs(problem, params.break_nodes)
     watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
     own_order = Schedule(GraphMasks.of(problem.graph), tuple(range(len(problem.graph.operators))))
     first = first_plan(problem, own_order, deadline.in_time)
-    found = divided(problem, Budget(budget.wall_seconds * ORDER_FRACTION, seed=budget.seed), params)
+    ordering = Budget(budget.wall_seconds * ORDER_FRACTION, seed=budget.seed)
+    if params.break_nodes:
+        found = _conquered(problem, broken, ordering, params)
+    else:
+        found = divided(problem, ordering, params)
     plan = None if found is None else packed(problem, [found.schedule], deadline.budget(budget.seed))
     best = cheaper(problem, plan, first)
     if best is None:
@@ -116,6 +134,48 @@ def divided(
             idle += 1
         order = best.schedule.order if best else schedule.order
     return best
+
+
+def sub_graphs(problem: ScratchpadProblem, break_nodes: Sequence[str]) -> list[tuple[int, ...]]:
+    """The operators in the sub-graphs that break nodes by these names make, first to last (Section IV).
+
+    A sub-graph ends with a break node, whose outputs are its outputs and inputs of those that follow. It
+    holds the operators that lead to its break node and to none before; what leads to none comes last. Break
+    nodes are taken in the graph's order. InputError for a name that no operator has.
+    """
+    graph = problem.graph
+    numbers = {operator.name: number for number, operator in enumerate(graph.operators)}
+    for name in break_nodes:
+        if name not in numbers:
+            expected = f"an operator of {graph.name or 'the graph'}"
+            raise InputError("divide", expected, name, did_you_mean(name, numbers), key="break_nodes")
+    predecessors = GraphMasks.of(graph).predecessors
+    leading = list[int]()
+    for number, before in enumerate(predecessors):
+        leading.append(1 << number)
+        for maker in bits(before):
+            leading[number] |= leading[maker]
+    found, placed = list[tuple[int, ...]](), 0
+    for number in sorted(numbers[name] for name in break_nodes):
+        found.append(tuple(bits(leading[number] & ~placed)))
+        placed |= leading[number]
+    rest = ((1 << len(graph.operators)) - 1) & ~placed
+    return [segment for segment in (*found, tuple(bits(rest))) if segment]
+
+
+def _conquered(
+    problem: ScratchpadProblem, segments: list[tuple[int, ...]], budget: Budget, params: Params
+) -> Divided | None:
+    """The segments searched one after the other, once; None when the time is up before."""
+    deadline = Deadline(budget.wall_seconds)
+    masks = GraphMasks.of(problem.graph)
+    conquered = _Conquest(masks, problem.capacity_bytes, params, deadline)
+    order = conquered.order(segments)
+    if order is None:
+        return None
+    schedule = Schedule(masks, order)
+    replacement = _replaced(problem, schedule, deadline, budget.seed)
+    return None if replacement is None else Divided(schedule, replacement)
 
 
 def _replaced(

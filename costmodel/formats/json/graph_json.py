@@ -231,6 +231,11 @@ def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
 
 
 def _linear(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    stated = _numbers(attrs.get("weight_shape", []), f"op {name}", "weight_shape")
+    packed = inputs[1] if len(inputs) > 1 else ()
+    if len(stated) == len(packed) == 2 and stated[1] == packed[1] and stated[0] < packed[0]:
+        # a view, folded away, of some rows of a packed projection: the operator reads no others
+        return Counted((linear_of(name, stated, output),))
     return Counted((linear_of(name, _weights(name, inputs, attrs), output),))
 
 

@@ -11,3 +11,6 @@ from pathlib import Path
 
 EXPORTED = Path(__file__).parents[2] / "workload" / "library" / "exported"
 """The folder of what was exported: NETWORK.raw.json.gz."""
+
+FORMS = ("fused", "raw")
+"""How an exported graph can be taken: with fused operators, or with one for every ATen operation."""

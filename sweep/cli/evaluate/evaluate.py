@@ -14,7 +14,7 @@ from costmodel.formats.cases.folder import Case, evaluated_line, read_cases
 from costmodel.formats.chips import chip_names, load_chip
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_layer, load_network
-from costmodel.formats.operator_networks import network_names
+from costmodel.formats.operator_networks import exported_names, network_names
 from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
 from costmodel.plug_ins import ARCHITECTURES, NETWORKS, TECHNOLOGIES, origin_of
@@ -140,12 +140,12 @@ def _solvers() -> Iterable[dict[str, Any]]:
 
 
 def _networks() -> Iterable[dict[str, Any]]:
-    for name in network_names():
+    origins = {name: origin_of(NETWORKS, name) for name in network_names()}
+    for name, origin in (origins | dict.fromkeys(exported_names(), "archsweep")).items():
         network = load_network(name)
         distinct = len(distinct_layers(network.layers))
-        yield {"name": name, "layers": len(network.layers), "distinct": distinct, "macs": network.macs} | {
-            "from": origin_of(NETWORKS, name)
-        }
+        counts = {"layers": len(network.layers), "distinct": distinct, "macs": network.macs}
+        yield {"name": name} | counts | {"from": origin}
 
 
 def _architectures() -> Iterable[dict[str, Any]]:

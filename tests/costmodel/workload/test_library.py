@@ -12,7 +12,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.json.graph_json import read_graph
 from costmodel.formats.networks import load_layer, load_network
-from costmodel.formats.operator_networks import network_names
+from costmodel.formats.operator_networks import exported_names, network_names
 from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.transformer import bert_base
 from costmodel.workload.network import Network, convolution, distinct_layers, gemm
@@ -153,6 +153,23 @@ def test_every_built_in_network(name: str) -> None:
     names = [layer.name for layer in one.layers]
     assert len(set(names)) == len(names)
     assert all(load_layer(f"{name}/{layer.name}") == layer for layer in one.layers[:3])
+
+
+def test_exported_networks_by_name() -> None:
+    """COSMA's fourteen, fused and raw: what they compute is the same, in fewer operators."""
+    names = exported_names()
+    assert len(names) == 28
+    for name in names[::2]:
+        fused, raw = load_network(name), load_network(f"{name.removesuffix('.fused')}.raw")
+        assert fused.name == name
+        assert raw.macs == fused.macs > 1e8
+        assert len(fused.nodes) < len(raw.nodes)
+    # exported from the same torchvision as the file, whose views are folded away by another program
+    assert load_network("resnet50.fused").macs == load_network(DATA / "graphs" / "resnet50.json.gz").macs
+    assert load_network("resnet50.raw", 2).macs == 2 * load_network("resnet50.raw").macs
+    with pytest.raises(InputError, match=r"network transformer\.raw: batch"):
+        load_network("transformer.raw", 2)
+    assert "densenet121.fused" in refusal("densenet121")
 
 
 def test_readable_names() -> None:

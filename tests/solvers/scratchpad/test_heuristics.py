@@ -31,6 +31,35 @@ def test_divide_finds_the_optimum_of_a_searched_network(reference_graph: Load) -
     assert outcome.objective == 1712256
 
 
+def test_break_nodes_by_hand_cut_where_they_say() -> None:
+    """Every order runs a sub-graph whole before the next; what leads to no break node comes last."""
+    for seed in range(60):
+        graph = random_graphs.random_graph(seed, operators=8)
+        problem = ScratchpadProblem(graph, graph.required_bytes)
+        nodes = ("operator5", "operator2")
+        outcome = divide.solve(problem, BUDGET, divide.Params(break_nodes=nodes))
+        assert outcome.solution is not None
+        assert not violations(problem, outcome.solution)
+        assert outcome.objective == objective_of(problem, outcome.solution)
+        known = {operator.name for operator in graph.operators}
+        segments = divide.sub_graphs(problem, nodes)
+        assert sorted(v for segment in segments for v in segment) == list(range(len(graph.operators)))
+        for number, node in ((0, "operator2"), (1, "operator5")):
+            if node in known:
+                assert node == graph.operators[segments[number][-1]].name
+        placed: set[int] = set()
+        for segment in segments:
+            placed |= set(segment)
+            makers = {graph.producers[t] for v in segment for t in graph.operators[v].inputs}
+            assert makers - {None} <= placed
+
+
+def test_every_operator_a_break_node_is_its_own_order() -> None:
+    graph = random_graphs.random_graph(3, operators=8)
+    names = [operator.name for operator in graph.operators]
+    assert divide.sub_graphs(ScratchpadProblem(graph, 99), names) == [(v,) for v in range(len(names))]
+
+
 @pytest.mark.parametrize("phase", range(3))
 def test_cuts_keep_the_order_and_the_length(phase: int, reference_graph: Load) -> None:
     masks = GraphMasks.of(reference_graph("densenet121"))

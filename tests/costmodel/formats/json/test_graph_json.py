@@ -110,6 +110,16 @@ def test_batch_that_the_graph_cannot_take() -> None:
 # ---- single operators
 
 
+def test_some_rows_of_a_packed_projection() -> None:
+    """Keys and values of 2 x 64 channels out of a projection that also has 64 of queries."""
+    shapes = {"x": [5, 64], "w": [192, 64], "y": [5, 128]}
+    (layer,) = network_of_graph(graph("linear", shapes, weight_shape=[128, 64])).layers
+    assert layer.shape == gemm("", M=5, N=128, K=64).shape
+    for wrong in ([128, 32], [256, 64], [64, 64]):  # other channels, more rows than there are, too few
+        with pytest.raises(InputError):
+            _ = network_of_graph(graph("linear", shapes, weight_shape=wrong)).layers
+
+
 def test_grouped_dilated_convolution() -> None:
     shapes = {"x": [2, 8, 33, 29], "w": [12, 4, 3, 5], "y": [2, 12, 17, 29]}
     attrs = {
