@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import record
-from cosma_cases import HEURISTICS, Case, Found, figure_3, figure_4, network_of, reduction_rows, summary
+from cosma_cases import figure_3, figure_4, network_of
 from published import under
 from scratchpad import HUMAN, warm_up
 
@@ -36,6 +36,7 @@ from costmodel.formats.torch_export import EXPORTED
 from costmodel.workload.network import Network
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.budgets import NAMES
+from sweep.papers.cosma_cases import HEURISTICS, Case, Found, reduction_rows, summary
 
 NAS = ("pnasnet5_large", "amoebanet_d", "nasnet_a_large", "darts")
 COLOURS = {

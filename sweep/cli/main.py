@@ -117,7 +117,9 @@ def run(
 
 @app.command()
 def paper(
-    name: Annotated[str, typer.Argument(callback=stated, help="A paper: cosa.", metavar="PAPER")],
+    name: Annotated[
+        str, typer.Argument(callback=stated, help="A paper: cosa, cosma or thistle.", metavar="PAPER")
+    ],
     figure: Annotated[
         list[str] | None, typer.Option(help="A figure or table, once for each, such as 6; default all.")
     ] = None,

@@ -18,6 +18,9 @@ from sweep.papers.paper import Effort
 from sweep.papers.reproduction import Reproduced, reproduce
 from sweep.run.session import RuntimeChoice
 
+WIDEST = 1000
+"""Characters of the widest table that is printed with a line for each row."""
+
 
 def reproduce_paper(
     name: str, numbers: list[str], effort: Effort, output: Path | None, runtime: RuntimeChoice, as_json: bool
@@ -57,10 +60,13 @@ def _print(one: Reproduced) -> None:
         return
     table = Table(title=Text(title))
     for number, header in enumerate(one.table.headers):
-        table.add_column(Text(header), justify="right" if number else "left", overflow="fold")
+        table.add_column(Text(header), justify="right" if number else "left", no_wrap=True)
     for row in one.table.rows:
         table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row))
-    Console().print(table)
+    console = Console()
+    # a row stays a line: a table of a dozen columns is of no use in eighty characters
+    width = max(console.width, console.measure(table, options=console.options.update(width=WIDEST)).maximum)
+    Console(width=width).print(table)
     for remark in one.table.remarks:
         print(remark)
     print()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from costmodel.errors import InputError, did_you_mean
 from sweep.papers.cosa import COSA
+from sweep.papers.cosma import COSMA_PAPER
 from sweep.papers.paper import Paper, PaperFigure
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA,)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA, COSMA_PAPER)}
 
 
 def paper_of(name: str) -> Paper:

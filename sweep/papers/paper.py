@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from math import exp, log
 from typing import Any, Literal
 
-from costmodel.workload.network import Layer
+from sweep.tasks.kinds import PaperTask
 
 Effort = Literal["quick", "full"]
 """``quick`` is a part of the paper's networks, enough to see the figure; ``full`` is all of them."""
 
-LayerRows = ReadOnlyDict[Layer, ReadOnlyDict[str, Any]]
-"""The row of each layer's solve in one study; layers without an answer are missing."""
+LayerRows = ReadOnlyDict[Any, ReadOnlyDict[str, Any]]
+"""The row of each solve that has an answer: of a study's by layer, of :class:`PaperSolves` by label."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,17 @@ class PaperStudy:
 
     key: str
     document: ReadOnlyDict[str, Any]
+
+
+@dataclass(frozen=True)
+class PaperSolves:
+    """Solves that no study of designs asks for, each under a label of the paper's own; ``key`` as of a study.
+
+    They are stored and taken up again as a study's are (:mod:`sweep.run.task_run`).
+    """
+
+    key: str
+    tasks: ReadOnlyDict[Hashable, PaperTask]
 
 
 @dataclass(frozen=True)
@@ -46,7 +57,7 @@ class FigureTable:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure or table of the paper, which needs the studies ``needs``.
+    """A figure or table of the paper, which needs the studies and solves ``needs``, by their keys.
 
     ``not_reproduced`` is the reason why there is no table of ours; then it needs no studies.
     """
@@ -62,15 +73,24 @@ class PaperFigure:
             raise ValueError(f"figure {self.number} has either a table or a reason why it has none")
 
 
+def _no_solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Sequence[PaperSolves]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Paper:
-    """A paper: its name in the command, its title, its studies by effort, its figures."""
+    """A paper: its name in the command, its title, its studies by effort, its figures.
+
+    ``networks``: those whose layers the studies map. ``solves`` are made of the rows that there are by key so
+    far: what depends on others' answers is left out until these are there.
+    """
 
     name: str
     title: str
     studies: Callable[[Effort], Sequence[PaperStudy]]
     networks: Callable[[Effort], tuple[str, ...]]
     figures: tuple[PaperFigure, ...]
+    solves: Callable[[Effort, ReadOnlyDict[str, LayerRows]], Sequence[PaperSolves]] = _no_solves
 
 
 def geomean(ratios: Sequence[float]) -> float:

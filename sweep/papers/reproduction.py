@@ -21,11 +21,23 @@ from costmodel.workload.network import Layer, distinct_layers
 from results.report.paper_page import PaperChart, PaperSection, write_paper_page
 from results.store.folder import RunFolder
 from results.store.parts import write_whole
-from sweep.papers.paper import Effort, FigureTable, LayerRows, Paper, PaperFigure, PaperStudy
+from sweep.papers.paper import (
+    Effort,
+    FigureTable,
+    LayerRows,
+    Paper,
+    PaperFigure,
+    PaperSolves,
+    PaperStudy,
+)
 from sweep.run.session import RuntimeChoice, run_study
+from sweep.run.task_run import run_tasks
 from sweep.study.identity import canonical_json
 from sweep.study.study import study_of
 from sweep.tasks.mapping import layer_content
+
+ANSWERED_WITH = ("optimal", "feasible")
+"""Statuses of solves that found something."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +79,40 @@ def reproduce(
     for number, study in enumerate(chosen, 1):
         say(f"study {number} of {len(chosen)}: {study.key}")
         rows[study.key] = _rows(_run(study, output, runtime), layers)
+    every = {layer for equal in layers.values() for layer in equal}
+    unanswered = sum(len(every - found.keys()) for found in rows.values())
+    while open_solves := _open(paper, effort, rows, wanted):
+        for solves in open_solves:
+            say(f"{len(solves.tasks)} solves: {solves.key}")
+            rows[solves.key] = _solved(paper, solves, effort, output, runtime)
+            unanswered += len(solves.tasks) - len(rows[solves.key])
     made = tuple(Reproduced(f, f.table(rows, effort) if f.table else None) for f in figures)
     for one in made:
         if one.table is not None:
             _write(output / f"figure-{one.figure.number}.csv", _csv(one.table))
-    every = {layer for equal in layers.values() for layer in equal}
-    unanswered = sum(len(every - found.keys()) for found in rows.values())
     page = write_paper_page(output / "paper.html", paper.title, [_section(one) for one in made])
     return Reproduction(made, unanswered, page)
 
 
 def _run(study: PaperStudy, output: Path, runtime: RuntimeChoice) -> RunFolder:
     return run_study(study_of(study.document), output / study.key, runtime)
+
+
+def _open(
+    paper: Paper, effort: Effort, rows: ReadOnlyDict[str, LayerRows], wanted: set[str]
+) -> list[PaperSolves]:
+    """What can be solved now and is wanted."""
+    return [one for one in paper.solves(effort, rows) if one.key in wanted and one.key not in rows]
+
+
+def _solved(
+    paper: Paper, solves: PaperSolves, effort: Effort, output: Path, runtime: RuntimeChoice
+) -> LayerRows:
+    """By label the rows of those that have an answer."""
+    name = f"paper-{paper.name}-{effort}-{solves.key}"
+    rows = run_tasks(name, list(solves.tasks.values()), output / solves.key, runtime)
+    found = {label: rows[task.id] for label, task in solves.tasks.items()}
+    return {label: dict(row) for label, row in found.items() if row["status"] in ANSWERED_WITH}
 
 
 def _layers(paper: Paper, effort: Effort) -> dict[str, list[Layer]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,7 +66,11 @@ class RuntimeChoice:
 
     def runtime(self, study: Study, work: Work = answer_task) -> Runtime:
         """A runtime for the study's tasks, or other ``work``; close it, or use it in a ``with`` block."""
-        limit = study.solve_seconds + GRACE_SECONDS
+        return self.started(work, study.solve_seconds, solvers_of(study))
+
+    def started(self, work: Work, solve_seconds: float, solvers: Sequence[str]) -> Runtime:
+        """A runtime whose solves take up to ``solve_seconds`` each, by ``solvers`` of these names."""
+        limit = solve_seconds + GRACE_SECONDS
         if self.in_process:
             from clusters.in_process import InProcessRuntime
 
@@ -79,7 +84,7 @@ class RuntimeChoice:
             memory_limit_bytes=memory,
             address=self.address,
             packages=PACKAGES,
-            prepare=partial(warm_up, solvers_of(study)),
+            prepare=partial(warm_up, tuple(solvers)),
             divide=partial(BlockDivision, work) if isinstance(work, BlockWork) else None,
             sub_drivers=self.sub_drivers,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict, final
 
 from results.store.schema.rows import (
+    CodesignColumns,
     MappingColumns,
     ProgramColumns,
     ScheduleColumns,
@@ -23,5 +24,11 @@ class CostRequests(TypedDict):
 
 
 AnswerColumns = (
-    MappingColumns | ScheduleColumns | ProgramColumns | CostRequests | ScratchpadColumns | TileCostColumns
+    MappingColumns
+    | ScheduleColumns
+    | ProgramColumns
+    | CostRequests
+    | ScratchpadColumns
+    | CodesignColumns
+    | TileCostColumns
 )

@@ -9,6 +9,7 @@ from typing import Any
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import AnswerRow
 from results.store.schema.tables import ANSWER_TABLES
+from sweep.tasks.codesign import CodesignTask, run_codesign_task
 from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from sweep.tasks.program import run_program_task
@@ -21,12 +22,15 @@ from sweep.tasks.tree_refinement import run_tree_refinement_task
 
 Task = MappingTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""
+PaperTask = MappingTask | ScratchpadTask | CodesignTask
+"""What evaluations of papers ask for beside studies."""
 Columns = ReadOnlyDict[str, Sequence[str]]
 """Names of columns by table."""
 
 RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "mapping": run_mapping_task,
     "scratchpad": run_scratchpad_task,
+    "codesign": run_codesign_task,
     "schedule": run_schedule_task,
     "tile_costs": run_tile_cost_task,
     "tree_costing": run_tree_costing_task,
@@ -65,7 +69,7 @@ def known_answers(store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]]) -
     }
 
 
-def ids_by_table(tasks: Iterable[Task]) -> dict[str, set[str]]:
+def ids_by_table(tasks: Iterable[Task | PaperTask]) -> dict[str, set[str]]:
     """The identities of tasks by the table of their rows."""
     ids: dict[str, set[str]] = {table.name: set() for table in ANSWER_TABLES}
     for task in tasks:

@@ -180,6 +180,17 @@ class ScratchpadColumns(SolveColumns, total=False):
     plan: dict[str, Any] | None
 
 
+class CodesignColumns(ProofColumns, total=False):
+    """What a co-design solve decides: sizes and fan-outs, area (um2), energy (pJ), each layer's mapping."""
+
+    overrides: dict[str, Any] | None
+    area_um2: float | None
+    mac_units: int | None
+    energy_pj: float | None
+    cycles: int | None
+    layers: list[dict[str, Any]] | None
+
+
 class TileCostColumns(SolveColumns, total=False):
     """What a solve of tile parts decides: for each part its numbers, energy in pJ, cycles, whether proven."""
 
@@ -251,6 +262,16 @@ class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):
     budget_bytes: int
     block_bytes: dict[str, int]
     parameter_bytes: dict[str, int]
+
+
+class CodesignRow(AnswerRow, CodesignColumns, total=False):
+    """A ``codesigns`` row: one architecture of a family for some layers, within an area."""
+
+    family: dict[str, Any]
+    base_id: str
+    layer_counts: list[dict[str, Any]]
+    objective_name: str
+    allowed_area_um2: float
 
 
 class TileCostRow(AnswerRow, TileCostColumns, total=False):

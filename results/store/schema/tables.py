@@ -9,7 +9,7 @@ from typing import Any
 from results.errors import WrongRowError
 from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Column, Table
-from results.store.schema.rows import DesignRow, LayerRow, ScratchpadRow
+from results.store.schema.rows import CodesignRow, DesignRow, LayerRow, ScratchpadRow
 from results.store.schema.shared_columns import (
     ASKED_HOW,
     EFFORT,
@@ -236,11 +236,57 @@ SCRATCHPADS = Table[ScratchpadRow](
     SCHEMA_VERSION,
 )
 
-TABLES: Mapping[str, Table[Any]] = MappingProxyType(
-    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS)}
+CODESIGNS = Table[CodesignRow](
+    "codesigns",
+    "task_id",
+    "One row per co-design solve of a paper's evaluation: an architecture of a family for some layers.",
+    (
+        *IDENTITY,
+        Column(
+            "family", "json", "", "the architecture file, what all members change in it, and what is free"
+        ),
+        Column("base_id", "string", "", "hash of the member that the file states", required=True),
+        Column("layer_counts", "json", "", "the layers' names and how often each occurs", required=True),
+        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        Column("allowed_area_um2", "float", "um2", "the area that the architecture must not be above"),
+        SOLVER,
+        *ASKED_HOW,
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the cost model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ, cycles or pJ*cycles", "the sum over all layers and occurrences"),
+        Column("bound", "float", "as objective", "proven lower bound on `objective`, for every member"),
+        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        Column("overrides", "json", "", "sizes and fan-outs found, as keys of the architecture file"),
+        Column("area_um2", "float", "um2", "area of the architecture found"),
+        Column("mac_units", "int", "", "MAC units of the architecture found"),
+        Column("energy_pj", "float", "pJ", "energy of all layers and occurrences"),
+        Column("cycles", "int", "cycles", "latency of all layers and occurrences"),
+        Column("layers", "json", "pJ, cycles", "of each layer {energy_pj, cycles, mapping}, one occurrence"),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
 )
 
-ANSWER_TABLES: tuple[Table[Any], ...] = (LAYERS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS)
+TABLES: Mapping[str, Table[Any]] = MappingProxyType(
+    {
+        table.name: table
+        for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS, CODESIGNS)
+    }
+)
+
+ANSWER_TABLES: tuple[Table[Any], ...] = (
+    LAYERS,
+    SCRATCHPADS,
+    SCHEDULES,
+    PROGRAMS,
+    TILE_COSTS,
+    CODESIGNS,
+)
 """Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")

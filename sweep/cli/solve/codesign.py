@@ -21,6 +21,7 @@ from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluate
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.cli.solve.solver_options import stated_params
 from sweep.solve.parameters import solver_params
+from sweep.tasks.codesign import overrides_of
 
 FAMILY = "codesign"
 
@@ -106,13 +107,8 @@ def _described(problem: CodesignProblem, found: CodesignSolution | None) -> dict
     if found is None:
         return {"architecture": None, "layers": []}
     evaluation = evaluated(problem, found)
-    levels = {level.name: level for level in found.architecture.levels}
-    sizes = {f"{name}.size": f"{levels[name].size_words} words" for name in problem.free_sizes}
-    fanouts = {
-        f"{name}.fanout": [levels[name].fanout_x, levels[name].fanout_y] for name in problem.free_fanouts
-    }
     return {
-        "architecture": {"base": problem.family.source, "overrides": sizes | fanouts},
+        "architecture": {"base": problem.family.source, "overrides": overrides_of(problem, found)},
         "area_um2": found.architecture.area_um2,
         "mac_units": found.architecture.mac_units,
         "energy_pj": evaluation.energy_pj,

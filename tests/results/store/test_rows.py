@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import pytest
 
 from results.store.schema.rows import (
+    CodesignRow,
     DesignRow,
     LayerRow,
     ProgramRow,
@@ -23,6 +24,7 @@ ROWS: dict[str, Any] = {
     "schedules": ScheduleRow,
     "programs": ProgramRow,
     "tile_costs": TileCostRow,
+    "codesigns": CodesignRow,
 }
 KINDS = {str: "string", int: "int", float: "float", bool: "bool", datetime: "timestamp"}
 
