@@ -79,6 +79,29 @@ def architecture_file(name_or_path: str | Path) -> Path:
     return Path(name)
 
 
+def overridden_document(name_or_path: str | Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of an architecture file of ours that describes the architecture with these ``overrides``.
+
+    A technology file is named by its whole path, so that the content can be written anywhere. InputError for
+    a file in the form of the Timeloop cases, and for what :func:`load_architecture` refuses.
+    """
+    from costmodel.formats.timeloop.files import split_files
+    from costmodel.formats.yaml.architecture_overrides import Overrides
+
+    load_architecture(name_or_path, overrides)
+    document = _own_document(name_or_path)
+    if document is None:
+        if not str(name_or_path).endswith((".yaml", ".yml")):
+            raise InputError("architecture", "an architecture file (.yaml)", str(name_or_path))
+        files = tuple(split_files(str(name_or_path)))
+        document = _timeloop_document(files, tuple(map(_stamp, files)))
+    changed: dict[str, Any] = Overrides(dict(overrides), str(name_or_path)).applied_to(document)
+    named = changed.get("technology")
+    if isinstance(named, str) and Path(named).is_file():
+        return {**changed, "technology": str(Path(named).resolve())}
+    return dict(changed)
+
+
 def named_technology(name_or_path: str | Path) -> str | None:
     """The technology that an architecture file of ours names, empty where it names none.
 

@@ -149,7 +149,7 @@ def problem_from_layer(layer: Layer) -> dict[str, Any]:
         }
         if set(shape["dimensions"]) == set(layer.sizes) and _same(layer, layer_from_problem(problem)):
             return problem
-    shape = _own_shape(layer)
+    shape = shape_of_layer(layer)
     return {"id": layer.name, "shape": shape, "dims": layer.sizes, "coeffs": _coefficients(layer, shape)}
 
 
@@ -177,7 +177,8 @@ def _named_terms(shape: Shape) -> Iterator[tuple[str, str, str]]:
                     yield space["name"], term[0], term[1]
 
 
-def _own_shape(layer: Layer) -> Shape:
+def shape_of_layer(layer: Layer) -> Shape:
+    """The shape of the layer, spelt out; every step but 1 is a coefficient with a name of its own."""
     spaces: list[dict[str, Any]] = []
     coefficients: list[dict[str, Any]] = []
     for tensor in layer.tensors:

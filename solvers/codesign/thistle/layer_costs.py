@@ -30,11 +30,15 @@ class LayerTraffic:
 
 @dataclass(frozen=True)
 class LayerCosts:
-    """A layer with the loops ``loops`` on ``hardware``, of which every level keeps all that it can hold."""
+    """A layer with the loops ``loops`` on ``hardware``, of which every level keeps all that it can hold.
+
+    ``literal``: partial sums are counted as Eq. 3 does, else as the cost model does (:meth:`_kept_traffic`).
+    """
 
     hardware: HardwareVariables
     layer: Layer
     loops: ClassLoops
+    literal: bool = False
 
     @cached_property
     def expressions(self) -> Expressions:
@@ -150,6 +154,15 @@ class LayerCosts:
     def _kept_traffic(
         self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial
     ) -> LayerTraffic:
+        if self.literal:
+            # Eq. 3: a multicast is written once, every partial sum comes in and goes out, and what goes out
+            # is read here
+            once = delivered * self._copies(tensor, index) if delivered.terms else NOTHING
+            return (
+                LayerTraffic(content + once, once, content)
+                if tensor.is_output
+                else LayerTraffic(content, once, NOTHING)
+            )
         if not tensor.is_output:
             return LayerTraffic(content, delivered, NOTHING)
         first_reads = self._partition(tensor, index) * -1.0
@@ -157,6 +170,17 @@ class LayerCosts:
         # The first partial sum of a word starts from zero: nothing is read for it at this level, and nothing
         # is filled into it from outside.
         return LayerTraffic(content + first_reads, fills, content)
+
+    def _copies(self, tensor: Tensor, index: int) -> Signomial:
+        """1 over the instances that have the same tile: over the spatial loops of dims that it lacks."""
+        outside = (
+            TilingBlock(level, True).trips(dim)
+            for level in range(index + 1, len(self.hardware.fanned))
+            if self.hardware.fanned[level]
+            for dim, _ in self.layer.dims
+            if dim not in tensor.dims
+        )
+        return monomial(1.0, dict.fromkeys(outside, -1.0)).with_constants(dict(self.loops.fixed))
 
     def _partition(self, tensor: Tensor, index: int) -> Signomial:
         """Words of the output that belong to one instance: all over the spatial loops that divide it."""

@@ -162,7 +162,7 @@ class LayerPrograms:
 
     def _solved(self, loops: ClassLoops) -> Solved | None:
         """The program with these loops and its optimum on free hardware; None if it is infeasible."""
-        costs = LayerCosts(self._hardware, self.weighted.layer, loops)
+        costs = LayerCosts(self._hardware, self.weighted.layer, loops, self.params.literal)
         found = self._optimum(self._program(costs))
         return found and (costs, found)
 

@@ -187,8 +187,7 @@ class MemberJudge:
         if not self.in_time():
             return None
         mapper = solver(self.params.mapping_solver).load()
-        outcome = mapper.solve(
-            problem, Budget(max(LEAST_SECONDS, self._left / layers_left), seed=self.budget.seed)
-        )
+        seconds = max(LEAST_SECONDS, self._left / layers_left)
+        outcome = mapper.solve(problem, Budget(seconds, seed=self.budget.seed), self.params.mapper_params())
         mapping: Mapping | None = outcome.solution
         return mapping

@@ -199,7 +199,7 @@ class _ThistleRun:
             for keep in self.keeps
             for windows in self._windows(keep, exchanged)
         )
-        costs = (TilingCosts(Volumes(tiling), guide) for tiling in tilings)
+        costs = (TilingCosts(Volumes(tiling), guide, literal=self.params.literal) for tiling in tilings)
         return [Branching(each, self.params.carry_over, exchanged) for each in costs]
 
     def _windows(self, keep: Keep, exchanged: dict[str, str]) -> list[WindowBlocks]:

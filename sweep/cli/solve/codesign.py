@@ -5,25 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.formats.architectures import overridden_document
 from costmodel.formats.cases.folder import mapping_to_json
 from costmodel.formats.networks import load_network
+from costmodel.formats.timeloop.chip_files import files_of
 from costmodel.workload.counting import counting_warnings, mapped_layers
+from results.errors import CannotWriteError
+from results.store.parts import write_whole
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
+from solvers.outcome import Outcome
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.cli.solve.solver_options import stated_params
 from sweep.solve.parameters import solver_params
 from sweep.tasks.codesign import overrides_of
 
 FAMILY = "codesign"
+OWN_FILE = "architecture.yaml"
+"""The file of ours: the architecture that was found, for a study or for ``solve mapping``."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class CodesignRequest:
     params: str = "{}"
     free: tuple[str, ...] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
+    timeloop: Path | None = None
+    """Folder for the answer as files; None: none are written."""
 
     def problem(self) -> CodesignProblem:
         family, network = ArchitectureFamily(self.architecture), load_network(self.network, None, self.dims)
@@ -77,8 +89,13 @@ def solve_codesign(request: CodesignRequest, as_json: bool) -> None:
     """Solve and print; without an architecture it ends with status 1 and the reason."""
     # first, so that a mistake in them does not wait for a network to be read
     params = request.checked_params()
+    if request.timeloop is not None and request.timeloop.exists() and not request.timeloop.is_dir():
+        raise InputError("--timeloop", "a folder", f"the file {request.timeloop}", "Name another.")
     problem = request.problem()
-    answer = solved(problem, request, params)
+    outcome = solver(request.solver).load().solve(problem, request.budget, params)
+    answer = described(problem, outcome)
+    if request.timeloop is not None and outcome.solution is not None:
+        answer["files"] = write_files(request, problem, outcome.solution, request.timeloop)
     if as_json:
         print(json.dumps(answer))
     elif answer["architecture"] is not None:
@@ -87,9 +104,37 @@ def solve_codesign(request: CodesignRequest, as_json: bool) -> None:
         raise WorkFailedError(f"{answer['status']}: {answer['note']}")
 
 
-def solved(problem: CodesignProblem, request: CodesignRequest, params: Any) -> dict[str, Any]:
+def write_files(
+    request: CodesignRequest, problem: CodesignProblem, found: CodesignSolution, folder: Path
+) -> list[str]:
+    """Write the answer into ``folder`` and return the files: our own architecture file, and Timeloop's.
+
+    CannotWriteError for a folder that cannot be made or written.
+    """
+    base = found.architecture.name
+    overrides = dict(problem.family.overrides) | overrides_of(problem, found)
+    own = overridden_document(problem.family.source, overrides) | {
+        "name": f"{base}-codesign",
+        "description": f"{base}, sizes and fan-outs chosen for the {problem.objective} of {request.network}",
+    }
+    layers = [weighted.layer for weighted in problem.layers]
+    texts = files_of(found.architecture, list(zip(layers, found.mappings, strict=True)))
+    texts[OWN_FILE] = yaml.safe_dump(own, sort_keys=False, default_flow_style=None, width=100)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWriteError(folder, f"cannot be made: {error}", "Name another folder") from None
+    for name, text in texts.items():
+        write_whole(folder / name, partial(_write, text))
+    return [str(folder / name) for name in sorted(texts)]
+
+
+def _write(text: str, file: Path) -> None:
+    file.write_text(text, encoding="utf-8")
+
+
+def described(problem: CodesignProblem, outcome: Outcome[CodesignSolution]) -> dict[str, Any]:
     """The JSON object that ``archsweep solve codesign --json`` prints."""
-    outcome = solver(request.solver).load().solve(problem, request.budget, params)
     return {
         "status": str(outcome.status),
         "objective": outcome.objective,
@@ -142,6 +187,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
         table.add_row(key.replace("_", " "), shown(answer[key]))
     console = Console()
     console.print(table)
+    for file in answer.get("files", ()):
+        console.print(file, markup=False, highlight=False)
     for layer in answer["layers"]:
         numbers = f"{layer['energy_pj']:.6g} pJ  {layer['cycles']} cycles"
         console.print(

@@ -121,6 +121,14 @@ def solve_codesign(
         list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
     ] = None,
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "thistle_codesign",
+    timeloop: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to write the answer to: an architecture file of ours, and Timeloop's architecture, "
+            "energies, and a problem, mapping and constraints for each layer.",
+            parser=stated_path,
+        ),
+    ] = None,
     wall_seconds: Annotated[float, typer.Option(help="Time limit; half of it for programs.")] = 600.0,
     seed: Seed = 0,
     params: Params = "{}",
@@ -132,7 +140,16 @@ def solve_codesign(
 
     budget = _budget(wall_seconds, seed)
     request = CodesignRequest(
-        architecture, network, area_um2, objective, solver, budget, params, tuple(free or ()), dims_of(dim)
+        architecture,
+        network,
+        area_um2,
+        objective,
+        solver,
+        budget,
+        params,
+        tuple(free or ()),
+        dims_of(dim),
+        timeloop,
     )
     solve_and_print(request, as_json)
 

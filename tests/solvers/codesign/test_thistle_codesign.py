@@ -281,3 +281,32 @@ def test_the_note_says_that_not_all_loop_orders_were_combined(product_problem: C
     said = "limit of 1 programs of a layer reached: "
     assert thistle.solve(product_problem, budget, replace(params, most_programs=1)).note.count(said) == 1
     assert "programs of a layer" not in thistle.solve(product_problem, budget, params).note
+
+
+def test_the_papers_preset_keeps_windows_in_the_registers_and_takes_the_dominant_layers_chip(
+    network_problem: CodesignProblem,
+) -> None:
+    paper = thistle.Params(preset="paper")
+    assert (paper.rule, paper.literal, paper.mapping_solver) == ("dominant", True, "thistle")
+    assert paper.mapper_params().polish == 0
+    printed, ours = (
+        thistle.solve(network_problem, Budget(60.0), params) for params in (paper, thistle.Params())
+    )
+    assert printed.solution is not None
+    assert printed.objective is not None
+    assert ours.objective is not None
+    assert ours.objective <= printed.objective
+    # 2 RS + 1 registers hold a 3 x 3 window of input and weights
+    registers = printed.solution.architecture.levels[0].size_words
+    assert registers is not None
+    assert registers >= 16
+
+
+def test_what_is_stated_goes_before_the_preset() -> None:
+    params = thistle.Params(preset="paper", rule="joint", mapping_solver="cosa")
+    assert (params.rule, params.split_windows, params.mapping_params) == ("joint", False, {})
+    for wrong in ({"preset": "papers"}, {"mapping_params": {"polishes": 1}}, {"mapping_params": [1]}):
+        with pytest.raises(InputError, match="codesign thistle"):
+            thistle.Params(**wrong)
+    with pytest.raises(InputError, match="polish"):
+        thistle.Params(mapping_solver="thistle", mapping_params={"polish": -1})

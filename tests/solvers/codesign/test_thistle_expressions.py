@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from itertools import product
-from math import prod
+from math import log, prod
 
+import numpy as np
 import pytest
 
+from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
@@ -17,7 +19,11 @@ from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_costs import LayerCosts
 from solvers.codesign.thistle.loops import ClassLoops, LoopChoices
 from solvers.codesign.thistle.program import CodesignProgram
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.thistle.nest.costs import TilingCosts
 from solvers.mapping.thistle.nest.expressions import TilingBlock
+from solvers.mapping.thistle.nest.tiling import Tiling
+from solvers.mapping.thistle.nest.volumes import Volumes
 
 SIZES, PES = {"RegFile": 4096, "SRAM": 2**22}, 4096
 POINT = {f"{SIZE}RegFile": 4096.0, f"{SIZE}SRAM": 2.0**22, f"{FANOUT}SRAM": 4096.0}
@@ -89,6 +95,64 @@ def test_convolutions_are_counted_exactly_without_halos(hardware: HardwareVariab
         energy, _ = counted(LayerCosts(hardware, layer, chosen), trips)
         found = exact(hardware, layer, mapping_at(layer, chosen, trips))
         assert energy == pytest.approx(found.energy_pj, rel=0.02)
+
+
+def equation_3(trips: dict[str, int], member: Architecture) -> float:
+    """Eq. 3 with the volumes of Eq. 1 and 2, written out for the loops of the paper's Figure 1 (P_k is 1)."""
+    r, p, s, d = (
+        [trips[block.trips(dim)] for dim in "MNK"]
+        for block in (
+            TilingBlock(0, False),
+            TilingBlock(1, True),
+            TilingBlock(1, False),
+            TilingBlock(2, False),
+        )
+    )
+    n = [prod(one) for one in zip(r, p, s, d, strict=True)]
+    tile = [prod(one) for one in zip(r, p, s, strict=True)]
+    macs = prod(n)
+    into_registers = {"A": macs / (r[1] * p[1]), "B": macs / (r[0] * p[0]), "C": macs / tile[2]}
+    into_sram = {"A": n[0] * n[2], "B": macs / tile[0], "C": macs / tile[2]}
+    registers, sram, dram = member.levels
+    from_registers, from_sram = into_registers["C"], into_sram["C"]
+    return (
+        (4 * registers.read_energy_pj + member.compute.energy_pj) * macs
+        + registers.read_energy_pj * (sum(into_registers.values()) + from_registers)
+        + sram.read_energy_pj
+        * (sum(into_registers.values()) + from_registers + sum(into_sram.values()) + from_sram)
+        + dram.read_energy_pj * (sum(into_sram.values()) + from_sram)
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_literal_is_the_papers_equation_3(hardware: HardwareVariables, seed: int) -> None:
+    """In both programs: that of an architecture with open sizes, and that of a fixed one."""
+    draw = random.Random(seed)
+    blocks = (TilingBlock(0, False), TilingBlock(1, True), TilingBlock(1, False), TilingBlock(2, False))
+    trips = {block.trips(dim): draw.choice((2, 3, 4)) for block in blocks for dim in "MNK"}
+    trips["K.spatial.1"] = 1
+    sizes = {dim: prod(trips[block.trips(dim)] for block in blocks) for dim in "MNK"}
+    layer = gemm("product", **sizes)
+    # innermost first: the paper's <ir, jr, kr> around the registers' tiles and <is, ks, js> around the SRAM's
+    orders = (("M", "N", "K"), ("K", "N", "M"), ("N", "K", "M"))
+    member = hardware.family.member(SIZES, {"SRAM": (PES, 1)})
+    assert all(
+        level.read_energy_pj == level.write_energy_pj == level.update_energy_pj for level in member.levels
+    )
+    wanted = equation_3(trips, member)
+    point = {name: float(value) for name, value in trips.items()} | POINT
+    assert LayerCosts(hardware, layer, ClassLoops(orders, ()), literal=True).energy.at(
+        point
+    ) == pytest.approx(wanted)
+    space = MappingSpace(member, layer)
+    keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in member.levels)
+    costs = TilingCosts(Volumes(Tiling(space, keep, ())), "energy", literal=True)
+    x = np.array([log(trips[name]) for name in costs.volumes.names])
+    program = costs.program(orders)
+    assert program.energy_at(x) == pytest.approx(wanted)
+    assert costs.estimate(program, x) == pytest.approx(wanted)
+    ours = TilingCosts(costs.volumes, "energy")
+    assert ours.program(orders).energy_at(x) != pytest.approx(wanted)
 
 
 def half_steps(total: int, parts: int) -> list[tuple[float, ...]]:

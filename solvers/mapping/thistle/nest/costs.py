@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, log, prod
 from typing import Any, NamedTuple
@@ -49,10 +49,16 @@ class TilingCosts:
     that saves grows with the number of copies, which is convex in the variables' logarithms; a line above it
     stands in for it, with the constant ``first_reads_pj`` and the slopes ``saved``. Accesses are not rounded
     up to blocks of words. Leakage lasts for the compute cycles only.
+
+    With ``literal`` the expressions are those of Eq. 3. Nothing stands in for first reads. What goes out of a
+    level is read there (the register energy of DVol of R to S, the SRAM energy of S to D), which the cost
+    model does not count, as Timeloop does not. And a word that is multicast is written once, as DVol counts
+    it, not in every PE.
     """
 
     volumes: Volumes
     objective: Objective
+    literal: bool = field(default=False, kw_only=True)
 
     @property
     def tiling(self) -> Tiling:
@@ -123,6 +129,8 @@ class TilingCosts:
     @cached_property
     def _first_read_pj(self) -> dict[int, float]:
         """Per level that keeps the outputs, the energy of one word's first read and first fill."""
+        if self.literal:
+            return {}
         outermost, name = len(self.tiling.keep) - 1, self.layer.output.name
         return {
             index: (level.read_energy_pj + (level.write_energy_pj if index < outermost else 0.0))
@@ -210,10 +218,20 @@ class TilingCosts:
         """Eq. 3: accesses of all instances times the energy of one; outputs are read and updated."""
         level, output = self.architecture.levels[words.level], words.tensor.is_output
         sending_pj = level.read_energy_pj + (level.update_energy_pj if output else 0.0)
-        parts = [words.sent.scaled(sending_pj / level.block_size)]
+        instances = self.volumes.instances(words.level)
+        parts = [words.sent.scaled(sending_pj / level.block_size).times(instances)]
         if words.filled is not None:
-            parts.append(words.filled.scaled(level.write_energy_pj / level.block_size))
-        return self.volumes.total(parts).times(self.volumes.instances(words.level))
+            filling_pj = level.write_energy_pj + (level.read_energy_pj if self.literal and output else 0.0)
+            filled = instances if not self.literal else self._distinct(words)
+            parts.append(words.filled.scaled(filling_pj / level.block_size).times(filled))
+        return self.volumes.total(parts)
+
+    def _distinct(self, words: Words) -> Posynomial:
+        """How many instances of the level have different tiles of the tensor."""
+        found = self.volumes.constant(1.0)
+        for outer in range(words.level + 1, len(self.tiling.keep)):
+            found = found.times(self.volumes.groups(words.tensor, outer))
+        return found
 
     @cached_property
     def _fixed_energy(self) -> Posynomial:
@@ -232,7 +250,8 @@ class TilingCosts:
     def _moved(self, words: Sequence[Words]) -> tuple[list[Posynomial], list[Posynomial]]:
         """The words that a level reads, and those that are written to it."""
         outputs = [w.sent for w in words if w.tensor.is_output]
-        return [w.sent for w in words], [w.filled for w in words if w.filled] + outputs
+        drained = [w.filled for w in words if self.literal and w.tensor.is_output and w.filled]
+        return [w.sent for w in words] + drained, [w.filled for w in words if w.filled] + outputs
 
     def _transfer(
         self, level: StorageLevel, reads: list[Posynomial], writes: list[Posynomial]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.folder import mapping_from_json
 from costmodel.formats.networks import load_layer
+from costmodel.formats.timeloop.case import read_timeloop_case
 from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.space.rules import SpaceRules
 from sweep.cli.messages import WorkFailedError
 from sweep.cli.solve.codesign import CodesignRequest, solve_codesign
+from sweep.study.timeloop_space import level_rules
 
 PROBLEM = "problem: {shape: gemm-ABZ, instance: {M: 16, N: 12, K: 32}}"
 FAST = '{"judged": 1, "condensed": 0}'
@@ -45,6 +50,45 @@ def test_the_answer_can_be_loaded_and_evaluated(network: str, capsys: pytest.Cap
     found = evaluate(architecture, layer, mapping_from_json(architecture, layer, only["mapping"]))
     assert found.energy_pj == answer["objective"] == answer["energy_pj"] == only["energy_pj"]
     assert answer["bound"] <= answer["objective"]
+
+
+STRIDED = """problem:
+  shape: cnn-layer
+  instance: {R: 3, S: 3, P: 6, Q: 5, C: 4, K: 8, N: 1, Wstride: 2, Hstride: 2}
+"""
+
+
+@pytest.mark.parametrize("base", ["eyeriss", pytest.param("simba", marks=pytest.mark.slow)])
+def test_the_answer_as_files(base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Timeloop's files, read as Timeloop's users write them, cost what the answer says; ours is the chip."""
+    network, folder = tmp_path / "layer.yaml", tmp_path / "found" / "chip"
+    network.write_text(STRIDED)
+    quick = {"mapping_solver": "random_search", "mapping_params": {"victory": 50}, "most_programs": 4}
+    params = json.dumps(json.loads(FAST) | quick)
+    asked = replace(request(str(network), area_um2=None, timeloop=folder, params=params), architecture=base)
+    solve_codesign(asked, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert sorted(str(file) for file in folder.iterdir()) == answer["files"]
+    found = load_architecture(base, answer["architecture"]["overrides"])
+    own = load_architecture(folder / "architecture.yaml")
+    assert replace(own, name=found.name) == found
+    chip = [folder / "timeloop.architecture.yaml", folder / "timeloop.energies.yaml"]
+    layer = [folder / f"1-layer.{kind}.yaml" for kind in ("problem", "mapping", "constraints")]
+    case, constraints = read_timeloop_case([*chip, *layer])
+    assert case.architecture.area_um2 == pytest.approx(found.area_um2)
+    evaluation = evaluate(case.architecture, case.layer, case.mapping)
+    assert evaluation.energy_pj == pytest.approx(answer["layers"][0]["energy_pj"], rel=1e-12)
+    assert evaluation.cycles == answer["layers"][0]["cycles"]
+    rules = SpaceRules("free", level_rules(constraints))
+    assert not violations(MappingProblem(case.architecture, case.layer, "edp", rules), case.mapping)
+
+
+def test_files_are_not_written_over_a_file(network: str, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(InputError, match="--timeloop: expected a folder"):
+        solve_codesign(request(network, timeloop=taken), as_json=True)
+    assert taken.read_text() == "mine"
 
 
 def test_what_people_read(network: str, capsys: pytest.CaptureFixture[str]) -> None:
