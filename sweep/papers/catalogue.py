@@ -6,8 +6,9 @@ from costmodel.errors import InputError, did_you_mean
 from sweep.papers.cosa import COSA
 from sweep.papers.cosma import COSMA_PAPER
 from sweep.papers.paper import Paper, PaperFigure
+from sweep.papers.thistle import THISTLE
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA, COSMA_PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA, THISTLE, COSMA_PAPER)}
 
 
 def paper_of(name: str) -> Paper:

@@ -30,7 +30,7 @@ PAPER: dict[str, Any] = {
     "carry_over": False,
     "prune": False,
     "guide": False,
-    "classes": 1,
+    "classes": 16,
     "nearest": 2,
     "least_utilization": 0.5,
     "polish": 0,
@@ -46,8 +46,8 @@ class Params:
     """The settings of one Thistle solve.
 
     ``preset`` decides the settings of :data:`PRESETS` that are not stated: "archsweep" is how Thistle is used
-    here, "paper" as it is printed: Eq. 3 to the letter, windows whole in the registers, the best class of
-    loop orders rounded once (section IV), no polish and no proof. The paper names no threshold of
+    here, "paper" as it is printed: Eq. 3 to the letter, windows whole in the registers, the best classes of
+    loop orders rounded (section IV), no polish and no proof. The paper names no threshold of
     utilisation; the 0.5 of the preset is ours.
 
     ``literal``: Eq. 3 as it is printed. Each copy of a partial sum comes in and goes out, the first as the

@@ -17,13 +17,21 @@ from results.store.folder import RunFolder
 from solvers.catalogue import solver
 from sweep.cli.main import app
 from sweep.cli.paper import reproduce_paper
-from sweep.papers import cosa
+from sweep.papers import cosa, thistle
 from sweep.papers.catalogue import PAPERS, figures_of, paper_of
 from sweep.papers.paper import PaperFigure, geomean
 from sweep.run.session import RuntimeChoice
 from sweep.study.study import study_of
 
-SOLVES = {"cosma": {"human-fused", "human-raw", "searched-fused", "searched-raw"}}
+SOLVES = {
+    "cosma": {"human-fused", "human-raw", "searched-fused", "searched-raw"},
+    "thistle": {
+        thistle.key(what, objective, bandwidths)
+        for what in thistle.EVERYTHING
+        for objective in thistle.OBJECTIVES
+        for bandwidths in thistle.BANDWIDTHS
+    },
+}
 """The keys of solves that are no studies."""
 
 LAYERS = [layer for layer, _ in distinct_layers(load_network("cosa_alexnet").layers)]
