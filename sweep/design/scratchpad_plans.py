@@ -9,6 +9,7 @@ from functools import cached_property
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.scratchpad.bands import banded_graph
 from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 from costmodel.workload.network import Network
 from results.store.schema.rows import DesignRow
@@ -49,16 +50,21 @@ class ScratchpadPlans:
         return cls(study.networks, choice, loaded, solve, study.where)
 
     @cached_property
-    def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
-        """Operator graphs by network and bits of an element, made as they are needed."""
+    def _graphs(self) -> dict[tuple[str, int, int | None], PlannedGraph]:
+        """Operator graphs by network, bits of an element and, where they are cut for it, the scratchpad's
+        bytes; made as they are needed."""
         return {}
 
     def _graph(self, choice: NetworkChoice, level: StorageLevel) -> PlannedGraph:
         bits = self.choice.bits_per_element or level.word_bits
-        key = (choice.shown, bits)
+        size = capacity_bytes(level) if self.choice.bands else None
+        key = (choice.shown, bits, size)
         if key not in self._graphs:
             try:
-                graph = operator_graph(self.loaded[choice.shown], self._settings(bits))
+                network, settings = self.loaded[choice.shown], self._settings(bits)
+                graph = operator_graph(network, settings)
+                if size is not None:
+                    graph = banded_graph(network, settings, size)
             except InputError as error:
                 raise error.at(self.where, "scratchpad") from None
             self._graphs[key] = PlannedGraph(replace(graph, name=choice.shown))

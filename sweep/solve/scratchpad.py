@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.networks import load_network
+from costmodel.scratchpad.bands import banded_graph
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from costmodel.scratchpad.plan import Plan
 from costmodel.workload.counting import size_warnings
@@ -29,7 +30,8 @@ class ScratchpadRequest:
 
     ``network`` is a value, or the name of a library network or a file, which ``batch`` and ``dims`` complete.
     ``size`` is the scratchpad's: a number of bytes as text, or MR, MH, MP (:func:`budget_bytes`). ``budget``
-    limits the solve.
+    limits the solve. ``bands``: where the largest operator does not fit, tensors are cut into bands of rows
+    (:func:`costmodel.scratchpad.bands.banded_graph`).
     """
 
     network: Network | str
@@ -40,6 +42,7 @@ class ScratchpadRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     batch: int | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    bands: bool = False
 
     def __post_init__(self) -> None:
         for key in ("params", "dims"):
@@ -74,9 +77,16 @@ class ScratchpadRequest:
         params, graph = solver_params(self.solver, FAMILY, self.params), self.graph
         watch = Stopwatch()
         size = budget_bytes(graph, self.size, self.budget.wall_seconds / 4)
+        notes = [size.note]
+        if self.bands:
+            cut = banded_graph(self.chosen_network, self.settings, size.size_bytes)
+            if cut is not graph and len(cut.operators) > len(graph.operators):
+                pieces = f"{len(graph.operators)} operators are cut into {len(cut.operators)} by rows"
+                notes.append(f"{pieces}; what is proven holds for this cut")
+            graph = cut
         problem = ScratchpadProblem(graph, size.size_bytes)
         outcome = solver(self.solver).load().solve(problem, self.budget, params)
-        return ScratchpadAnswer(problem, outcome, watch.cpu_seconds, size.note)
+        return ScratchpadAnswer(problem, outcome, watch.cpu_seconds, "; ".join(filter(None, notes)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ class ScratchpadAnswer:
 
     ``problem`` holds the operator graph and the scratchpad's size in bytes, ``outcome`` the solver's whole
     answer. ``cpu_seconds`` include finding the size; ``size_note`` says what was not proven about a size that
-    was asked for by name.
+    was asked for by name, and into how many operators a graph was cut.
     """
 
     problem: ScratchpadProblem

@@ -172,6 +172,8 @@ class ScratchpadChoice(Keys):
     """Whether the host holds the network's inputs, so that dropping one costs nothing."""
     in_place: bool = False
     """Whether an element-wise operator may write its output over an input that nothing reads later."""
+    bands: bool = False
+    """Whether tensors are cut into bands of rows where the largest operator does not fit."""
     bits_per_element: Annotated[int, Field(ge=1)] | None = None
     """Bits of an element of a tensor. Absent: a word of the level."""
     alignment_bytes: Annotated[int, Field(ge=1)] = 1
@@ -413,6 +415,8 @@ class Study(Keys):
         data = by_name.model_dump(mode="json", by_alias=True)
         if self.fidelity is None:
             data["search"].pop("fidelity", None)  # studies that do not use it keep the identity that they had
+        if self.scratchpad is not None and not self.scratchpad.bands:
+            data["scratchpad"].pop("bands")
         # stated or by default: a study that writes the default down is the same study
         data["mapping"]["objective"] = self.mapping_objective
         return data

@@ -168,6 +168,9 @@ def solve_scratchpad(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Element-wise operators may write over a dying input.")
     ] = False,
+    bands: Annotated[
+        bool, typer.Option("--bands", help="Cut tensors into bands of rows where an operator does not fit.")
+    ] = False,
     bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
     alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
     batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
@@ -186,7 +189,7 @@ def solve_scratchpad(
     settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
     limit = _budget(wall_seconds, seed)
     stated = stated_params(solver, "scratchpad", params)
-    request = ScratchpadRequest(graph, budget, solver, settings, limit, stated, batch, dims_of(dim))
+    request = ScratchpadRequest(graph, budget, solver, settings, limit, stated, batch, dims_of(dim), bands)
     solve_and_print(request, as_json)
 
 

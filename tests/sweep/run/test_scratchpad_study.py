@@ -33,6 +33,7 @@ from sweep.run.progress.observer import RunObserver
 from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
+from sweep.study.lock import study_id
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 
@@ -162,6 +163,24 @@ def test_rows_hold_plans_that_run(study: Study, tmp_path: Path) -> None:
         assert row["block_bytes"] == {"x": KIB, "a_out": KIB, "b_out": 2 * KIB, "c_out": KIB, "y": KIB}
         assert row["setting"]["bits_per_element"] == 16
         assert (row["graph"], row["solver"], row["parameter_bytes"]) == ("skip.json", "cosma", {})
+
+
+def test_bands_plan_below_what_the_largest_operator_needs(study: Study, tmp_path: Path) -> None:
+    """With bands the 2 KiB designs have plans, of 1 x 1 convolutions by rows; the others are as without."""
+    assert study.scratchpad is not None
+    banded = study.model_copy(update={"scratchpad": study.scratchpad.model_copy(update={"bands": True})})
+    assert study_id(banded) != study_id(study)
+    assert "bands" not in study.identity["scratchpad"]
+    folder = run_study(banded, tmp_path / "banded", HERE)
+    designs = {row["axes"]["SRAM.size"]: row for row in folder.read_rows("designs")}
+    assert {row["status"] for row in designs.values()} == {"complete"}
+    # to keep `a` for the sum, a band at a time of b and c is enough
+    assert designs["2 KiB"]["off_chip_bytes"] <= 2 * 3 * 2 * KIB
+    assert designs["3 KiB"]["off_chip_bytes"] == 3 * 2 * KIB
+    assert designs["4 KiB"]["off_chip_bytes"] == 0
+    rows = {row["budget_bytes"]: row for row in folder.read_rows("scratchpads")}
+    assert any("#" in name for name in rows[2 * KIB]["block_bytes"])
+    assert not any("#" in name for name in rows[3 * KIB]["block_bytes"])
 
 
 def test_a_scratchpad_below_the_requirement_costs_no_solve(study: Study, tmp_path: Path) -> None:
