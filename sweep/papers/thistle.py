@@ -431,6 +431,8 @@ def sensitivity_8(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureT
         "Times as many MACs a cycle as Eyeriss. Orders of magnitude need a baseline far below 168 MACs a "
         "cycle: with no limit of bandwidth at all, PEs in the area bound the gain over a baseline that keeps "
         "its own busy.",
+        "A least below 1: of one layer none of the roundings as printed (whole divisors near the real "
+        "optimum) fits the architecture, and its mapping is serial, on one PE.",
     )
     return FigureTable(headers, tuple(table), remarks if effort == "full" else (*remarks, PART))
 
