@@ -113,6 +113,10 @@ class CostProgram(CosaProgram):
         reference = best = self._cost_at(values)
         best_mapping = self._mapping(values, pattern)
         visited.append(best_mapping)
+        if best == 0:
+            # Nothing that a mapping changes has a price (an architecture without energies), and costs are not
+            # negative: every mapping is optimal, and there is no scale for tangents.
+            return Solved(best_mapping, True, tuple(visited))
         for priced in self._priced:
             for halved in HALVINGS:
                 point = log2(reference / priced.power.factor) - halved
