@@ -64,6 +64,8 @@ def _products_and_fanouts(tables: Tables, rows: BatchRows, row: int, tiles: Arra
     False if the factors of a dim do not multiply to its size, a fan-out is exceeded, or a dim stands on both
     sides of one. The product is compared with the size as it grows, so that no row can overflow it."""
     levels, dims = tiles.shape
+    # Each level multiplies what the one inside covers. Factors are checked here as well: rows come from
+    # searches, whose draws may have left a row invalid.
     for level in range(levels):
         used_x, used_y = 1, 1
         for dim in range(dims):
@@ -83,6 +85,7 @@ def _products_and_fanouts(tables: Tables, rows: BatchRows, row: int, tiles: Arra
             tiles[level, dim] = covered * temporal
             if tiles[level, dim] > tables.sizes[dim]:
                 return False
+    # No dim covers more than its size, so the differences cannot cancel: 0 means that all are covered.
     missing = 0
     for dim in range(dims):
         missing += tables.sizes[dim] - tiles[levels - 1, dim]
@@ -192,6 +195,7 @@ def begin_row(rows: BatchRows, row: int, counts: RowCounts) -> Int:
     compute_cycles: Int = 1
     for loop in range(counts.loops.starts[levels]):
         compute_cycles *= counts.loops.bound[loop]
+    # The outermost level is there once; further inside every fan-out multiplies the instances.
     counts.instances[levels - 1] = 1
     for level in range(levels - 2, -1, -1):
         counts.instances[level] = counts.instances[level + 1] * _spread(rows, row, level + 1)
@@ -227,6 +231,8 @@ def _tensor_cost(
     # From the MAC units outwards: ``through`` are the words that one child asks for. The fan-out multiplies
     # them by the children that hold different tiles. A level that keeps the tensor answers, and asks only for
     # what is delivered into its own tile; one that does not hands the request on (item 7).
+    # ``keepers`` are the levels met so far that keep the tensor. On an array of PEs the partial sums that
+    # leave the first of them count (``SUMS``): the second one's updates, divided by the PEs that it serves.
     through = compute_cycles  # item 4: the MAC units ask for every operand in every cycle
     keepers, served = 0, 1
     for level in range(outermost + 1):

@@ -50,7 +50,14 @@ def _merge_equal(
     """Count the children that a sliding axis takes to equal positions once.
 
     ``counts.groups`` has counted all children along an axis as different; where several of its dims are
-    spread, that factor is replaced by how many different positions they reach."""
+    spread, that factor is replaced by how many different positions they reach.
+
+    Two output rows and three filter rows on six children of a convolution of stride 1 reach four input rows::
+
+                      filter row 0   1   2
+        output row 0             0   1   2
+        output row 1             1   2   3
+    """
     for axis in range(tables.axes[tensor]):
         count, children = 0, 1
         for term in range(tables.term_dims.shape[2]):
@@ -80,6 +87,7 @@ def _distinct_sums(counts: RowCounts, count: int) -> Int:
     counts.sums[0], distinct = 0, 1
     for term in range(count):
         bound, stride = counts.term_bounds[term], counts.term_strides[term]
+        # The sums known so far stay in front; behind them comes a copy for each further index of this loop.
         for index in range(1, bound):
             for known in range(distinct):
                 counts.sums[index * distinct + known] = counts.sums[known] + index * stride

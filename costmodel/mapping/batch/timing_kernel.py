@@ -5,6 +5,10 @@ along a dim is the layer's size divided by the loop's bound. The only other numb
 take by their own bandwidths. So the exact mapper counts a walk once its outermost loops are chosen.
 
 The order of floating-point operations is that of the readable definition, so that both round alike.
+
+Most functions here work on *kinds* of tiles and not on single tiles. Along a dim all tiles are equal but the
+last, which may be smaller; so an axis that sums n dims has up to 2**n kinds of tiles, and a count of each
+kind replaces a loop over thousands of tiles.
 """
 
 from __future__ import annotations
@@ -24,11 +28,14 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Real = Any
 """A 64-bit floating-point number of compiled code."""
-ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS, STORING, ALONE = range(8)
+ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS, STORING, APART = range(8)
 """The entries of ``WalkCounts.cycles``."""
 LOAD, STORE = 0, 1
+"""Directions of transfers: the first index of arrays that say [2] in ``TimingTables``."""
 MOST_ROUNDS = 100
+"""At most so many steps of Newton's method: nothing can interrupt a loop of compiled code."""
 STARTS = 1024
+"""Entries of the table of first hit rates, evenly spaced over the inverse of the pressure."""
 
 
 def _starts() -> Array:
@@ -59,12 +66,15 @@ def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: 
     loaded once, and caches miss nothing.
     """
     _tiles(timing, sizes, walk)
+    # After ``_tiles``, which drops loops that rounding has made a single tile.
     steps = 1.0
     for loop in range(walk.loops[0]):
         steps *= walk.bound[loop]
     walk.cycles[STEPS] = steps
     walk.cycles[ISSUE] = steps * timing.issue
     walk.cycles[ARRAY] = _array_cycles(timing, sizes, walk) if timing.has_array else 0.0
+    # Outward from the array, each cache counts the lines that it does not hold, and charges for moving them
+    # from what lies behind it. Lines of the output are written, all others are read.
     read_misses, write_misses = 0.0, 0.0
     if not any_order:
         for cache in range(len(timing.cache_lines)):
@@ -85,15 +95,21 @@ def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: 
     walk.cycles[LOADS] = _loads(timing, walk, spills, any_order, read_misses)
     walk.cycles[STORES] = _stores(timing, walk, spills, write_misses)
     walk.cycles[MISSES] = read_misses + write_misses
-    # In any order steps need not wait for their places: two of them never take less than the slowest part.
-    walk.cycles[STORING], walk.cycles[ALONE] = 0.0, 0.0
+    # What steps wait for until a buffer is free depends on their order. Without it they never take less than
+    # the slowest component, which is a bound for any order.
+    walk.cycles[STORING], walk.cycles[APART] = 0.0, 0.0
     if timing.whole_steps and not any_order:
         _count_storing(timing, walk)
 
 
 @inlined
 def _count_storing(timing: TimingTables, walk: WalkCounts) -> None:
-    """Fill in how many steps store their outputs, and whether no two of them follow each other."""
+    """Fill in how many steps store their outputs, and whether no two of them follow each other.
+
+    Loops over summed dims inside the first one that moves the output add to the same tile: only the last of
+    their steps stores it, so a step that stores is followed by some that do not. Summed loops further outside
+    come back to a tile later. A machine that keeps partial sums stores it once, after all its ``together``
+    steps; any other stores it after every ``inner`` steps."""
     inner, together, moved = 1, 1, False
     for loop in range(walk.loops[0]):
         if timing.relevant[timing.output, walk.dim[loop]]:
@@ -105,7 +121,7 @@ def _count_storing(timing: TimingTables, walk: WalkCounts) -> None:
     if not timing.keeps_partial_sums:
         together = inner
     walk.cycles[STORING] = walk.cycles[STEPS] // together
-    walk.cycles[ALONE] = 1.0 if inner > 1 else 0.0
+    walk.cycles[APART] = 1.0 if inner > 1 else 0.0
 
 
 @inlined
@@ -114,35 +130,48 @@ def walk_cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
     ``inner`` cycles.
 
     They never fall when an entry other than the steps rises, or ``inner`` does.
+
+    With two steps in flight the slowest component sets the pace, and what the first step loads and the last
+    one computes and stores overlaps with nothing (``fill_drain`` of ``TimedCycles``)::
+
+        load     | 1 | 2 |   | 3 |   | 4 |
+        compute      |  1  |  2  |  3  |  4  |
+        store              | 1 | | 2 | | 3 | | 4 |
+                 fill|     all but one     |  drain
     """
     array = max(cycles[ARRAY], inner)
     loads, stores, issue = cycles[LOADS], cycles[STORES], cycles[ISSUE]
-    alone = array + loads + stores + issue
+    in_sequence = array + loads + stores + issue
     if timing.in_flight == 1:
-        return alone
+        return in_sequence
     slowest = max(max(max(array, loads), max(stores, cycles[MISSES])), issue)
     steps = cycles[STEPS]
     if cycles[STORING] > 0.0:
         slowest = max(slowest, _in_whole_steps(timing, cycles, array))
-    return (steps - 1) / steps * slowest + alone / steps
+    return (steps - 1) / steps * slowest + in_sequence / steps
 
 
 @inlined
 def _in_whole_steps(timing: TimingTables, cycles: Array, array_cycles: float) -> Real:
-    """Cycles of all steps where each holds its place until it has stored; ``TimedCycles`` says why."""
+    """Cycles of all steps where each keeps its half of the buffers until it has stored its outputs.
+
+    The formulas are those of ``costmodel/mapping/timing/cycles.py``, which derives them."""
     steps, storing = cycles[STEPS], cycles[STORING]
     load, array, store = cycles[LOADS] / steps, array_cycles / steps, cycles[STORES] / storing
-    apart = max(load, array)
-    if cycles[ALONE] > 0.0:
+    between = max(load, array)  # cycles from one step to the next where neither stores
+    if cycles[APART] > 0.0:
         wait = max(0.0, store - abs(load - array) - timing.ahead)
-        return steps * apart + storing * wait
-    both = max(max(apart, store), (load + array + store - timing.ahead) / 2)
-    return (steps - storing) * apart + storing * both
+        return steps * between + storing * wait
+    with_store = max(max(between, store), (load + array + store - timing.ahead) / 2)
+    return (steps - storing) * between + storing * with_store
 
 
 @inlined
 def _tiles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> None:
-    """Fill ``tile``, ``tiles`` and ``last``; round tiles of products, drop loops that end at once."""
+    """Fill ``tile``, ``tiles`` and ``last``; round tiles of products, drop loops that end at once.
+
+    A tile that is rounded up to whole blocks covers more of the dim, so there are fewer of them and the last
+    one is smaller; a loop with one tile left is no loop, and the others move up in ``walk``."""
     for dim in range(len(sizes)):
         walk.tile[dim] = sizes[dim]
         walk.tiles[dim] = 1
@@ -168,6 +197,9 @@ def _tiles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> None:
 @inlined
 def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
     """Passes of all blocks, and what the last pass of a block waits for."""
+    # ``blocks`` of weights are held one after the other, in all tiles together. ``through`` are the points of
+    # the other dims that stream through each block, without the dim that passes are cut from; ``row_tiles``
+    # is into how many tiles those dims are cut, each of which ends its passes with a last one.
     blocks, through, row_tiles = 1, 1, 1
     for dim in range(len(sizes)):
         points = timing.block[dim]
@@ -186,6 +218,7 @@ def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
             walk.last[timing.streamed],
             walk.tiles[timing.streamed],
         )
+    # A tile is cut into full passes of ``most`` points and a shorter one of the rest, if there is one.
     most, shortest = timing.pass_points, timing.shortest_pass
     whole, last_whole = tile // most, last // most
     full = (tiles - 1) * whole + last_whole
@@ -199,6 +232,8 @@ def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
     cycles = full * through * blocks * max(float(most), shortest)
     cycles += rests * through * blocks * max(float(rest), shortest)
     cycles += last_rests * through * blocks * max(float(last_rest), shortest)
+    # The last pass of a block takes at least ``least_last_pass`` cycles, because the next block enters beside
+    # it: what that adds depends on how many points this pass has, those of the rest or a full one's.
     waiting = 0.0
     ending = rest if rest else most
     last_ending = last_rest if last_rest else most
@@ -213,7 +248,9 @@ def _array_cycles(timing: TimingTables, sizes: Array, walk: WalkCounts) -> Real:
 
 @inlined
 def _visits(timing: TimingTables, walk: WalkCounts, tensor: int) -> Int:
-    """How often a walk comes to each tile of a tensor that stays until another takes its place."""
+    """How often a walk comes to each tile of a tensor that stays until another tile replaces it.
+
+    Loops that do not move the tensor repeat a visit only outside the first loop that moves it."""
     count, moved = 1, False
     for loop in range(walk.loops[0]):
         if timing.relevant[tensor, walk.dim[loop]]:
@@ -287,7 +324,10 @@ def _port(timing: TimingTables, direction: int, every: tuple[float, float, float
 
 @inlined
 def _extents(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> Int:
-    """Fill ``extents`` and ``counts``: elements of the tiles along an axis, each kind once; their number."""
+    """Fill ``extents`` and ``counts``: elements of the tiles along an axis, each kind once; their number.
+
+    Each dim of the axis whose last tile is smaller doubles the kinds. Kind k becomes 2k (a whole tile of the
+    dim) and 2k + 1 (its last one), from the highest k down, so that none is overwritten before it is read."""
     kinds = 1
     walk.extents[0] = 1
     walk.counts[0] = 1
@@ -329,7 +369,11 @@ def _elements(timing: TimingTables, tensor: int, axis: int, positions: int) -> I
 def _transfer(
     timing: TimingTables, walk: WalkCounts, tensor: int, direction: int, times: int
 ) -> tuple[Real, Real, Real, Real]:
-    """Rows, requests, beats and cycles of the buffer of all tiles of a tensor, each moved ``times`` times."""
+    """Rows, requests, beats and cycles of the buffer of all tiles of a tensor, each moved ``times`` times.
+
+    A row is a tile's elements that are neighbours along the innermost axis in memory. First the axis that
+    makes rows is found, further out where whole rows are joined. Then all other axes say how many rows there
+    are, and each kind of row is cut into pieces of at most ``row_elements`` and a last piece of the rest."""
     inner = timing.axes[tensor] - 1
     element = timing.element_bytes
     stride = (
@@ -358,6 +402,8 @@ def _transfer(
         for kind in range(kinds):
             elements += walk.extents[kind] * walk.counts[kind]
         outer *= elements
+    # Rows begin ``stride`` bytes apart and pieces ``most`` elements; the divisor of both tells at which
+    # offsets from a request's boundary they can begin (``lines_of_run``).
     kinds = _extents(timing, walk, tensor, inner)
     most = timing.row_elements[direction]
     apart = _divisor(stride, most * element)
@@ -367,7 +413,7 @@ def _transfer(
         elements, filled_ones = extent, 1
         if most > 0:
             elements, filled_ones = most, extent // most
-        for part in range(2):
+        for part in range(2):  # full pieces, then the rest
             pieces = filled_ones if part == 0 else 1
             size = (elements if part == 0 else extent - filled_ones * elements) * element
             if pieces == 0 or size == 0:
@@ -436,6 +482,7 @@ def lines_of_run(run: float, stride: int, line: int) -> Real:
 
 @inlined
 def _extent(timing: TimingTables, tensor: int, axis: int, box: Array) -> Int:
+    """Elements from the first to the last that ``box`` [dims] touches on an axis, at most the whole axis."""
     extent = 1
     for term in range(timing.term_dims.shape[2]):
         dim = timing.term_dims[tensor, axis, term]
@@ -448,6 +495,9 @@ def _extent(timing: TimingTables, tensor: int, axis: int, box: Array) -> Int:
 def _lines_of_box(timing: TimingTables, tensor: int, box: Array, line: int) -> Real:
     """Lines that ``box`` touches: rows that lie closer together than a line are one run, others count one by
     one."""
+    # From the innermost axis outwards. As long as the gaps between runs are shorter than a line, no line
+    # between them is left out, and all of it is one longer run. The first larger gap ends that: from there on
+    # every axis multiplies the number of runs.
     run, count = float(timing.element_bytes), 1.0
     stride = timing.element_bytes
     for axis in range(timing.axes[tensor] - 1, -1, -1):
@@ -500,6 +550,10 @@ def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: i
     counted = cache > 0 and timing.cold[cache - 1] > 0.0
     if not counted or timing.line_bytes[cache] != timing.line_bytes[cache - 1]:
         _count_lines(timing, sizes, walk, timing.line_bytes[cache])
+    # A step misses all lines of its tile, and each loop from the innermost outwards multiplies the misses: by
+    # ``bound`` where nothing survives an iteration, by ``growth`` (the new lines that an iteration brings)
+    # where everything does. In between, the fraction ``lost`` of the lines that the next iteration would find
+    # is pushed out by what all tensors touch in between, ``between`` times the cache's lines.
     for dim in range(len(sizes)):
         walk.box[dim] = walk.tile[dim]
     for tensor in range(tensors):
@@ -549,7 +603,7 @@ def hit_rate(pressure: float) -> Real:
     """
     if pressure <= 1.0:
         return 1.0
-    rate = FIRST_RATES[int(STARTS / pressure)]
+    rate = FIRST_RATES[int(STARTS / pressure)]  # of a higher pressure, so the rate is below the root
     for _ in range(MOST_ROUNDS):
         power = np.exp(-pressure * (1 - rate))
         better = rate + (power - rate) / (1 - pressure * power)

@@ -28,7 +28,7 @@ class TimingTables(NamedTuple):
     """1 with timing, else 0."""
     in_flight: int
     whole_steps: int
-    """1 if a step holds its place until it has stored, so that the next but one cannot load before."""
+    """1 if a step keeps its half of the buffers until it has stored: the step after the next loads then."""
     ahead: float
     """Cycles by which a part of a step may be ahead of the one before it then."""
     issue: float

@@ -136,6 +136,7 @@ def _fill_words(problem: Tables, rows: BatchRows, row: int, seen: Features) -> f
 
 @inlined
 def _words(problem: Tables, tensor: int, tile: Array) -> int:
+    """Words of a tensor's tile, of rows that need not fit: ``tile`` [dims] may exceed the layer's sizes."""
     words = 1
     for axis in range(problem.axes[tensor]):
         extent = 1
@@ -161,6 +162,7 @@ def _fill_loops(rows: BatchRows, row: int, seen: Features) -> None:
                 seen.outside[count] = np.log2(float(bound))
                 count += 1
     seen.starts[rows.temporal.shape[1]] = count
+    # From each loop's own logarithm to the sum of its own and all outside it.
     seen.outside[count] = 0.0
     for loop in range(count - 1, -1, -1):
         seen.outside[loop] += seen.outside[loop + 1]

@@ -79,6 +79,7 @@ def walk(
     # Each step changes a copy of the chain's mapping once or twice. The chain goes there if the prediction is
     # not higher, or by chance (Metropolis). What is proposed is the best that the chain has seen, even if it
     # did not go there. Chains run one after the other: a later one does not propose what an earlier one did.
+    # A prediction is a logarithm of the cost, so the difference of two is what Metropolis's rule takes.
     row, seen = trial.row, trial.seen
     for chain in range(how.chance.shape[0]):
         out.predicted[chain] = np.inf
@@ -110,8 +111,10 @@ def learn_of(rows: BatchRows, known: Array, fresh: Array) -> None:
 
 @called
 def _predict(walk_space: WalkSpace, trees: Trees, rows: BatchRows, row: int, seen: Features) -> float:
+    """What the model predicts for a row, as the logarithm of its cost: the sum of a leaf of each tree."""
     overfill = describe(walk_space, rows, row, seen)
     if walk_space.avoid_overfull and overfill > 0:
+        # Worse the more overfull, so that a chain that starts among such mappings finds its way out.
         return OVERFULL + overfill
     predicted = 0.0
     for tree in range(trees.left.shape[0]):
@@ -125,6 +128,7 @@ def _predict(walk_space: WalkSpace, trees: Trees, rows: BatchRows, row: int, see
 
 @called
 def _copy(source: BatchRows, of: int, target: BatchRows, to: int) -> None:
+    """Copy row ``of`` of ``source`` to row ``to`` of ``target``."""
     for level in range(source.temporal.shape[1]):
         for dim in range(source.temporal.shape[2]):
             target.temporal[to, level, dim] = source.temporal[of, level, dim]
@@ -159,6 +163,8 @@ def _move_factor(space: SpaceTables, row: BatchRows, draws: Array, first: int) -
     dim, source, target = position // slots, position % slots, _pick(draws[first + 2], slots)
     if position < 0 or source == target:
         return
+    # The target takes the divisor before the source gives it up: where it does not fit a fan-out there, the
+    # row has to stay as it was.
     held, taken = _factor(space, row, source, dim), _factor(space, row, target, dim)
     moved = _divisor(space, dim, held, draws[first + 3])
     if held // moved < space.slot_least[source, dim] or taken * moved > space.slot_most[target, dim]:
@@ -180,6 +186,7 @@ def _move_factor(space: SpaceTables, row: BatchRows, draws: Array, first: int) -
 def _held_position(space: SpaceTables, row: BatchRows, draw: float) -> Int:
     """One of the factors above 1, as dim * slots + slot; -1 if there are none."""
     slots = space.slot_level.shape[0]
+    # Counted first and then gone through again up to the chosen one: compiled code here cannot make a list.
     positions, count = row.temporal.shape[2] * slots, 0
     for position in range(positions):
         count += _factor(space, row, position % slots, position // slots) > 1
@@ -194,6 +201,7 @@ def _held_position(space: SpaceTables, row: BatchRows, draw: float) -> Int:
 
 @inlined
 def _factor(space: SpaceTables, row: BatchRows, slot: Int, dim: Int) -> Int:
+    """The factor of a dim in a slot; a spatial one is the product of both sides."""
     level = space.slot_level[slot]
     if space.slot_spatial[slot]:
         return np.int64(row.spatial_x[0, level, dim] * row.spatial_y[0, level, dim])
@@ -285,12 +293,14 @@ def _mixed(bits: Int, value: Int) -> Int:
 
 @inlined
 def _is_known(rows: BatchRows, row: int, known: Array) -> bool:
+    """Whether the mapping in a row, or by chance another one of the same hash, is in the table ``known``."""
     bits = _hash(rows, row)
     return bool(known[_entry_of(bits, known)] == bits)
 
 
 @inlined
 def _know(rows: BatchRows, row: int, known: Array) -> None:
+    """Enter the mapping in a row into the table ``known``."""
     bits = _hash(rows, row)
     known[_entry_of(bits, known)] = bits
 

@@ -131,12 +131,14 @@ def _below(state: Array, limit: Int) -> Int:
 
 @inlined
 def _choose_keeps(tables: SpaceTables, work: SpaceWorkspace) -> None:
+    """Draw one of the allowed sets of tensors for every level."""
     for level in range(tables.masks.shape[0]):
         work.masks[level] = tables.masks[level, _below(work.state, tables.mask_count[level])]
 
 
 @inlined
 def _keep(rows: BatchRows, row: int, masks: Array) -> None:
+    """Write the sets of tensors ``masks`` [levels] into a row."""
     for level in range(rows.keep.shape[1]):
         for tensor in range(rows.keep.shape[2]):
             rows.keep[row, level, tensor] = (masks[level] >> tensor) & 1 == 1
@@ -155,7 +157,15 @@ def _allowed(tables: SpaceTables, work: SpaceWorkspace, slot: int, dim: int, ste
 
 @inlined
 def _count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
-    """Fill ``work.ways``, from the outermost slot inwards: the ways of a slot are sums of the next one's."""
+    """Fill ``work.ways``, from the outermost slot inwards: the ways of a slot are sums of the next one's.
+
+    A dim of 4 in three slots without further rules, as ``ways[slot, covered so far]``; a walk starts at 1::
+
+        covered so far    slot 0   slot 1   slot 2   end
+        1                    6        3        1      0
+        2                             2        1      0
+        4                             1        1      1
+    """
     slots = tables.slot_level.shape[0]
     for dim in range(tables.divisors.shape[0]):
         count = tables.divisor_count[dim]
@@ -172,6 +182,7 @@ def _count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
 
 @inlined
 def _has_ways(work: SpaceWorkspace) -> bool:
+    """Whether every dim has at least one way."""
     fewest = work.ways[0, 0, 0]
     for dim in range(work.ways.shape[0]):
         fewest = min(fewest, work.ways[dim, 0, 0])
@@ -180,6 +191,7 @@ def _has_ways(work: SpaceWorkspace) -> bool:
 
 @inlined
 def _draw_factors(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> None:
+    """Write a random way of every dim into a row; all ways of a dim are equally likely."""
     for dim in range(tables.divisors.shape[0]):
         _write_way(tables, rows, (row, dim), work, _below(work.state, work.ways[dim, 0, 0]))
 
@@ -274,6 +286,7 @@ def _shuffle(tables: SpaceTables, rows: BatchRows, row: int, state: Array) -> No
             rows.permutation[row, level, index] = tables.order[level, index]
         if level == 0:  # its order costs nothing
             continue
+        # Fisher and Yates's shuffle of the dims whose order is free; those fixed at either end stay.
         start = tables.free_from[level]
         for last in range(tables.free_to[level] - 1, start, -1):
             other = start + _below(state, last - start + 1)

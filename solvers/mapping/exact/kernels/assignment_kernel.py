@@ -45,6 +45,9 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
     and from the mapping's own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
+    # Cycles come first, because leakage and the energy-delay product need them. They are lowered by ROUNDING
+    # before they are rounded up: a bound that the last digit of a float lifts over a whole number would
+    # otherwise be a cycle above the mapping that it bounds.
     cycles = float(assignment.cycles[0])
     if space.model.timing.timed:
         cycles = max(cycles, walk_cycles(space.model.timing, walk, _inner_cycles(space, assignment, demand)))
@@ -144,7 +147,10 @@ def assign(space: Space, assignment: Assignment) -> None:
 
 @inlined
 def _sums_that_leave(space: Space, assignment: Assignment) -> None:
-    """Fill ``sums_level`` and ``cycles_per_sum``, once it is known which levels keep the output."""
+    """Fill ``sums_level`` and ``cycles_per_sum``, once it is known which levels keep the output.
+
+    An instance of ``sums_level`` takes each partial sum once, already added up over the PEs below it. It
+    serves as many PEs as hold different outputs, so one PE pays for that fraction of its updates."""
     output = space.model.output
     inner = assignment.innermost[output]
     outer = assignment.parent[inner, output]
@@ -173,7 +179,7 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
     assignment.instances[levels - 1] = 1.0
     for level in range(levels - 2, -1, -1):
         assignment.instances[level] = assignment.instances[level + 1]
-        for dim in range(dims):
+        for dim in range(dims):  # a level has as many instances as the fan-outs outside it use
             assignment.instances[level] *= assignment.spatial[level + 1, dim]
     assignment.cycles[0] = space.least_cycles
     # A machine whose timing describes its array can need fewer cycles than the nest has iterations.
@@ -217,6 +223,7 @@ def _groups(space: Space, assignment: Assignment) -> None:
 
 @inlined
 def _spread_dims(space: Space, factors: Array, tensor: int, axis: int) -> Int:
+    """How many dims of an axis the ``factors`` [dims] of a fan-out spread."""
     count = 0
     for term in range(space.model.term_dims.shape[2]):
         dim = space.model.term_dims[tensor, axis, term]
@@ -246,6 +253,9 @@ def _positions(space: Space, factors: Array, tensor: int, axis: int, tile: Array
     Each child covers ``tile`` [dims]. Exact for up to two spread dims; for three or more it is the bound of
     ``_groups``, as listing all positions would take too long here."""
     model = space.model
+    # ``bound`` and ``step`` are those of the spread dim met before: with one spread dim all its children are
+    # at different positions, with two their pairs are counted. ``least`` grows beside that, in case a third
+    # one follows.
     spread, different, least = 0, 1, 1
     bound, step = 1, 1
     for term in range(model.term_dims.shape[2]):
@@ -283,6 +293,7 @@ def _partitions(space: Space, assignment: Assignment) -> None:
     """
     model, output = space.model, space.model.output
     levels = len(assignment.spatial)
+    # ``plain``: every axis of the output is one dim with coefficient 1.
     words, plain = space.output_words, True
     for axis in range(model.axes[output]):
         for term in range(model.term_dims.shape[2]):
@@ -299,6 +310,9 @@ def connect(space: Space, assignment: Assignment, tensor: int) -> None:
     """Fill what concerns a tensor at each level that keeps it: its parent and child, the next levels outside
     and inside that keep it too; the ratio of words sent by the parents to words filled; the least fill."""
     levels = len(assignment.spatial)
+    # From the outermost level inwards, ``outer`` is the last level met that keeps the tensor. Words that all
+    # its instances send, over words that all instances of ``level`` are filled with: the instances of
+    # ``outer`` each send once to every multicast group of the fan-outs between the two.
     outer = -1
     for level in range(levels - 1, -1, -1):
         assignment.parent[level, tensor] = outer
@@ -308,6 +322,7 @@ def connect(space: Space, assignment: Assignment, tensor: int) -> None:
                 for between in range(level + 1, outer + 1):
                     assignment.ratio[level, tensor] *= assignment.groups[between, tensor]
             outer = level
+    # And from the innermost level outwards for the next level inside.
     inner = -1
     for level in range(levels):
         assignment.child[level, tensor] = inner
@@ -327,6 +342,7 @@ def _floor(space: Space, assignment: Assignment, level: int, tensor: int) -> Non
     levels = len(assignment.spatial)
     words = assignment.instances[level]
     for axis in range(model.axes[tensor]):
+        # ``outside`` is into how many parts the fan-outs outside the level cut a dim; an instance has one.
         different, whole = 1, True
         for term in range(model.term_dims.shape[2]):
             dim = model.term_dims[tensor, axis, term]
@@ -344,6 +360,8 @@ def _floor(space: Space, assignment: Assignment, level: int, tensor: int) -> Non
 @inlined
 def _operands(space: Space, assignment: Assignment, tensor: int) -> None:
     """What the MAC units ask of the tensor's innermost level (items 4, 5, 7), whatever the loops."""
+    # A MAC unit asks for a word in every temporal iteration. A level that bypasses the tensor hands requests
+    # on; each fan-out on the way multiplies them by the children that hold different tiles.
     level, words = 0, assignment.iterations[0] * assignment.groups[0, tensor]
     while not assignment.keep[level] >> tensor & 1:
         level += 1
@@ -374,7 +392,10 @@ def operands_pj(space: Space, assignment: Assignment, tensor: int, words: float)
 def demand_operands(
     space: Space, assignment: Assignment, tensor: int, before: float, words: float, demand: Array
 ) -> None:
-    """Raise ``demand`` [2, levels, tensors] from ``before`` words that the MAC units ask for to ``words``."""
+    """Raise ``demand`` [3, levels, tensors] from ``before`` words that the MAC units ask for to ``words``.
+
+    The difference is added, and not the new count written: the innermost level's fills may be in ``demand``
+    already."""
     level, is_output = assignment.innermost[tensor], tensor == space.model.output
     fewer_reads, fewer_updates = sent(is_output, before, assignment.partitions[level])
     reads, updates = sent(is_output, words, assignment.partitions[level])
@@ -427,5 +448,6 @@ def copy(source: Array, to: Array) -> None:
 
 @inlined
 def copy_rows(source: Array, to: Array) -> None:
+    """Copy each row of ``source`` to the beginning of the same row of ``to``."""
     for index in range(len(source)):
         copy(source[index], to[index])

@@ -92,6 +92,8 @@ def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, 
     """
     if lattice.steps.done[0] == 0:
         assign(space, assignment)
+        # What the tables will charge for words held is taken back here for the whole capacity of each uneven
+        # level: see the last paragraph of this module's docstring.
         for level in range(len(assignment.keep)):
             if space.first[level] == level and space.prices[level] > 0:
                 assignment.energy_pj[0] -= space.prices[level] * space.model.usable_words[level]
@@ -100,6 +102,7 @@ def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, 
     if not _fill_lattice(space, assignment, lattice, any_order):
         return 0.0
     lattice.steps.done[0] = 0
+    # The vector with the highest number has the largest divisor of every dim: it contains all points.
     top = len(assignment.keep) - 1
     whole = table_start(space, lattice, top, 0) + lattice.size[0] - 1
     energy = assignment.energy_pj[0] + lattice.opened[whole]
@@ -192,6 +195,8 @@ def _fill_for_every_set(space: Space, assignment: Assignment, lattice: Lattice, 
     its outermost parts are empty: their only set is that of all tensors.
     """
     first, last = space.first[level - 1], space.last[level - 1]
+    # ``every`` are the tensors of the hardware level, ``ended`` how many of them end their tiles in the parts
+    # inside ``level``. Each pass of the second loop fills the tables of one set of that size.
     every = 0
     for part in range(first, last + 1):
         every |= assignment.keep[part]
@@ -234,6 +239,7 @@ def _close_for_set(
 
 @inlined
 def _count(tensors: int) -> Int:
+    """How many tensors are in a set: each step removes the lowest bit."""
     count = 0
     while tensors:
         tensors &= tensors - 1
@@ -263,6 +269,9 @@ def _arrange(
     ``x & (x - 1)`` is ``x`` without it.
     """
     every, inside, ends = sets
+    # Of W, I and O in three parts, where ``level`` is the third, I and O have ended inside it and O last:
+    #
+    #     part 1: left = {I}     part 2: ends = {O}     part 3: right = {W}
     left, right = inside & ~ends, every & ~inside
     lattice.subset[level - 1] = _rank(left, every)
     for part in range(space.first[level - 1], space.last[level - 1] + 1):
@@ -342,6 +351,9 @@ def _close_block(
     level, block = where
     inner = level - 1
     tensors = assignment.ratio.shape[1]
+    # One pass a vector, in the order of their numbers, with ``digits`` going along. What does not depend on
+    # the set of stationary tensors (capacity, the MAC units' requests, the price of the words held) is
+    # computed once; the inner loop over ``run`` adds what does.
     for vector in range(block, min(block + BLOCK, lattice.size[0])):
         for dim in range(len(lattice.digits)):
             lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * assignment.covered[inner, dim]
@@ -425,6 +437,9 @@ def _open(space: Space, assignment: Assignment, lattice: Lattice, level: int) ->
     call.
     """
     size = lattice.size[0]
+    # ``scratch`` takes the best vector inside for one pair of sets, and ``opened`` the least over all
+    # ``more``. Every pair is a step of its own, so ``first`` is decided by the walk and not by what this call
+    # computes: a call that resumes must not clear what an earlier one has filled.
     for run in range(len(space.runs)):
         first = True
         for more in range(len(space.runs)):
@@ -463,7 +478,15 @@ def _least_along(lattice: Lattice, dim: int) -> None:
     It goes prime by prime, and for a prime through the factors in ascending order. A vector takes the least
     of itself and of the vector whose factor has that prime once less, which by then holds the least of all
     that have it less often still. So a vector is compared with one other for each prime of its factor instead
-    of with one for each divisor.
+    of with one for each divisor. For a dim of 12 the first pass goes along the arrows of prime 2, the second
+    along those of prime 3::
+
+        1 ---2---> 2 ---2---> 4
+        |3         |3         |3
+        v          v          v
+        3 ---2---> 6 ---2---> 12
+
+    ``number`` is the index of the prime among the dim's divisors; no factor before it is a multiple of it.
     """
     count, stride = lattice.counts[dim], lattice.stride[dim]
     for number in range(1, count):
@@ -496,7 +519,12 @@ def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -
 
     Vectors whose digits of the dim differ by one are ``stride`` numbers apart; there are ``count`` digits. So
     the table is a row of blocks of ``stride * count`` numbers, and in each block a digit has ``stride``
-    numbers in a row."""
+    numbers in a row. With ``count`` 3, digit 2 is lowered to digit 1 like this::
+
+        |------------ block ------------|------------ block ------------|
+        | digit 0 | digit 1 | digit 2   | digit 0 | digit 1 | digit 2   |
+                    stride ----> stride             stride ----> stride
+    """
     to, origin = digits[0] * stride, digits[1] * stride
     for block in range(0, lattice.size[0], stride * count):
         for offset in range(block, block + stride):
@@ -510,6 +538,8 @@ def _add_floors(space: Space, assignment: Assignment, lattice: Lattice, which: t
     level, run, more = which
     start = table_start(space, lattice, level, run)
     added = space.runs[more] & ~space.runs[run]
+    # ``lattice.tile`` holds the vector itself here, without spatial factors: ``floors_pj`` asks how often the
+    # loops outside it repeat. Only sets that add a tensor need it, so only they step ``digits``.
     for vector in range(lattice.size[0]):
         energy = lattice.scratch[vector]
         if added:

@@ -37,6 +37,8 @@ def spread_bounds(
 
     Each tensor is taken with the energy of its cheapest chain, and with the least words that any of its
     chains moves at each level; these need not be of the same chain."""
+    # A row is one choice of spatial factors. Its chains are bounded first; then, tensor by tensor, the least
+    # energy and the fewest words are taken over them.
     for row in range(len(spatial)):
         copy_rows(spatial[row], assignment.spatial)
         _fill(space, chains, assignment)
@@ -62,6 +64,7 @@ def keep_bounds(
     """Fill ``bounds`` [n] for all keep sets of ``chains.choice`` and spatial factors [levels, dims]."""
     copy_rows(spatial, assignment.spatial)
     _fill(space, chains, assignment)
+    # Here a row is one choice of what all levels keep, which gives every tensor one known chain.
     for row in range(len(chains.choice)):
         energy = space.model.mac_energy_pj
         for tensor in range(len(chains.counts)):
@@ -84,6 +87,8 @@ def _fill(space: Space, chains: LevelChains, assignment: Assignment) -> None:
 
 @inlined
 def _fill_chain(space: Space, chains: LevelChains, assignment: Assignment, tensor: int, chain: int) -> None:
+    """Fill the entries of one chain of a tensor: what the MAC units ask for, and a fill of every level but
+    the outermost with the tensor's different words, which no loops can make fewer."""
     for level in range(len(assignment.keep)):
         # Only this tensor is kept while its chain is bounded: what else levels keep does not matter.
         assignment.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor

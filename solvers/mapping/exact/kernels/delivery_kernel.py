@@ -103,7 +103,11 @@ def _add_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -
     """Write the level's loops, in the order that is being tried, before those of the levels outside it.
 
     The row of loops stands innermost first and is filled from its end, so the level's outermost loop is
-    written first, directly before the loops of the level outside."""
+    written first, directly before the loops of the level outside::
+
+        | free | new: innermost ... outermost | loops of level + 1 | ... | loops of the outermost level |
+               ^ starts[level]                ^ starts[level + 1]
+    """
     loops = nodes.loops
     at = loops.starts[level + 1]
     for position in range(space.orders.shape[1] - 1, -1, -1):
@@ -123,7 +127,9 @@ def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
 
     The run are the irrelevant loops inside the first loop that moves the tensor; they deliver nothing again.
     ``repeats`` is the product of the irrelevant loops outside that one: each of their iterations delivers
-    everything again.
+    everything again. For weights, which K and C move and P and Q do not, from the tile outwards::
+
+        tile |  P2  Q4  |  K8   C2  |  P7  |       run = 2 * 4, repeats = 7
     """
     run, repeats, moved = 1, 1.0, False
     loops = nodes.loops
@@ -146,7 +152,9 @@ def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tens
     tile = tile_words(model, tensor, nodes.tile)
     # In floating point: large layers have more deliveries than 64-bit integers count.
     words = delivered_words(model, tensor, nodes.tile, tile, 1.0, nodes.loops, level)
-    asked = words  # of one instance of the parent: every multicast group on the way asks for it once
+    # What one instance of the parent sends: every multicast group of a fan-out on the way asks for the words
+    # once, so the groups of all fan-outs between the two levels multiply.
+    asked = words
     for between in range(level + 1, outer + 1):
         asked *= nodes.groups[between, tensor]
     nodes.energy[level] += moved_pj(

@@ -8,7 +8,13 @@ makes it a node of the next inner level. At level 0 a node is a whole mapping, a
 Children are listed with their bounds, the best first, so that the first one at or above the limit ends the
 list. ``Nodes`` holds one open node a level, the path from the outermost level to where the search is.
 ``explore`` is therefore a loop and not a recursion: it can stop anywhere, to hand over leaves or let the
-caller look at the clock, and go on from there.
+caller look at the clock, and go on from there. With three levels::
+
+    level 2   node: the vector of all points
+                |  child: a vector of level 1, with each order of the loops of level 2
+    level 1   node
+                |  child: a vector of level 0, with each order of the loops of level 1
+    level 0   leaf: a whole mapping
 """
 
 from __future__ import annotations
@@ -76,6 +82,9 @@ def explore(
     """
     levels = len(assignment.keep)
     nodes.listed[0] = 0
+    # One round tries one order of one child of the deepest open node. Three things can follow: the node has
+    # nothing left, and its parent goes on; the decided loops cost too much already, and the next order is
+    # tried; or the child becomes a node of its own, or a leaf at level 0.
     while nodes.level[0] < levels and nodes.leaf_count[0] < len(nodes.leaf_order) and nodes.visited[0] < most:
         if nodes.listed[0] >= MOST_LISTED:
             return False
@@ -84,6 +93,8 @@ def explore(
             nodes.level[0] = level + 1  # nothing is left below this node: back to its parent
             continue
         if space.model.timing.timed and level == levels - 1:
+            # On a machine with timing the outermost loops decide all steps. Their cycles are known here, so
+            # that many orders end before anything else of them is counted.
             _walk(space, nodes, False)
             known = value(space, assignment, nodes.energy[level], nodes.demand[level], nodes.walk.cycles)
             if known >= limit:
@@ -121,6 +132,7 @@ def _walk(space: Space, nodes: Nodes, any_order: bool) -> None:
 
 @inlined
 def _keep_leaf(nodes: Nodes) -> None:
+    """Add the open branch to the leaves: its vectors and orders are the whole mapping."""
     leaf = nodes.leaf_count[0]
     copy_rows(nodes.inside, nodes.leaf_inside[leaf])
     copy(nodes.order, nodes.leaf_order[leaf])
@@ -141,6 +153,8 @@ def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> b
     child = nodes.child[level]
     if child >= nodes.child_count[level] or nodes.bounds[level, child] >= limit:
         return False
+    # The child's vector, from its number; ``looped`` are the dims over which the level then has a loop, and
+    # the orders to try are those of just these loops.
     looped, number = 0, nodes.children[level, child]
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]
@@ -160,6 +174,7 @@ def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes,
     that the loops outside allow (a subset of ``nodes.runs``): the table leaves the fills of these tensors to
     whoever knows the loops of their run, so they are added here. The least of all sets is a bound.
     """
+    # The number of the node's vector. Dims have few divisors, so they are looked through one by one.
     vector = 0
     for dim in range(len(lattice.counts)):
         digit = 0
@@ -204,6 +219,8 @@ def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: No
     _fill_floors(space, assignment, nodes, level)
     if not _pick_first(space, assignment, lattice, nodes, level):
         return
+    # One round a child: its number, its bound, and an entry in the list if the bound is below the limit. The
+    # bound of a part of an uneven level is computed again with the tiles of the parts outside it.
     while True:
         nodes.listed[0] += 1
         number = 0
@@ -313,6 +330,8 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
     ``run`` is the set whose run goes on outside the node: none of the loops may move its tensors. ``more`` is
     the set whose run has begun inside the loops. Their fills are in ``nodes.floors``, all else is in the
     table."""
+    # ``moving`` are the dims over which the level has a loop. A set whose tensors one of these loops moves
+    # cannot be stationary outside of them (``Space.still``).
     moving = 0
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]

@@ -65,6 +65,9 @@ def moved_words(space: Space, assignment: Assignment, level: int, tensor: int, t
     of the two is taken.
     """
     model = space.model
+    # ``rest * covered // tile`` is how many tiles there are along a dim: the iterations of all loops outside.
+    # The first loop multiplies by those of dims that the tensor does not have. The second one goes along the
+    # tensor's axes: length of the tile times steps, and ``slide``, the best ratio that an overlap can reach.
     words, slide = assignment.instances[level], 1.0
     for dim in range(len(tile)):
         if model.axis_of[tensor, dim] < 0:
