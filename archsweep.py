@@ -453,7 +453,7 @@ def solve_scratchpad(
         inputs_on_host: Whether the host keeps the network's inputs, so that dropping one costs nothing.
         in_place: Whether element-wise operators may write over an input that nothing reads later.
         bits: Width of an element.
-        alignment: Blocks start at multiples of so many bytes.
+        alignment: Blocks start at multiples of this many bytes.
         batch: Batch of the network; None is its own.
         dims: Symbolic lengths of an ONNX file.
 

@@ -127,7 +127,7 @@ class Divided:
 
 
 class Division(Protocol):
-    """How a sub-driver shares payloads out among its workers, and joins what comes back.
+    """How a sub-driver divides payloads among its workers, and joins what comes back.
 
     A part is a payload of the same work, so that a worker does not know who sent it.
     """

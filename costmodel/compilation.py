@@ -1,7 +1,7 @@
 """Tells a listener when functions are compiled. Importing this module imports no compiler.
 
 A function is compiled where no machine code of it is kept yet: once on a machine, while the first solve
-waits. Of functions whose machine code is found on disk the listener hears nothing.
+waits. A function whose machine code is found on disk is only loaded, and the listener is not told.
 """
 
 from __future__ import annotations

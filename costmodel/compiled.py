@@ -34,13 +34,13 @@ class _HelperCode(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Zero, numba's word for code without such a function, but with everything linked by then."""
+        """Return 0, by which numba knows that there is no such machine code, once everything is linked."""
         self._ensure_finalized()  # type: ignore[no-untyped-call]
         return 0
 
     @property
     def codegen(self) -> _HelperCode:
-        """What numba asks to set the environment of the machine code that it takes to be there."""
+        """Stand in for numba's code generator, of which only ``set_env`` is called."""
         return self
 
     def set_env(self, env_name: str, env: Any) -> None:

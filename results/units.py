@@ -66,6 +66,7 @@ def scale_for(column: str, values: Iterable[float | None]) -> Scale:
         return replace(byte_scale(largest), label=label)
     base, symbol = _BASES.get(unit, (1.0, "" if unit == "1" else unit))
     prefixes = _PREFIXES + _SMALL_PREFIXES if unit in _BASES else _PREFIXES
+    # the margin keeps a value that rounding put just below 1 M from being shown as 1,000 k
     for size, prefix in prefixes:
         if largest * base >= size * (1 - 1e-9):
             return Scale(label, base / size, prefix + symbol)

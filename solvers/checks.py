@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from math import isfinite
 from typing import Any, get_args
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.number_checks import is_number as is_number
+from costmodel.number_checks import is_whole as is_whole
 
 
 def check(where: str, key: str, right: bool, expected: str, found: object) -> None:
@@ -35,14 +36,3 @@ def check_choices(where: str, params: object, choices: ReadOnlyDict[str, Any]) -
         value = getattr(params, key)
         if value not in (names := get_args(literal)):
             raise InputError(where, f"one of {', '.join(names)}", value, did_you_mean(value, names), key=key)
-
-
-def is_whole(value: object, least: int) -> bool:
-    """Whether ``value`` is a whole number of at least ``least``; true and false are no numbers."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def is_number(value: Any, least: float, most: float) -> bool:
-    """Whether ``value`` is a finite number from ``least`` to ``most``; true and false are no numbers."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and isfinite(value) and least <= value <= most

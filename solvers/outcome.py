@@ -56,6 +56,8 @@ class Outcome(Generic[SolutionT]):
     solved_by: str = ""
 
     def __post_init__(self) -> None:
+        # Checked here and not in each solver: an outcome that contradicts itself must not reach the store,
+        # from which later studies would take it.
         answered = self.status in (Status.OPTIMAL, Status.FEASIBLE)
         if answered != (self.solution is not None) or answered != (self.objective is not None):
             raise ValueError(f"status {self.status} does not go with solution {self.solution!r}")
@@ -73,7 +75,7 @@ class Outcome(Generic[SolutionT]):
         """(objective - bound) / |objective|, or None without an objective or a bound."""
         if self.objective is None or self.bound is None:
             return None
-        if self.objective == self.bound:
+        if self.objective == self.bound:  # both may be 0, as bytes spilled are where nothing has to be
             return 0.0
         return (self.objective - self.bound) / abs(self.objective)
 

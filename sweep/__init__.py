@@ -7,7 +7,7 @@ they are handed many at a time. ``run/`` is the loop, ``forecast/`` says beforeh
 """
 
 VERSION = "0.1.0"
-"""Of archsweep, as in pyproject.toml: what a driver and its workers must agree on."""
+"""The version of archsweep, as in pyproject.toml; a driver and its workers must have the same."""
 
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 """The top-level packages that archsweep is made of."""

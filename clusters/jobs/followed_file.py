@@ -18,7 +18,7 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 HELPER_SECONDS, HELPER_BYTES = 3600, 32 << 20
 """A helper job ends after so long or so much; another one follows while somebody looks."""
 MOST_BYTES = 64 << 20
-"""Of a file, unpacked: whoever runs the head decides what is sent."""
+"""The most bytes of a file, unpacked: the head decides what is sent, and need not be trusted."""
 
 
 def follow_file(

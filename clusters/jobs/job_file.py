@@ -2,8 +2,8 @@
 
     python job_file.py FILE SECONDS MOST_BYTES
 
-It ends after SECONDS, or once it has printed MOST_BYTES: a log stays on the head, and whoever asked may have
-gone without a word. Who still wants to know starts it again.
+It ends after SECONDS, or once it has printed MOST_BYTES: its log stays on the head, and the one who asked may
+be gone. A follower that still wants to know starts it again.
 """
 
 import base64

@@ -145,9 +145,9 @@ def _native(path: Path) -> Any:
 
     document = _document(path, _stamp(path))
     named = document.get("technology") if isinstance(document, dict) else None
-    if not isinstance(named, str) or (placed := technology_beside(named, path.parent)) == named:
+    if not isinstance(named, str) or (found := technology_beside(named, path.parent)) == named:
         return document
-    return {**document, "technology": placed}
+    return {**document, "technology": found}
 
 
 def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> Architecture:
@@ -182,8 +182,8 @@ def _member(path: str, member: str, data: Any) -> tuple[str, Any]:
 def _stamp(path: Path) -> tuple[int, int] | None:
     """When a file was changed (in ns), and its size in bytes; None where that cannot be asked for.
 
-    Parsed files are kept by it, so that an edited file is read again. What makes no stamp is left to the
-    reader, which says what is wrong with the file.
+    Parsed files are cached by it, so that an edited file is read again. Where there is no stamp the reader is
+    called all the same, because it says what is wrong with the file.
     """
     try:
         status = path.stat()

@@ -48,7 +48,7 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
 def tile_beside(named: str, folder: Path) -> str:
     """The tile that a chip file in ``folder`` names: a file with its folder, a library name as it is."""
 
-    def placed(file: str) -> str:
+    def with_folder(file: str) -> str:
         return str(folder / file) if file.partition("#")[0].endswith(FILES) else file
 
-    return each_file(named, placed, folder)
+    return each_file(named, with_folder, folder)

@@ -102,6 +102,8 @@ def operator_network(
 
     ``batch`` and ``dims`` as of :func:`costmodel.formats.networks.load_network`.
     """
+    # Plug-ins first, because asking for one is what finds a name that is taken twice. A file comes last: a
+    # file in the current folder must not change what a name of the library means.
     if added := _added(str(name_or_path)):
         return _made_by(added, batch or 1)
     if built_in := _built_in(str(name_or_path)):
@@ -113,6 +115,8 @@ def operator_network(
 
 def _added(name: str) -> PlugIn | None:
     """The plug-in of that name; InputError where a network of the library has it, however it is written."""
+    # Names of published networks count too, ours and their authors': otherwise a plug-in called as one of
+    # them would silently change what existing studies mean.
     taken = _built_in(name) or any(
         name in (*ours, *theirs) for ours, theirs in ((n, n.values()) for n in published_networks().values())
     )
@@ -152,10 +156,15 @@ def _built_in(name: str) -> Callable[[int], Network] | None:
 
 
 def _plain(name: str) -> str:
+    """The name as people may write it in several ways: ResNet-50, resnet_50 and resnet50 are one."""
     return name.lower().replace("-", "").replace("_", "").replace("/", "")
 
 
 def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) -> Network:
+    """The network of a file, by the format that its name's end says.
+
+    Each reader is imported where it is used: ONNX's library takes longer to import than most files to read.
+    """
     if path.name.endswith(".onnx"):
         from costmodel.formats.onnx.reader import read_onnx
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.timing import Timing
+from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Role, Tensor
 
 ALL_ROLES: tuple[Role, ...] = ("weights", "inputs", "outputs")
@@ -60,10 +61,10 @@ class StorageLevel:
             "leakage_pj_per_cycle",
             "area_um2",
         ):
-            _check(where, key, getattr(self, key), "a number of at least 0", least=0)
+            _check(where, key, getattr(self, key), "a number of at least 0")
         for key in ("read_bandwidth", "write_bandwidth", "shared_bandwidth"):
             if (bandwidth := getattr(self, key)) is not None:
-                _check(where, key, bandwidth, "more than 0 words per cycle", above=0)
+                _check(where, key, bandwidth, "more than 0 words per cycle", above=True)
         _check(where, "multiple_buffering", self.multiple_buffering, "at least 1", least=1)
         if not self.keeps or not set(self.keeps) <= set(ALL_ROLES) or len(set(self.keeps)) < len(self.keeps):
             raise InputError(where, f"some of {ALL_ROLES}, each once", self.keeps, key="keeps")
@@ -96,7 +97,7 @@ class Compute:
         where = f"compute {self.name}"
         _check(where, "word_bits", self.word_bits, "a whole number of at least 1", whole=True, least=1)
         for key in ("energy_pj", "area_um2"):
-            _check(where, key, getattr(self, key), "a number of at least 0", least=0)
+            _check(where, key, getattr(self, key), "a number of at least 0")
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Architecture:
                 "Add a DRAM level without a size outside it",
                 key="levels",
             )
-        _check(where, "frequency_hz", self.frequency_hz, "more than 0", above=0)
+        _check(where, "frequency_hz", self.frequency_hz, "more than 0", above=True)
 
     @cached_property
     def instances(self) -> tuple[int, ...]:
@@ -184,18 +185,16 @@ def _check(
     expected: str,
     *,
     whole: bool = False,
-    least: float | None = None,
-    above: float | None = None,
+    least: int = 0,
+    above: bool = False,
 ) -> None:
-    """InputError unless ``value`` is a finite number from SMALLEST to LARGEST, or 0, within the limits."""
-    right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if (
-        not right_type
-        or value != value
-        or value in (inf, -inf)
-        or (least is not None and value < least)
-        or (above is not None and value <= above)
-    ):
+    """InputError unless ``value`` is a number of at least ``least``, and neither tiny nor huge.
+
+    ``whole``: it has to be a whole number. ``above``: it has to be more than ``least``. Tiny and huge are
+    numbers below SMALLEST, but for 0, and above LARGEST.
+    """
+    right = is_whole(value, least) if whole else is_number(value, least)
+    if not right or (above and value == least):
         raise InputError(where, expected, value, key=key)
     if value > LARGEST or 0 < value < SMALLEST:
         raise InputError(where, f"0 or between {SMALLEST} and 2^53", value, key=key)

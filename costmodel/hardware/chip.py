@@ -11,13 +11,14 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import LARGEST, Architecture
 from costmodel.hardware.widths import BYTES, Widths
+from costmodel.number_checks import is_whole
 
 
 class _BitAccesses:
-    """Energies by bit of what reads and writes bytes.
+    """Energies per bit of a part whose own energies are per byte.
 
-    Schedules are counted in bits, as elements need not be whole bytes. An eighth of a double is exact, so
-    counts and energies of bytes stay what they are to the last bit.
+    Schedules are counted in bits, because an element need not be whole bytes. An eighth of a floating-point
+    number is exact, so energies of whole bytes are the same whether they are counted in bits or in bytes.
     """
 
     read_pj_per_byte: float
@@ -260,7 +261,7 @@ def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
     """InputError unless the fields ``whole`` are whole, from 1 to LARGEST, and no number is negative."""
     for item in fields(value):
         number = getattr(value, item.name)
-        if item.name in whole and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+        if item.name in whole and not is_whole(number, 1):
             raise InputError(where, "a whole number of at least 1", number, key=item.name)
         if item.name in whole and number > LARGEST:
             raise InputError(where, f"at most {LARGEST:,}", number, key=item.name)

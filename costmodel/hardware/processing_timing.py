@@ -10,10 +10,10 @@ sums of their neighbours with the adder that they multiply and accumulate with.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_number
 from costmodel.workload.network import Role
 
 
@@ -73,6 +73,5 @@ class ProcessingTiming:
 
 def _check(where: str, key: str, value: Any, *, above: bool = False) -> None:
     """InputError unless ``value`` is a finite number of at least 0, or above 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    if not number or value < 0 or (above and value == 0):
+    if not is_number(value, 0) or (above and value == 0):
         raise InputError(where, "a number above 0" if above else "a number of at least 0", value, key=key)

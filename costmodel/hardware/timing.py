@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from typing import Any, Literal
 
 from costmodel.errors import InputError
 from costmodel.hardware.processing_timing import ProcessingTiming
+from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Role
 
 LEAST_STEPS_IN_FLIGHT, MOST_STEPS_IN_FLIGHT = 1, 2
@@ -159,10 +159,10 @@ class Timing:
     steps_in_flight: int = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
     whole_steps: tuple[LayerKind, ...] = ()
-    """Kinds of layers in which a step computes once it is loaded, stores once it has computed, and holds its
-    place until then. With two in flight the next but one cannot load before that."""
+    """Kinds of layers in which a step loads all its operands, then computes, then stores, and keeps its half
+    of the buffers all that time. With two steps in flight the step after the next cannot load before."""
     ahead_cycles: float = 0.0
-    """By how much a part of a whole step may be ahead of the one before it."""
+    """Cycles by which a part of a whole step (load, compute, store) may overlap with the part before it."""
     issue_cycles: float = 0.0
     """Cycles that the host takes to issue one step."""
     product_issue_cycles: float | None = None
@@ -222,7 +222,7 @@ class Timing:
         return replace(self, layouts=tuple(changed.items()))
 
     def has_whole_steps(self, *, product: bool) -> bool:
-        """Whether steps of a matrix product, or of another layer, hold their place until they have stored."""
+        """Whether steps of a matrix product, or of another layer, keep buffers until they have stored."""
         return ("product" if product else "convolution") in self.whole_steps
 
     def issue_of(self, *, product: bool) -> float:
@@ -277,9 +277,6 @@ def _check(
     whole: bool = False,
 ) -> None:
     """InputError unless ``value`` is a finite number of at least ``least``, an int if ``whole``."""
-    kind: Any = int if whole else (int, float)
-    # to Python a bool is an int; and only a NaN differs from itself
-    fits = isinstance(value, kind) and not isinstance(value, bool) and value == value and value != inf
-    if not fits or value < least or value > LARGEST_NUMBER:
+    if not (is_whole if whole else is_number)(value, least, LARGEST_NUMBER):
         whether = "a whole number" if whole else "a number"
         raise InputError(where, f"{whether} of at least {least:g}", value, key=key)

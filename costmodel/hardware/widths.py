@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_whole
 
 WIDEST = 1024
 """The most bits of an element: more is a slip of the pen, and counts of bits stay within 64 bits."""
@@ -26,7 +27,7 @@ class Widths:
     def __post_init__(self) -> None:
         for field in fields(self):
             bits = getattr(self, field.name)
-            if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= WIDEST:
+            if not is_whole(bits, 1, WIDEST):
                 expected = f"a whole number of bits from 1 to {WIDEST:,}"
                 raise InputError("widths", expected, bits, key=field.name)
         if self.partial_sums < self.activations:

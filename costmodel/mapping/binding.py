@@ -26,7 +26,7 @@ class TimeBinding:
 
     ``cause``: MAC_UNITS, a bandwidth such as ``DRAM read bandwidth``, or of a machine with timing one of the
     causes of :attr:`costmodel.mapping.timing.cycles.TimedCycles.without`. ``without``: the cycles that would
-    be left if a cause took no time, by cause; of causes that keep up with the MAC units nothing is said.
+    be left if a cause took no time, by cause. Bandwidths that keep up with the MAC units are no causes.
     """
 
     cause: str
@@ -37,9 +37,12 @@ def time_binding(architecture: Architecture, evaluation: Evaluation) -> TimeBind
     """What binds the time of a mapping with this ``evaluation``."""
     if evaluation.timed is not None:
         without = evaluation.timed.without
+        # Parts of such a machine overlap, so several may look equally busy. What binds is what helps most if
+        # it goes.
         return TimeBinding(min(without, key=without.__getitem__), without)
     cycles = [level.cycles for level in evaluation.levels]
     moved = [level.tensors.values() for level in evaluation.levels]
+    # Without the MAC units the slowest bandwidth would decide.
     least = max(map(bandwidth_cycles, architecture.levels, moved), default=0.0)
     without = {MAC_UNITS: max(1, ceil(least))}
     cause, most = MAC_UNITS, evaluation.compute_cycles
@@ -47,6 +50,7 @@ def time_binding(architecture: Architecture, evaluation: Evaluation) -> TimeBind
         port = slowest_port(level, evaluation.compute_cycles, moved[index])
         if port is None:
             continue
+        # Without one of its ports a level may still be bound by another one, so only that port is freed.
         free = replace(
             level,
             read_bandwidth=None if port == "read" else level.read_bandwidth,
@@ -63,9 +67,10 @@ def time_binding(architecture: Architecture, evaluation: Evaluation) -> TimeBind
 
 @dataclass(frozen=True)
 class LevelBinding:
-    """One storage level. ``port``: the bandwidth that asks for more cycles than the MAC units, if one does.
+    """What binds one storage level.
 
-    ``words``: of the tiles that an instance holds. ``usable_words``: how many fit, None without a limit.
+    ``port``: the bandwidth that asks for more cycles than the MAC units; None if none does. ``words``: what
+    the tiles of one instance take together. ``usable_words``: what they may take; None without a limit.
     """
 
     port: Port | None
@@ -113,6 +118,8 @@ def _full(
 
     Tiles of parts inside the outermost one stay as they are: a loop joins the level on the outside.
     """
+    # The smallest factor by which a tile can grow is a prime of a loop outside it: if none of these fits,
+    # nothing does.
     parts = as_parts(mapping)
     outside = {
         (dim, _least_factor(bound))

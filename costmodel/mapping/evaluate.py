@@ -85,9 +85,10 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
-    stay Timeloop's. The outermost level's bandwidth is then what the timing says of transfers. Where levels
-    lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the pace.
-    An uneven mapping is counted part by part; what a level's parts ask for, its ports and leakage serve.
+    stay Timeloop's. Where the timing describes transfers, they replace the outermost level's bandwidth. Where
+    levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the
+    pace. An uneven mapping is counted part by part; the parts of a level use the level's ports together, and
+    the level leaks once.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
     if reasons := violations(architecture, layer, mapping):
@@ -142,8 +143,8 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
 def _inner_cycles(
     architecture: Architecture, timing: Timing, compute_cycles: int, kept: list[dict[str, Counts]]
 ) -> float:
-    """Cycles of all that the timing does not describe: bandwidths inside its transfers, MACs without its
-    array."""
+    """Cycles by what the timing does not describe: the bandwidths of the levels inside its transfers, and
+    the MAC units where it describes no array."""
     described = timing.load is not None and timing.store is not None
     inside = steps_level(architecture) + (0 if described else 1)
     levels = list(zip(architecture.levels, kept, strict=True))[:inside]

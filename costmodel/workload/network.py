@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_whole
 from costmodel.workload.attributes import NO_ATTRIBUTES, Attributes
 from costmodel.workload.operators import OperatorKind, kinds_of
 from costmodel.workload.projection import Axis, Projection, Stride
@@ -119,7 +120,7 @@ class Layer:
     def __post_init__(self) -> None:
         where = f"layer {self.name}"
         for dim, size in self.dims:
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            if not is_whole(size, 1):
                 raise InputError(where, "a whole size of at least 1", size, key=dim)
         names = [dim for dim, _ in self.dims]
         if len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""Why a design costs what it does, from the rows of its run alone.
+"""Why a design costs what it does, from nothing but the rows of its run.
 
 ``design.explained(run, design)`` is the value: what binds each layer, where energy goes, what is better
 nearby (``neighbour.py``). ``page.py`` draws it.

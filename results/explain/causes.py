@@ -7,9 +7,9 @@ from typing import Any
 
 SAME_QUESTION = "solved again: the same question, another answer within its time"
 ENERGIES = ("energy_pj", "leakage_pj_per_cycle", "area_um2")
-"""How the keys end whose numbers a technology decides."""
+"""Ends of the keys whose numbers follow from the technology."""
 MOST_KEYS = 3
-"""Keys that a cause names; of more it says how many."""
+"""The most keys that a cause names; if more differ, it says how many."""
 
 
 def causes_of(
@@ -43,7 +43,7 @@ def causes_of(
 
 
 def _asked(value: Any) -> Any:
-    """Of a space without what the answer itself decided."""
+    """The rules of a mapping space, without what the answer decided itself (the padded sizes)."""
     return {k: v for k, v in value.items() if k != "padded"} if isinstance(value, Mapping) else value
 
 

@@ -19,9 +19,9 @@ NOT_STORED = "not stored"
 """What binds a layer whose row has no levels: it was solved before rows had them."""
 ON_TILES, MOVING = "MAC units of its tiles", "DRAM or mesh"
 MOST_CHANGES = 5
-"""Layers that are shown of what a better design changes."""
+"""The most layers that are listed of those that a better design changes."""
 OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles", "bound_by", "cycles_without")
-"""What of ``layers`` is read for one design only."""
+"""Columns of ``layers`` with long values: they are read for explained designs only."""
 OF_SCHEDULES = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
 
 
@@ -31,9 +31,9 @@ class LayerExplanation:
 
     ``runs``: how often the design's totals count it. ``bound_by``: what its cycles are due to, such as
     ``DRAM read bandwidth``; NOT_STORED where the row does not say. ``cycles_without``: what would be left if
-    a cause took no time, by cause. ``full``: levels whose capacity
-    binds. ``energy_by_level_pj``: innermost first. ``levels``: the row's column, None where it lacks it.
-    ``nest``: the mapping as lines of text; ``mapping`` as it is stored.
+    a cause took no time, by cause. ``full``: levels whose capacity binds. ``energy_by_level_pj``: innermost
+    first. ``levels``: the column of that name, None where the row lacks it. ``nest``: the mapping as lines of
+    text; ``mapping``: the same as it is stored.
     """
 
     name: str
@@ -86,7 +86,7 @@ class DesignExplanation:
     schedules: tuple[ScheduleExplanation, ...]
     better: tuple[BetterDesign, ...]
     changes: tuple[tuple[LayerChange, ...], ...]
-    """Of each of ``better``: the layers that change most."""
+    """For each of ``better``, the layers that change most."""
 
     @property
     def gains(self) -> dict[str, float]:

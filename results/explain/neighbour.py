@@ -11,7 +11,7 @@ from results.report.data import RunData
 from results.units import value_order
 
 DOMINATES = "every objective"
-"""In what a design is better that dominates another."""
+"""``better_in`` of a design that dominates the other one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _better(run: RunData, design: int, other: int, better_in: str) -> BetterDesi
 
 
 def _distances(run: RunData, design: int, others: list[int]) -> dict[int, tuple[int, int]]:
-    """Of each other design: how many axes differ, and how many steps along their values that makes."""
+    """For each other design: how many axes differ, and how many steps along their values that is."""
     found = dict.fromkeys(others, (0, 0))
     for axis in run.axes:
         texts = {one: run.axis_text(one, axis) for one in (design, *others)}

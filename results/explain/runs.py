@@ -133,7 +133,7 @@ def compared(runs: Mapping[str, RunData]) -> RunComparison:
 
 
 def union_front(runs: Mapping[str, RunData]) -> dict[str, list[int]]:
-    """Of each run, its designs on the front of all runs' designs together."""
+    """For each run, its designs on the front of all runs' designs together."""
     owners = [(name, design) for name, run in runs.items() for design in run.judged]
     mask = front_mask(np.array([runs[name].points[design] for name, design in owners]))
     found: dict[str, list[int]] = {name: [] for name in runs}
@@ -220,7 +220,7 @@ def _versions(run: RunData) -> Mapping[str, Any]:
 
 
 def _answers(run: RunData, designs: set[int]) -> dict[int, Answers]:
-    """Of each design the rows of its layers and schedules."""
+    """For each design, the rows of its layers and schedules."""
     asked: dict[int, dict[tuple[str, str], str]] = {design: {} for design in designs}
     run.details.load(run.design_id(design) for design in designs)
     for design in designs:

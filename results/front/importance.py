@@ -44,6 +44,7 @@ def importance(axes: Mapping[str, Sequence[str]], objective: Values) -> Importan
     ``objective``: one finite value a design. Axes with a single value have importance 0. Where all values are
     positive their logarithms are explained, else the values. Raises NotEnoughDesignsError.
     """
+    # Logarithms, because axes mostly multiply an objective: twice the PEs halve the cycles of any design.
     target = np.log(objective) if (objective > 0).all() else np.asarray(objective, dtype=np.float64)
     codes = {name: _coded(values) for name, values in axes.items()}
     varied = {name: code for name, code in codes.items() if code.max(initial=0) > 0}
@@ -59,6 +60,7 @@ def importance(axes: Mapping[str, Sequence[str]], objective: Values) -> Importan
     noise = float(residual @ residual) / (len(target) - len(products))
     covariance: Values = noise * np.asarray(np.linalg.inv(products), dtype=np.float64)
     variances = dict.fromkeys(axes, 0.0) | _variances(varied, effects, covariance)
+    # Where the objective does not vary at all, rounding leaves something that fractions would blow up.
     total = sum(variances.values()) + noise
     if total <= 1e-18 * max(1.0, float(np.max(target**2))):
         return Importance(dict.fromkeys(axes, 0.0), 0.0)
@@ -72,10 +74,15 @@ def _coded(values: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _contrasts(codes: Mapping[str, NDArray[np.int64]]) -> Values:
-    """What a constant, and each value of each axis, is made of: one row each, one column an effect.
+    """How effects add up: one row for the constant and one for each value of each axis, one column an effect.
 
-    The effects of an axis are those of its values but the last, whose own is minus their sum. A row for each
-    design would be half a gigabyte for a hundred thousand designs and a thousand values.
+    An axis of n values has n - 1 effects, because its last value's effect is minus the sum of the others.
+    There is no row for each design: that would take half a gigabyte for a hundred thousand designs and a
+    thousand values. An axis of three values makes this block::
+
+        value 1    1   0
+        value 2    0   1
+        value 3   -1  -1
     """
     blocks = [np.ones((1, 1))]
     for code in codes.values():
@@ -89,7 +96,10 @@ def _contrasts(codes: Mapping[str, NDArray[np.int64]]) -> Values:
 
 
 def _together(codes: Mapping[str, NDArray[np.int64]], designs: int) -> Values:
-    """How many designs have each two values, of one axis or of two; first all designs with each value."""
+    """For every two values, of one axis or of two, how many designs have both.
+
+    The first row and column are for all designs, so they count the designs with each value.
+    """
     every = [np.zeros(designs, np.int64), *codes.values()]
     sizes = [int(code.max()) + 1 for code in every]
     return np.block(
@@ -104,16 +114,17 @@ def _together(codes: Mapping[str, NDArray[np.int64]], designs: int) -> Values:
 
 
 def _by_axis(values: Values, codes: Mapping[str, NDArray[np.int64]]) -> list[Values]:
-    """What follows the constant, cut where an axis ends."""
+    """The entries after the first (the constant's), cut where an axis ends."""
     ends = np.cumsum([1, *(int(code.max()) + 1 for code in codes.values())])
     return [values[first:end] for first, end in pairwise(ends)]
 
 
 def _check(designs: int, products: Values, codes: Mapping[str, NDArray[np.int64]]) -> None:
-    """``products``: of each two columns of contrasts over all designs, whole numbers without any rounding.
+    """NotEnoughDesignsError unless the designs tell all effects apart.
 
-    Their rank is that of the contrasts. It costs a square of the effects, where a decomposition of the
-    contrasts takes half a minute for a hundred thousand designs.
+    ``products`` of each two columns of contrasts, summed over all designs, are whole numbers without
+    rounding. Their rank is that of the contrasts of all designs, and much cheaper to find: a decomposition of
+    those takes half a minute for a hundred thousand designs.
     """
     effects = len(products)
     if not codes:

@@ -227,7 +227,7 @@ class RunData:
         return {name: scale_for(name, self.designs[name].astype("float64").dropna()) for name in names}
 
     def tag(self, design: int) -> str:
-        """The number of a front design in this report, such as #3; of others only the baseline has a name."""
+        """The number of a front design in this report, such as #3; ``baseline``; or empty for any other."""
         if design in self._front_numbers:
             return f"#{self._front_numbers[design] + 1}"
         return "baseline" if design == self.baseline else ""

@@ -53,7 +53,7 @@ def script_json(content: object) -> Markup:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell; ``sort`` is the number that ordering by the column uses, numbers stand right."""
+    """A table cell. ``sort``: the number that orders its column. ``number``: whether it stands right."""
 
     content: object
     sort: float | None = None

@@ -14,11 +14,11 @@ SYMBOLS = ascii_letters + digits
 IDLE = "."
 
 TileTimes = dict[str, float]
-"""Of each layer, the tiles that it has in a column, each times the fraction of the column's time."""
+"""For each layer, the tiles that compute it in a column, each times the fraction of the column's time."""
 
 
 def text_chart(spatial_temporal: Iterable[ChartLeaf], columns: int = 96, lines: int = 24) -> str:
-    """At most so many ``lines`` of ``columns`` characters each, then which layer each character stands for.
+    """At most ``lines`` lines of ``columns`` characters each, then which layer each character stands for.
 
     A character is the layer that takes most of its tiles and time, IDLE where none computes for half of it.
     """

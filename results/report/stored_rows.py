@@ -77,7 +77,7 @@ class SolveCounts:
 
     @staticmethod
     def read(run: RunFolder, study_id: str | None) -> SolveCounts:
-        """Of the solves that designs of this study name; of all before there is such a design."""
+        """Counts of the solves that designs of this study name; of all solves while there is no design."""
         try:
             return _counts(run, study_id)
         except FileNotFoundError:
@@ -126,7 +126,7 @@ def _rested_on(
 
 
 def _tasks_in(networks: pyarrow.ChunkedArray) -> Digests:
-    """Of the tasks of layers that these stored columns name."""
+    """Digests of the ids of all mapping tasks that these stored columns name."""
     from pyarrow import compute
 
     texts = networks.drop_null().combine_chunks()

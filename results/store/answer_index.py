@@ -80,7 +80,7 @@ class _Entries:
         return _Entries(digests, self.ranks[chosen], self.positions[chosen])
 
     def with_at(self, numbers: NDArray[np.int64], others: _Entries) -> _Entries:
-        """These entries, with others in some places."""
+        """These entries, those with the ``numbers`` replaced by ``others``."""
         for mine, theirs in (
             (self.digests.high, others.digests.high),
             (self.digests.low, others.digests.low),
@@ -140,7 +140,7 @@ class ColumnIndex:
         return {wanted[number] for number in np.flatnonzero(first < end).tolist()}
 
     def best(self, values: Iterable[str]) -> dict[str, RowPosition]:
-        """Of each value that has answered rows, the position of the one that ranks first."""
+        """For each value that has answered rows, the position of the row that ranks first."""
         wanted = list(values)
         first, end = self._ranges(wanted)
         positions = self._entries.positions
@@ -181,7 +181,7 @@ class ColumnIndex:
         return sorted(found)
 
     def _ranges(self, values: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each value the numbers of its first entry and of the one after its last."""
+        """For each value, the numbers of its first entry and of the one after its last."""
         wanted, known = Digests.of_texts(values), self._entries.digests
         # Entries are sorted by digest, so those of one value are a range: two bisections find it.
         first = np.searchsorted(known.high, wanted.high, "left")

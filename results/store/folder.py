@@ -131,7 +131,7 @@ class RunFolder:
     def read_some(
         self, table: str, keys: Collection[str], columns: Sequence[str] | None = None
     ) -> pyarrow.Table:
-        """The rows with these keys, as :meth:`read` gives them; of others, a part at a time is in memory."""
+        """The rows with these keys, as :meth:`read` gives them. All others are read a part at a time."""
         import pyarrow
         from pyarrow import compute
 
@@ -349,8 +349,8 @@ class RunWriter:
         try:
             self.flush()
             if self._shared is not None:
-                # before anything is read: a file system of several machines lists a folder anew once
-                # something is written there, and till then may not show what others wrote
+                # before anything is read: on a file system of several machines a listing may be old, and is
+                # renewed once this machine has written to the folder
                 _check_writable(self.path)
             for table in TABLES:
                 compact(self.path, table, min(self._buffering.rows, PART_ROWS))
@@ -483,7 +483,7 @@ def _last_rows(keys: pyarrow.ChunkedArray) -> NDArray[np.int64] | None:
         return None
     coded = keys.cast(pyarrow.large_string()).combine_chunks().dictionary_encode()
     last = np.empty(len(coded.dictionary), dtype=np.int64)
-    # of assignments to one place the last one stays
+    # where a key occurs several times, numpy keeps the number assigned last
     last[coded.indices.to_numpy()] = np.arange(len(keys))
     return np.sort(last) if len(last) < len(keys) else None
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 NOT_PART_OF_AN_ANSWER = ("schema_version", "layer_shape", "architecture", "params")
 """Columns left out by ``find``: the task that asks holds the same values itself."""
 LOOKING_FRACTION = 0.02
-"""Of the time that passes, at most this fraction goes into looking for new parts."""
+"""The largest fraction of the time that passes which may go into looking for new parts."""
 CACHE_BYTES = 64 << 20
-"""Of parts that were read, so much is kept for the next look-up."""
+"""Bytes of parts that are kept in memory for the next look-up."""
 
 
 def answer_columns(table: Table[Any] = LAYERS) -> tuple[str, ...]:
@@ -41,8 +41,8 @@ def answer_columns(table: Table[Any] = LAYERS) -> tuple[str, ...]:
 
 
 class FoundAnswer(NamedTuple):
-    """An answer of the store: the columns that were needed, decoded; all that were read, as they are stored;
-    and whether the folder of the run that asks has the row."""
+    """An answer of the store: the columns that were needed, decoded; all columns that were read, as they are
+    stored; and whether the row is in the folder of the run that asks."""
 
     row: LayerRow
     stored: dict[str, Any]
@@ -79,7 +79,7 @@ class AnswersAtHand:
             {} if table is None else {task_id: n for n, task_id in enumerate(table["task_id"].to_pylist())}
             for table in self._tables
         ]
-        """Of each table, the rows by their task."""
+        """For each of the tables, the numbers of its rows by their task."""
 
     def of(self, task_ids: Sequence[str]) -> FoundAnswers | None:
         """Those of these tasks; None where there are none."""

@@ -61,7 +61,7 @@ class RowBatch:
         return RowBatch(table, len(columns), lines=lines, columns=arrow_stream(columns))
 
     def begun(self, attempts: int) -> RowBatch:
-        """The same batch, with how often its solves were begun: what those who lose workers know."""
+        """The same batch, with how often its solves were begun, which only the driver knows."""
         return self if attempts == 1 else replace(self, attempts=attempts)
 
     def arrow(self) -> pyarrow.Table:
@@ -73,7 +73,10 @@ class RowBatch:
         return ipc.open_stream(self.columns).read_all()
 
     def with_attempts(self, attempts: int) -> RowBatch:
-        """The same rows, each of them started so many times: what only the driver knows, of lost workers."""
+        """The same rows with this number in the column ``attempts``.
+
+        A worker cannot know that an earlier one was lost with the same item; only the driver does.
+        """
         from pyarrow import array
 
         rows = self.arrow()
@@ -84,6 +87,7 @@ class RowBatch:
 
 
 def _packed(table: str, columns: pyarrow.Table, rows: Sequence[StoredRow]) -> RowBatch:
+    # Either a part or journal lines: a part is stored as it is, lines are appended until enough have come.
     batch = RowBatch(table, len(columns))
     if len(columns) >= PART_ROWS:
         whole = BytesIO()

@@ -22,7 +22,7 @@ State = Literal["running", "ended", "stopped"]
 
 @dataclass(frozen=True)
 class FrontStep:
-    """A design that no design finished before it was at least as good as in every objective.
+    """A design that joined the front when it was finished: none finished before was as good in everything.
 
     ``finished``: designs that had their rows by then, this one among them. ``seconds``: since the run began.
     ``values``: of the run's objectives, in their order.
@@ -56,13 +56,14 @@ class FailedSolve:
 class RunProgress:
     """How a run is going.
 
-    ``began``, ``seen``: when the run began and when this was true, in seconds since 1970. ``planned``:
-    designs that the search looks at, at most. ``designs``: how many have a row, by its status. ``solves``
-    known of, ``done``: those that ended; of them ``cached`` were answered from the store, ``failed`` failed.
-    ``workers`` have answered so far, ``busy`` of them within the last minute. ``rate``: solves a second, over
-    the last minute. ``seconds_left``: at the pace so far; None before it can be told. ``best``, ``worst``: of
-    each objective over all designs with values. ``steps``: how the front grew. ``slowest``: the solves that
-    took longest. ``failures``: the latest ones.
+    ``began``, ``seen``: when the run began and when these numbers were true, in seconds since 1970.
+    ``planned``: the most designs that the search looks at. ``designs``: how many have a row, by its status.
+    ``solves``: how many are known to be needed. ``done``: how many of them have ended; ``cached``: how many
+    of these were answered from the store; ``failed``: how many failed. ``workers``: how many have answered so
+    far; ``busy``: how many of them within the last minute. ``rate``: solves a second over the last minute.
+    ``seconds_left``: at the pace so far; None before that can be told. ``best``, ``worst``: the values of
+    each objective over all designs that have some. ``steps``: how the front grew. ``slowest``: the solves
+    that took longest. ``failures``: the latest failed solves.
     """
 
     study: str

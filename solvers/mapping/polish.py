@@ -18,7 +18,7 @@ from solvers.tolerance import sufficient_bound, within_tolerance
 
 Array = NDArray[Any]
 HANDFUL = 16
-"""A kick looks at so many random neighbours and takes the first that is a valid mapping."""
+"""Random neighbours that a kick draws; it takes the first of them that is a valid mapping."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Timeloop's random-pruned search: draw mappings until so many in a row are no better."""
+"""Timeloop's random-pruned search: draw mappings until a given number in a row are no better."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CHUNK_BLOCKS = 16
 class Params:
     """When the search ends, beside its budget.
 
-    * ``victory``: after so many valid mappings in a row that are no better.
-    * ``valid``: after so many valid mappings in all; 0: however many. 5 is the random scheduler that CoSA
+    * ``victory``: after this many valid mappings in a row that are no better.
+    * ``valid``: after this many valid mappings in all; 0: no such limit. 5 is the random scheduler that CoSA
       compares with (section IV).
     """
 
@@ -58,6 +58,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     if reason := obstacle(space):
         return infeasible(reason)
     search = RandomDraws(problem, params.victory, params.valid)
+    # A batch of no rows loads the compiled code, which is taken off the clock.
     loading = Stopwatch()
     search.look_at(space.sample(range(0), budget.seed))
     clock = clock.without(loading)
@@ -69,6 +70,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 def _batches(space: MappingSpace, budget: Budget) -> Iterator[MappingBatch]:
+    """Batches of drawn mappings without end, or until the budget's iterations are drawn."""
     block, left = 0, budget.iterations
     while left is None or left > 0:
         batch = space.sample(range(block, block + CHUNK_BLOCKS), budget.seed, BLOCK_ROWS)
@@ -105,6 +107,8 @@ class RandomDraws:
             looked_at = int(rows[-1]) + 1 if len(rows) else 0
         self._valid_left -= len(rows)
         self.evaluations += looked_at
+        # The answer must be that of drawing one by one, whatever the size of a batch. ``before`` is the best
+        # that was known when each row came; improvements after victory do not count.
         values = objective_values(evaluation, self._problem.objective)[rows]
         before = np.minimum.accumulate(np.concatenate(([self.objective], values)))[:-1]
         better = np.flatnonzero(values < before)
@@ -115,6 +119,7 @@ class RandomDraws:
 
     def _last_before_victory(self, better: NDArray[np.int64], count: int) -> int | None:
         """The last improvement that comes in time, and ``_unbeaten`` counted from there."""
+        # Row numbers before this batch are negative: the best so far came ``_unbeaten`` valid rows ago.
         last, unbeaten_since = None, -self._unbeaten - 1
         for row in better.tolist():
             if row - unbeaten_since > self._victory:

@@ -30,7 +30,7 @@ MOST_LINES = 20
 def compare_runs(
     locations: Sequence[str], objectives: Sequence[str], page: Path | None, as_json: bool
 ) -> None:
-    """``archsweep compare``: runs in folders or at URIs beside one another, from their rows alone.
+    """``archsweep compare``: runs in folders or at URIs, compared by nothing but their rows.
 
     InputError for fewer than two, for what is no run and for no objective; WorkFailedError where no run has a
     design to compare.

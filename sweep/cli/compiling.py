@@ -14,7 +14,7 @@ from sweep.cli.messages import complain
 LINE_SECONDS = 10.0
 """How often it is said what is being compiled."""
 LOOK_SECONDS = 1.0
-"""How often it is looked what other processes compile."""
+"""How often the machine's other processes are checked for what they compile."""
 ONCE = (
     "machine code is being compiled, once for this machine and this version: of one solver up to about 40 "
     "seconds of CPU time, of all about 70 (measured on one machine)"

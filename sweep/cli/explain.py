@@ -45,7 +45,7 @@ WORDS = (
 
 
 def explain_designs(location: str, names: list[str], page: Path | None, as_json: bool) -> None:
-    """``archsweep explain``: designs of the run at ``location``, a folder or a URI, from its rows alone.
+    """``archsweep explain``: designs of the run at ``location`` (a folder or a URI), by nothing but its rows.
 
     InputError for no such run or design; WorkFailedError for a design without answers.
     """
@@ -210,7 +210,7 @@ def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]
     """Print a table on standard output; columns of words stand left, those of numbers right."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for header in headers:
-        # a name goes on in the next line, for its beginning alone names nothing
+        # a name that is too long is wrapped, not cut: its beginning would name nothing
         table.add_column(header, justify="left" if header in WORDS else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)

@@ -1,4 +1,8 @@
-"""The ``archsweep`` command: its options, its exit status, and nothing that computes."""
+"""The ``archsweep`` command: its options, its exit status, and nothing that computes.
+
+Every command imports its module when it runs and not before: numba, Ray and pandas take seconds to import,
+and ``archsweep --help`` needs none of them. Options that several commands have stand first, each once.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +66,17 @@ JobId = Annotated[
 StudyName = Annotated[
     str, typer.Argument(callback=stated, help="A built-in study or a study file.", metavar="STUDY")
 ]
-RunPlace = Annotated[
+RunLocation = Annotated[
     str,
     typer.Argument(callback=stated, help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN"),
 ]
+ClusterAddress = Annotated[
+    str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default: one for each CPU.")
+]
+InProcess = Annotated[bool, typer.Option("--in-process", help="Solve in this process, without Ray.")]
 
 ChartsPage = Annotated[
     Path | None,
@@ -81,7 +92,8 @@ MemoryLimit = Annotated[
     int | None,
     typer.Option(
         min=256,
-        help="MiB a worker may take beyond an idle one, its solvers' code included; a solve above it fails.",
+        help="MiB that a worker may use beyond what an idle one uses, code of solvers included; a solve "
+        "that needs more fails.",
     ),
 ]
 
@@ -90,15 +102,9 @@ MemoryLimit = Annotated[
 def run(
     study: StudyName,
     output: Output = None,
-    address: Annotated[
-        str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
-    ] = "",
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU.")
-    ] = None,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
-    ] = False,
+    address: ClusterAddress = "",
+    workers: Workers = None,
+    in_process: InProcess = False,
     memory_limit: MemoryLimit = None,
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Reuse stored answers, or solve everything again.")
@@ -130,15 +136,9 @@ def paper(
         Path | None,
         typer.Option("--output", "-o", parser=stated_path, help="Folder; default runs/paper-NAME-EFFORT."),
     ] = None,
-    address: Annotated[
-        str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
-    ] = "",
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU.")
-    ] = None,
-    in_process: Annotated[
-        bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
-    ] = False,
+    address: ClusterAddress = "",
+    workers: Workers = None,
+    in_process: InProcess = False,
     as_json: JsonOut = False,
 ) -> None:
     """Run a paper's evaluation as studies: tables and charts, and what is not reproduced, with the reason."""
@@ -183,7 +183,7 @@ def submit(
     ] = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU that is there."),
+        typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default: one for each CPU there."),
     ] = None,
     memory_limit: MemoryLimit = None,
     resume: Annotated[
@@ -242,18 +242,18 @@ def stop(job: JobId, address: Dashboard) -> None:
 
 @app.command()
 def report(
-    run: RunPlace,
+    run: RunLocation,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             parser=stated_path,
-            help="Of a URI: folder here for the copy; default runs/NAME.",
+            help="For a URI: the folder on this machine for the copy; default runs/NAME.",
         ),
     ] = None,
 ) -> None:
-    """Draw the report of a run again; of a URI in a copy of its results here."""
+    """Draw the report of a run again; results at a URI are first copied to this machine."""
     from sweep.cli.run import draw_report
 
     draw_report(run, output)
@@ -261,7 +261,7 @@ def report(
 
 @app.command()
 def watch(
-    run: RunPlace,
+    run: RunLocation,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on this machine's loopback; 0 takes a free one.")
     ] = 0,
@@ -276,7 +276,7 @@ def watch(
 
 @app.command()
 def pareto(
-    run: RunPlace,
+    run: RunLocation,
     x: Annotated[str, typer.Option(help="First objective.")] = "energy_pj",
     y: Annotated[str, typer.Option(help="Second objective.")] = "cycles",
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -289,7 +289,7 @@ def pareto(
 
 @app.command()
 def explain(
-    run: RunPlace,
+    run: RunLocation,
     designs: Annotated[
         list[str],
         typer.Argument(
@@ -324,7 +324,7 @@ def compare(
     page: ChartsPage = None,
     as_json: JsonOut = False,
 ) -> None:
-    """Lay runs beside one another: fronts, designs that changed sides, and why layers cost something else."""
+    """Compare runs: their fronts, designs on the front of one only, and why layers cost something else."""
     from sweep.cli.compare import compare_runs
 
     compare_runs(runs, objective or (), page, as_json)
@@ -375,7 +375,7 @@ def validate(
     page: MeasuredPage = None,
     as_json: JsonOut = False,
 ) -> None:
-    """Hold the cost model's cycles against measured ones: a line a run with --json, then the errors."""
+    """Compare the cost model's cycles with measured ones: the errors, and with --json a line for each run."""
     from sweep.cli.measured.validate import validate_machine
 
     validate_machine(architecture, measurements, page, as_json)
@@ -402,7 +402,7 @@ def calibrate(
     page: MeasuredPage = None,
     as_json: JsonOut = False,
 ) -> None:
-    """Fit the constants of a machine's timing to measured cycles, and say how they do on layers left out."""
+    """Fit the constants of a machine's timing to measured cycles; report the errors on layers left out."""
     from sweep.cli.measured.calibrate import calibrate_machine
 
     calibrate_machine(architecture, measurements, out, page, as_json)
@@ -429,7 +429,7 @@ def replay(
         int, typer.Option(min=0, help="Cycles before the first byte of every load from DRAM.")
     ] = 0,
     hop_latency: Annotated[
-        int, typer.Option(min=0, help="Cycles that a message takes longer for every link on its longest way.")
+        int, typer.Option(min=0, help="Cycles that every link on its longest path adds to a message.")
     ] = 0,
     as_json: JsonOut = False,
 ) -> None:
@@ -527,13 +527,16 @@ def main() -> None:
     try:
         with said():
             app()
-    except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
+    except NotSentError as error:
+        # Before its own base class below: a store that fails at the end of a run is no wrong input, whereas
+        # one that takes nothing from the beginning (CannotWriteError) was named wrongly.
         _fail(str(error), ExitStatus.WORK_FAILED)
     except (InputError, NotARunError, CannotWriteError, FolderInUseError, WrongAddressError) as error:
         _fail(str(error), ExitStatus.WRONG_INPUT)
     except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
         _fail(str(error), ExitStatus.WORK_FAILED)
     except BrokenPipeError:
+        # Whoever read our output has gone, as `| head` does. Closed, standard error cannot complain about it.
         sys.stderr.close()
         sys.exit(ExitStatus.WORK_FAILED)
 
@@ -551,9 +554,11 @@ def _each_once() -> Callable[..., None]:
 
 
 def _fail(message: str, status: ExitStatus) -> None:
+    """Say what went wrong and end with this status."""
     complain(message)
     if Background.under_way():
-        # a store that hangs or is slow was given up; what waits for it at exit would wait on
+        # A call to a store was given up and has not returned. An ordinary exit would wait for it, so the
+        # process ends without the clean-up that Python and its libraries do at exit.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)

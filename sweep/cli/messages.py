@@ -35,7 +35,7 @@ def complain(text: object) -> None:
 
 
 def shown(value: Any, digits: int = 6) -> str:
-    """A value in a table: fractions with so many significant digits, whole numbers whole."""
+    """A value in a table: a fraction with ``digits`` significant digits, a whole number in full."""
     if isinstance(value, float):
         return f"{value:,.{digits}g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

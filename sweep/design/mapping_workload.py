@@ -104,6 +104,8 @@ class MappingWorkload:
             with_hardware_constraints(asked, study.architecture, layer)
             for asked, layer in zip(rules, layers, strict=True)
         ]
+        # Before any design is loaded: a constraint that some layer cannot meet is a mistake in a file, and
+        # not a failure of every solve.
         for asked, layer in zip(constrained, layers, strict=True):
             try:
                 asked.for_layer(layer).check(architecture, layer)
@@ -196,6 +198,7 @@ def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[Mapp
 
 
 def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> tuple[float, float]:
+    """Lower bounds on the sums of a design; a problem that several demands have is bounded once."""
     found = {id(problem): space_bounds(problem) for problem in problems}
     parts = [found[id(problem)] for problem in problems]
     return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])

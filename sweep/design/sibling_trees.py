@@ -62,6 +62,8 @@ class _OneNetwork:
 
     def to_cost(self, known: Mapping[str, str], answers: Answers) -> list[TreeCostingTask]:
         """The tasks that cost the ``known`` trees that were neither found nor costed for this chip."""
+        # Sorted by the task that found them: the content of the new tasks must not depend on the order of
+        # answers.
         counted = {tree for tree, _ in self.trees(answers)}
         counted |= {tree.text for task in self.costings for tree in task.trees}
         others = sorted((found_by, text) for text, found_by in known.items() if text not in counted)
@@ -88,6 +90,8 @@ class _OneNetwork:
         best = min(ranked, key=lambda one: one[0], default=None)
         if best is None:
             return []
+        # The best tree is from another chip, or of a search that cannot go on by itself. If the search that
+        # found it can, it has gone as far as it would.
         _, answer, task = best
         if not answer.tree_from and solver(task.solve.solver).goes_on_from_trees:
             return []
@@ -165,6 +169,7 @@ class SiblingTrees:
 
 
 def _with(entry: _Opened, new: list[Task]) -> Iterator[DesignTasks]:
+    """The design with the ``new`` tasks among its own; nothing where there is no new one."""
     if new:
         entry.tasks += tuple(new)
         yield DesignTasks(entry.design, entry.tasks, tuple(new))

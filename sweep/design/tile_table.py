@@ -56,7 +56,7 @@ class TileTable:
         return list({asked[part].id: asked[part] for part in waiting}.values())
 
     def record(self, task: TileCostTask, row: TileCostRow) -> None:
-        """Enter the row of a task; the parts of a failed one get a new task from the next who asks."""
+        """Enter the row of a task. If it failed, its parts get a new task when they are asked for again."""
         costs = row.get("costs")
         if costs is not None:
             self._costs_of(task.source).update(_parts(costs_of(costs)))

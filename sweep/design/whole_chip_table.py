@@ -38,7 +38,7 @@ class WholeChipTable:
     _costs: dict[tuple[str, str, Tensor | None, ElementBits], WholeChipCost | None] = field(
         default_factory=dict
     )
-    """By ids of chip and task, by what of the inputs is no padding, and by bits of elements."""
+    """By the ids of chip and task, the input tensor as far as it is no padding, and the bits of elements."""
 
     def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
         """The ``tasks`` whose answers are not known yet, each once."""
@@ -48,7 +48,7 @@ class WholeChipTable:
         return [task for task in distinct.values() if task.id not in self._found]
 
     def record(self, task: MappingTask, row: LayerRow) -> None:
-        """Enter the row of a task; one that failed stays open, and is solved anew for the next who asks."""
+        """Enter the row of a task. One that failed stays open, and is solved again when it is asked for."""
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 

@@ -74,6 +74,7 @@ class ScratchpadRequest:
         For the sizes MH and MP the minimum peak has to be found first. That takes at most a quarter of the
         budget's seconds more, and counts in ``cpu_seconds``.
         """
+        # Both may be wrong, and a mistake is to be said before anything is solved.
         params, graph = solver_params(self.solver, FAMILY, self.params), self.graph
         watch = Stopwatch()
         size = budget_bytes(graph, self.size, self.budget.wall_seconds / 4)

@@ -105,7 +105,7 @@ class DesignTable:
     choices: Numbers
     parts_of: Numbers
     trials: tuple[int | None, ...] | None = None
-    """Of designs that a sampler proposed, the numbers of the proposals."""
+    """The number of the proposal of each design, where a sampler proposed them."""
 
     @staticmethod
     def of(space: DesignSpace, parts: DesignParts, designs: Sequence[Design]) -> DesignTable:

@@ -16,7 +16,7 @@ Load = Callable[[str, Mapping[str, Any]], Hardware]
 
 
 def area_um2(hardware: Hardware) -> float:
-    """Area in um2, 0 where the file gives none; of a chip with its routers and DRAM interfaces."""
+    """Area in um2, 0 where the file gives none; a chip's includes its routers and DRAM interfaces."""
     return hardware.area_um2
 
 
@@ -27,7 +27,7 @@ def mac_units(hardware: Hardware) -> float:
 
 
 def on_chip_bits(hardware: Hardware) -> float:
-    """Bits of all levels inside DRAM, infinite where one is unlimited; of a chip, of tiles' buffers."""
+    """Bits of all levels inside DRAM, infinite where one is unlimited; for a chip, of all tiles' buffers."""
     if isinstance(hardware, Chip):
         return 8 * hardware.tiles * hardware.tile.buffer.size_bytes
     *on_chip, _dram = zip(hardware.instances, hardware.levels, strict=True)

@@ -22,9 +22,9 @@ class HardwareConstraints(Keys):
     """The ``constraints`` of an architecture file."""
 
     convolution: Entries = ()
-    """Of layers with the dims P, Q, R and S."""
+    """Constraints on layers with the dims P, Q, R and S."""
     product: Entries = ()
-    """Of layers with the dims M, N and K."""
+    """Constraints on layers with the dims M, N and K."""
 
 
 def layer_kind(layer: Layer) -> LayerKind | None:

@@ -37,9 +37,9 @@ class ConstraintKeys(Keys):
     level: str
     """The storage level."""
     temporal: dict[str, FactorKeys] = Field(default_factory=dict)
-    """Of dims, their factors in the level's temporal loops."""
+    """By dim, the factor in the level's temporal loops."""
     spatial: dict[str, FactorKeys] = Field(default_factory=dict)
-    """Of dims, their factors over both sides of the fan-out below the level."""
+    """By dim, the factor over both sides of the fan-out below the level."""
     innermost: Names = ()
     """Dims whose loops are inside all others of the level, the first innermost."""
     outermost: Names = ()
@@ -98,7 +98,7 @@ class SpaceKeys(Keys):
     fitting: all they can hold, or each largest set that fits. all: all they can hold. free: any bypass.
     """
     padding: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """By what part of itself a dim may grow, for sizes with more divisors: 0.05 is 5 %."""
+    """The fraction of itself by which a dim may grow, for sizes with more divisors: 0.05 is 5 %."""
     padded_dims: Names | None = None
     """The dims that may grow. Absent: all."""
     uneven: bool = False

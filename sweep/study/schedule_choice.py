@@ -31,7 +31,7 @@ class SchedulerChoice(Keys):
     solver: str = "set"
     """A schedule solver of ``archsweep list solvers``."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
-    """How many seeds; 1 of a solver that draws nothing, for all would give the same answer."""
+    """How many seeds; 1 for a solver that draws nothing, since every seed would give the same answer."""
     seed: Seed = 0
     """The first seed; the others follow it."""
     epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
@@ -82,9 +82,9 @@ class ScheduleChoice(SchedulerChoice):
     batch: Annotated[int, Field(ge=1)] = 1
     """Samples that run together, of networks that name no batch."""
     least_utilization: Annotated[float, Field(ge=0, le=1)] = Pruning.least_utilization
-    """Partitions of a layer whose tiles are used less are not looked at."""
+    """A partition of a layer is tried if it uses its tiles to at least this fraction of their time."""
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
-    """How many partitions of a layer are looked at. Absent: all, or few where each asks a mapping solver."""
+    """How many partitions of a layer are tried. Absent: all, or 8 where each asks a mapping solver."""
     whole_chip: bool | None = None
     """Whether a layer may have the whole chip, its data in DRAM, mapped on the chip as one stack of levels.
 
@@ -93,9 +93,10 @@ class ScheduleChoice(SchedulerChoice):
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
     refinement: Annotated[float, Field(ge=0, le=1)] = 0.25
-    """Where a tree of another chip or of a rival is better: the part of the rounds to go on from it; 0: none.
+    """The fraction of its rounds with which a search goes on from a better tree of another chip or a rival.
 
-    Every seed of ``set`` goes on from that tree, and what it finds is costed on the other chips, too.
+    0: none goes on. Every seed of ``set`` goes on from that tree, and what it finds is costed on the other
+    chips, too.
     """
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
     """Further schedulers for the same question, each at most once."""

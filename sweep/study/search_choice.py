@@ -23,7 +23,7 @@ class SearchKeys(Keys):
     """Whether the designs are known before any of them is evaluated."""
 
     def looks_at(self, family: int) -> int:
-        """How many designs, at most, of a family of so many, the baseline apart."""
+        """The most designs that it looks at, of a family of ``family`` designs, without the baseline."""
         return family
 
 
@@ -82,7 +82,7 @@ class Plateau(Keys):
     trials: Annotated[int, Field(ge=1)]
     """How many of the last evaluated designs are looked at."""
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """The part of the hypervolume that they may have added together."""
+    """The fraction of the hypervolume that they may have added together."""
 
 
 Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
@@ -102,11 +102,11 @@ class OptunaSearch(SearchKeys):
     sampler: Sampler = "nsga2"
     """Which of Optuna's samplers."""
     population: Annotated[int, Field(ge=2, le=100_000)] | None = None
-    """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
+    """Designs of one generation, for nsga2 and nsga3. Absent: 24."""
     seed: Seed = 0
     """The seed of the sampler."""
     wall_seconds: Seconds | None = None
-    """Propose no more after so long; of a resumed study counted anew."""
+    """Seconds after which no more designs are proposed; a resumed study counts from 0 again."""
     plateau: Plateau | None = None
     """Stop where the last designs added next to nothing."""
     warm_start: bool = False

@@ -60,7 +60,7 @@ class NetworkChoice(Keys):
 
     @property
     def shown(self) -> str:
-        """``resnet18``, ``resnet18 x4`` for a batch of 4; of a file its name without the folder and dims."""
+        """``resnet18``, ``resnet18 x4`` for a batch of 4; for a file, its name without folder and dims."""
         dims = [f"{name}={length}" for name, length in self.dims.items()]
         batch = [] if self.batch is None else [f"x{self.batch}"]
         return " ".join([Path(self.network).name, *batch, *dims])
@@ -81,7 +81,7 @@ class AxisChoices(Keys):
     start: int | None = Field(default=None, alias="from", ge=1, le=MOST_EXACT)
     """The first number of a range."""
     to: int | None = Field(default=None, ge=1, le=MOST_EXACT)
-    """The number that none of the range is above."""
+    """The upper limit of the range."""
     step: int | None = Field(default=None, ge=1, le=MOST_EXACT)
     """What is added from one number of the range to the next."""
     powers_of_two: bool = False
@@ -139,7 +139,7 @@ class MappingChoice(SpaceKeys):
     params: dict[str, Any] = Field(default_factory=dict)
     """Parameters of the solver, by their names in its ``Params``."""
     tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """The gap at which a solver that proves bounds may stop, as a part of the objective."""
+    """The gap at which a solver that proves bounds may stop, as a fraction of the objective."""
     wall_seconds: Seconds = 60.0
     """Seconds on the clock that one solve may take."""
     iterations: Iterations | None = None

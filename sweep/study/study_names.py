@@ -21,7 +21,7 @@ def named_in(study: Study, key: str, file: str = "") -> Iterator[None]:
     """Within the block, an InputError is made to name the study's file and the ``key`` that it is about.
 
     ``file``: the file or library entry that the key names, if it names one. An error inside a file that could
-    be read already says where it is, and stays as it is; of any other, its own position follows the key.
+    be read says already where it is, and stays as it is; any other says so after the key.
     """
     try:
         yield

@@ -65,6 +65,9 @@ def constrained_by_timeloop(
     described = _described(architecture, (), _stamps(architecture, ()))
     if described is None:
         return [rules] * len(layers)
+    # ``spoken`` are the dims that the constraints name, ``meant`` the layers whose kind has all of them. If
+    # no kind has, no layer is meant more than another: then each is tried, and the first error names what is
+    # wrong.
     kinds = [kind_names(layer, layers) for layer in layers]
     spoken = dims_spoken_of(*described, frozenset().union(*kinds))
     meant = [spoken <= kind for kind in kinds]
@@ -109,7 +112,7 @@ def is_timeloop_constraints(path: Path) -> bool:
 
 
 def fan_out_steps(architecture: str) -> dict[str, tuple[FanOutStep, ...]]:
-    """What mappings call the fan-outs of a Timeloop architecture, by memory; of any other, nothing."""
+    """The names of a Timeloop architecture's fan-outs in mappings, by memory; empty for any other file."""
     described = _described(architecture, (), _stamps(architecture, ()))
     return {} if described is None else described[1].fan_out_steps
 

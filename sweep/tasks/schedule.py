@@ -135,7 +135,7 @@ class ScheduleTask:
     solve: ScheduleSolve
     epoch: EpochOf | None = None
     before: tuple[ScheduleTask, ...] = ()
-    """Of a later epoch: the tasks of the epoch before, one for each seed, whose best trees are exchanged."""
+    """The tasks of the epoch before, one for each seed, whose best trees are exchanged; none in the first."""
 
     table = "schedules"
 

@@ -57,7 +57,7 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
 
 
 def annealing_plan(content: ReadOnlyDict[str, Any], layers: int) -> AnnealingPlan:
-    """The annealings of a payload whose solver has them, for a network of so many ``layers``."""
+    """The annealings that a payload asks for, whose solver has some, for a network of ``layers`` layers."""
     params = checked_params(content["solver"], content["params"])
     spaces = solver(content["solver"]).load().spaces_of(params)
     return AnnealingPlan(spaces, params, params.rounds(layers), params.deepest)

@@ -29,8 +29,8 @@ NEEDED = {
 }
 """By table, the columns of a stored row that a run reads.
 
-Designs need most of them; later epochs need ``state``; the studies say who solved it; ``schedule_id`` tells
-observers that a row is a program's.
+Designs need most of them; later epochs need ``state``; ``study`` and ``from_study`` say who solved it;
+``schedule_id`` tells observers that a row is a program's.
 """
 FOUND = ("optimal", "feasible")
 """Statuses of an answer that has a solution."""
@@ -151,9 +151,9 @@ class ScheduleSummary:
     tree: str
     """The schedule as text; empty where there is none."""
     tree_from: str
-    """Of a tree found for another chip: the id of the task that found it. Empty for a search's own tree."""
+    """The id of the task that found the tree for another chip; empty for a search's own tree."""
     refined_from: str
-    """Of a search that went on from another's tree: the id of that search's task. Empty for any other."""
+    """The id of the task whose tree this search went on from; empty where it began with its own."""
     bands: bool
     """Whether the search tried bands of rows, and the bounds are those of schedules with bands, too."""
     reductions: bool

@@ -20,7 +20,7 @@ from solvers.mapping.problem import MappingProblem
 from sweep.study.study import Study
 
 LIMIT = Budget(wall_seconds=60.0, iterations=50)
-"""Of one small solve: a minute, because the first one compiles."""
+"""The budget of one small solve: a minute, because the first one compiles."""
 PROGRAMS = Budget(wall_seconds=60.0, iterations=2)
 """The same for co-design, whose iterations are geometric programs: two are enough."""
 

@@ -89,6 +89,10 @@ def read_cases(path: str | Path) -> Iterator[Case]:
 
 
 def _finder(own: Path) -> Callable[[str], Architecture]:
+    """A function from an architecture's name to the architecture: of the folder, else of the library.
+
+    It remembers what it has loaded, since a folder has thousands of cases on a few architectures.
+    """
     known = read_architectures(own) if own.exists() else {}
 
     @cache
@@ -106,6 +110,7 @@ def _finder(own: Path) -> Callable[[str], Architecture]:
 
 
 def _case(line: str, where: str, find: Callable[[str], Architecture], shapes: dict[str, Shape]) -> Case:
+    """The case of one line. Errors get the file and line, unless they name another file (``archs.json``)."""
     try:
         record = parse_json(line, where)
     except InputError as error:

@@ -64,25 +64,25 @@ def fused_graph(graph: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {tensor["name"]: tensor["kind"] for tensor in graph["tensors"]}
     readers = Counter(name for op in graph["ops"] for name in set(op["inputs"]))
     made: dict[str, dict[str, Any]] = {}  # operators so far by their output, which a later part may replace
-    place: dict[str, int] = {}  # by output, where the operator's first part stands in the order
+    position: dict[str, int] = {}  # by output, where the operator's first part is in the order of the graph
     for index, op in enumerate(graph["ops"]):
         activations = [name for name in op["inputs"] if kinds[name] != "parameter"]
         operand = activations[0] if activations else ""
-        alone = len(activations) == 1 and readers[operand] == 1 and kinds[operand] != "output"
-        producer = made.get(operand) if alone else None
+        only_reader = len(activations) == 1 and readers[operand] == 1 and kinds[operand] != "output"
+        producer = made.get(operand) if only_reader else None
         output = op["outputs"][0]
         if producer is not None and _joins(op, producer):
             del made[operand]
             made[output] = _joined(producer, op, operand)
-            place[output] = place[operand]
+            position[output] = position[operand]
         elif producer is not None and producer["type"] == "pad" and op["type"].startswith(_PADDING_ITSELF):
             del made[operand]
             made[output] = _padding_itself(op, producer)
-            place[output] = index
+            position[output] = index
         else:
             made[output] = dict(op)
-            place[output] = index
-    ops = [made[output] for output in sorted(made, key=place.__getitem__)]
+            position[output] = index
+    ops = [made[output] for output in sorted(made, key=position.__getitem__)]
     used = {name for op in ops for name in (*op["inputs"], *op["outputs"])}
     tensors = [tensor for tensor in graph["tensors"] if tensor["name"] in used]
     return dict(graph) | {"granularity": "fused", "ops": ops, "tensors": tensors}
@@ -99,6 +99,7 @@ def _joins(op: Operator, producer: Operator) -> bool:
 
 
 def _joined(producer: Operator, op: Operator, operand: str) -> dict[str, Any]:
+    """The producer with ``op`` as its last part, which reads ``operand`` no longer from memory."""
     parameters = [] if op["type"] == _BATCH_NORM else [name for name in op["inputs"] if name != operand]
     return dict(producer) | {
         "type": f"{producer['type']}+{op['type']}",
@@ -108,5 +109,6 @@ def _joined(producer: Operator, op: Operator, operand: str) -> dict[str, Any]:
 
 
 def _padding_itself(op: Operator, pad: Operator) -> dict[str, Any]:
+    """The operator with the input and the widths of the padding that was in front of it."""
     inputs = [pad["inputs"][0] if name == pad["outputs"][0] else name for name in op["inputs"]]
     return dict(op) | {"inputs": inputs, "attrs": dict(op["attrs"]) | {"fused_pad": pad["attrs"]["pad"]}}

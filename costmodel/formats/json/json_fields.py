@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.number_checks import is_whole
 
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
 
@@ -24,9 +25,9 @@ def field(data: Any, key: str, kind: type, where: str) -> Any:
 
 def whole_number(value: Any, where: str, key: str, least: int = 1) -> int:
     """The value, which must be a whole number of at least ``least``; else InputError."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not is_whole(value, least):
         raise InputError(where, f"a whole number of at least {least}", value, key=key)
-    return value
+    return int(value)
 
 
 def whole_numbers(data: Any, known: Iterable[str], where: str, key: str) -> dict[str, int]:

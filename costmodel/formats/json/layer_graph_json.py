@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.formats.json.json_fields import known_names
+from costmodel.formats.json.json_fields import known_names, whole_number
 from costmodel.formats.json.safe_json import load_json
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import KINDS
@@ -67,10 +67,7 @@ def _layer(item: Any, where: str) -> NetworkLayer:
         raise InputError(where, f"the input's {shape[0]} channels", item["C"], key="C")
 
     def size(key: str, least: int = 1, default: int | None = None) -> int:
-        value = item.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise InputError(where, f"a whole number of at least {least}", value, key=key)
-        return value
+        return whole_number(item.get(key, default), where, key, least)
 
     def indices(key: str) -> tuple[int, ...]:
         value = item.get(key, [])

@@ -12,6 +12,7 @@ from costmodel.formats.timeloop.components import Component, Mesh, mesh_ratio, s
 from costmodel.formats.timeloop.energy import EnergyTables
 from costmodel.formats.timeloop.memory import MemoryAttributes, check_spelling, technology_name
 from costmodel.hardware.technology import Kind
+from costmodel.number_checks import is_number
 
 _OF_MACS = ("datawidth", "word_bits", "energy_per_op", "area", "technology", "instances", "meshX", "meshY")
 
@@ -29,6 +30,8 @@ class ArchitectureDocument:
         seconds = self._cycle_seconds()
         clock = {} if seconds is None else {"frequency": round(1 / seconds, 3)}
         table = {} if (name := self._technology()) is None else {"technology": name}
+        # Timeloop states instances in the whole chip, we state the fan-out of each level: the quotient of two
+        # neighbouring meshes.
         memories = storages(self.parts)
         meshes = [part.mesh for part in (*memories, self._macs)]
         levels = [
@@ -39,6 +42,7 @@ class ArchitectureDocument:
 
     @property
     def _macs(self) -> Component:
+        """The MAC units, which are the innermost component."""
         return self.parts[-1]
 
     def _fanout(self, memory: Component, outer: Mesh, inner: Mesh) -> list[int]:
@@ -71,6 +75,8 @@ class ArchitectureDocument:
         stated = self.tables.storage(memory.name)
         if stated is not None:
             access: dict[str, Any] = {"read": stated.read, "write": stated.write, "update": stated.update}
+            # A class that follows no law can still be an SRAM to us: its stated energies hold at any size
+            # then.
             if kind is not None and size is not None:
                 access["at_size"] = size
             return {"kind": kind or "sram", "energy": access, "leakage": stated.leakage}
@@ -81,6 +87,7 @@ class ArchitectureDocument:
             raise self._no_energy(memory, expected, memory.class_name, "class")
         if self._technology() is None:
             raise self._no_law(memory)
+        # Our laws come from one technology a chip. DRAM is off the chip, so its own may differ.
         own = memory.attributes.get("technology")
         if own is not None and kind != "dram" and technology_name(memory) != self._technology():
             expected = f"the MACs' technology ({self._technology()}), whose laws give the energies"
@@ -103,6 +110,7 @@ class ArchitectureDocument:
         return document if area is None else {**document, "area": area}
 
     def _inner_word_bits(self) -> int:
+        """The word of the innermost memory, which feeds the MAC units."""
         return MemoryAttributes(storages(self.parts)[-1], self.file).word_bits
 
     def _technology(self) -> str | None:
@@ -131,7 +139,7 @@ class ArchitectureDocument:
             if seconds is None:
                 continue
             key = f"{part.key}.attributes.global_cycle_seconds"
-            if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 1e-15 < seconds < 1:
+            if not is_number(seconds, 0) or not 1e-15 < seconds < 1:
                 raise InputError(self.file, "seconds of a cycle", seconds, key=key)
             if found not in (None, float(seconds)):
                 raise InputError(self.file, f"one clock, {found:g} s as others have", seconds, key=key)

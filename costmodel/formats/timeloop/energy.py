@@ -10,6 +10,7 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.formats.json.json_fields import field as required
 from costmodel.formats.timeloop.files import TimeloopFiles
+from costmodel.number_checks import is_number
 
 COMPUTE_ACTIONS = ("compute", "random_compute", "mac_random", "multiply", "mult_random")
 _ARRAY = re.compile(r"\[[^]]*\]")
@@ -106,7 +107,7 @@ def _entries(files: TimeloopFiles, kind: str) -> list[tuple[str, dict[str, Any],
 
 
 def _number(entry: Any, key: str, where: str) -> float:
-    value = entry.get(key) if isinstance(entry, dict) else entry
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+    value: Any = entry.get(key) if isinstance(entry, dict) else entry
+    if not is_number(value, 0):
         raise InputError(where, "a number of at least 0", value, key=key)
     return float(value)

@@ -9,6 +9,7 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.technologies import technology_names
 from costmodel.formats.timeloop.components import Component
 from costmodel.hardware.technology import Kind
+from costmodel.number_checks import is_number, is_whole
 
 _BITS = ("word_bits", "datawidth", "word_width")
 _BLOCK = ("block_size", "n_words")
@@ -154,13 +155,13 @@ class MemoryAttributes:
 
     def _whole(self, key: str) -> int | None:
         value = self._own.get(key)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        if value is not None and not is_whole(value, 1):
             raise self._refused(key, "a whole number of at least 1 (expressions are not evaluated)")
         return value
 
     def _number(self, key: str) -> float:
-        value = self._own[key]
-        if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+        value: float = self._own[key]
+        if not is_number(value, 0):
             raise self._refused(key, "a number of at least 0 (expressions are not evaluated)")
         return value
 

@@ -1,4 +1,9 @@
-"""The keys, types and units of an architecture file, as pydantic checks them."""
+"""The keys, types and units of an architecture file, as pydantic checks them.
+
+Each class is one section of the file, and each of its fields a key; the text below a field is what users read
+of that key, in ``docs/reference/keys.md`` and in their editors. A key that may be absent has None or the
+default here, and ``architecture.py`` puts the technology's laws in its place.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +32,7 @@ from costmodel.hardware.technology import Kind
 from costmodel.hardware.timing import LayerKind
 from costmodel.workload.network import Role
 
+# These readers serve a key and a shorter form of its section, so that both give the same error.
 _read_access_energy = reader(
     ACCESS_ENERGY,
     "'4.58 pJ' for one access, which moves a block of block_size words, or '0.29 pJ/bit', '4.58 pJ/word'",
@@ -34,6 +40,9 @@ _read_access_energy = reader(
 )
 _read_area = reader(AREA, "'1239.5 um2'", zero=True)
 
+# A quantity has two halves: a validator, which reads the number with its unit, and the schema that editors
+# get, since pydantic cannot know what a validator accepts. Sizes, bandwidths and clocks of 0 are refused: who
+# means "unlimited" leaves the key out.
 Size = Annotated[
     Quantity,
     PlainValidator(reader(SIZE, "'128 KiB' or '512 words'", zero=False)),
@@ -91,10 +100,13 @@ Frequency = Annotated[
     WithJsonSchema(quantity_schema(FREQUENCY, "A frequency, such as 1 GHz.", zero=False)),
 ]
 AtLeastOne = Annotated[int, Field(ge=1, le=2**31)]
+"""A count; the upper limit keeps the product of two of them, such as a fan-out's, within 64 bits."""
 LevelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+"""A name without a dot, because dots separate the parts of an axis's key such as SRAM.fanout.x."""
 
 
 def _listed(written: Any) -> Any:
+    """A single text as a list of one."""
     return [written] if isinstance(written, str) else written
 
 
@@ -106,11 +118,11 @@ class AccessEnergies(Keys):
     """Energies of one access, of a word or of a bit, for each kind of access."""
 
     read: AccessEnergy
-    """Of a read."""
+    """The energy of a read."""
     write: AccessEnergy
-    """Of a write: what fills the level from outside."""
+    """The energy of a write, by which the level is filled from outside."""
     update: AccessEnergy
-    """Of an update: what writes a partial sum back from inside."""
+    """The energy of an update, by which a partial sum is written back from inside."""
     at_size: Size | None = None
     """The size at which these energies are right; another size scales them by the law of the level's kind.
 
@@ -119,8 +131,10 @@ class AccessEnergies(Keys):
 
 
 def _one_energy_for_all(written: Any) -> Any:
+    """A plain energy as the same energy for reads, writes and updates."""
     if written is None or isinstance(written, dict):
         return written
+    # Built without validation: the quantity has been read, and a validator takes only what a file can write.
     energy = _read_access_energy(written)
     return AccessEnergies.model_construct(read=energy, write=energy, update=energy, at_size=None)
 
@@ -142,6 +156,7 @@ def fixed_area(written: Any) -> Any:
 
 
 def _pair(written: Any) -> Any:
+    """Refuse anything but a list of two, before pydantic does so in words that speak of list lengths."""
     if not isinstance(written, list) or len(written) != 2:
         raise InputError("", "two whole numbers [x, y]", repr(written))
     return written
@@ -169,7 +184,7 @@ class LevelKeys(Keys):
     write_bandwidth: Bandwidth | None = None
     """What can be written to one instance. Absent: unlimited."""
     shared_bandwidth: Bandwidth | None = None
-    """Of reads and writes together, in place of the two others. Absent: unlimited."""
+    """What one instance can be read and written together, instead of the two others. Absent: unlimited."""
     energy: Annotated[
         AccessEnergies | None,
         BeforeValidator(_one_energy_for_all, json_schema_input_type=AccessEnergy | AccessEnergies | None),
@@ -195,6 +210,8 @@ class LevelKeys(Keys):
 class ComputeKeys(Keys):
     """The MAC units below the innermost level."""
 
+    # No fan-out here: how many MAC units there are is the fan-out of the innermost level.
+
     name: LevelName = "MAC"
     """Their name."""
     word_bits: AtLeastOne | None = None
@@ -215,14 +232,20 @@ class Constant(Keys):
     fitted: bool = False
     """Whether it was fitted to measurements: archsweep calibrate fits these constants and no others."""
     relative_error: Annotated[float, Field(ge=0)] | None = None
-    """Of a fitted constant: how far it moves, relative to itself, when layers are left out of the fit."""
+    """By what fraction of itself a fitted constant moves when layers are left out of the fit."""
 
 
 def _constant(written: Any) -> Any:
+    """A plain number as a constant without a source."""
     return written if isinstance(written, dict) else {"value": _as_float(written)}
 
 
 def _as_float(written: Any) -> Any:
+    """A whole number as a float; anything else as it is.
+
+    To Python ``true`` is a whole number, so it is excepted: ``issue: true`` is to be refused, not to be one
+    cycle.
+    """
     return float(written) if isinstance(written, int) and not isinstance(written, bool) else written
 
 
@@ -231,6 +254,7 @@ Number = Annotated[Constant, BeforeValidator(_constant, json_schema_input_type=f
 
 
 def _width(written: Any) -> Any:
+    """A single width as a list of one."""
     return written if isinstance(written, list) else [written]
 
 
@@ -324,7 +348,7 @@ class ProcessingTimingKeys(Keys):
     """What an array of PEs with scratchpads pays beyond its bandwidths."""
 
     links: list[LinkKeys] = Field(default_factory=list)
-    """Links of single tensors, beside the bandwidths of levels, which all tensors share."""
+    """Links that carry one tensor each, in addition to the bandwidths of levels, which all tensors use."""
     accumulate: Number = Constant(value=0.0)
     """Cycles that a PE pays for every partial sum that leaves its scratchpad."""
     exposed_fills: dict[Role, Number] = Field(default_factory=dict)
@@ -347,9 +371,12 @@ class TimingKeys(Keys):
     steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
     whole_steps: list[LayerKind] = Field(default_factory=list)
-    """Kinds of layers whose steps hold their place until they have stored: the next but one loads then."""
+    """Kinds of layers whose steps keep their half of the buffers until they have stored their outputs.
+
+    The step after the next one can load only then.
+    """
     ahead: Number = Constant(value=0.0)
-    """Cycles by which loading, computing and storing of a whole step may overlap, two and two."""
+    """Cycles by which each part of a whole step (load, compute, store) may overlap with the part before."""
     processing: ProcessingTimingKeys | None = None
     """What an array of PEs with scratchpads pays. Absent: by the bandwidths of the levels."""
     issue: Number = Constant(value=0.0)

@@ -75,6 +75,8 @@ class _Builder:
         )
 
     def _array(self, keys: ArrayTimingKeys) -> ArrayTiming:
+        # The latency of a systolic array grows with its width, which is an axis of studies: so the file
+        # states a constant and a slope, and the sum is taken here, at this design's width.
         points = self._width(keys.pass_points, "array.pass_points")
         last = keys.least_last_pass
         return ArrayTiming(
@@ -101,6 +103,7 @@ class _Builder:
         )
 
     def _points(self, widths: Mapping[str, Sequence[int | str]], key: str) -> tuple[tuple[str, int], ...]:
+        """Points by dim, as pairs: the timing is hashed, and dicts cannot be."""
         return tuple((dim, self._width(width, f"{key}.{dim}")) for dim, width in widths.items())
 
     def _optional(self, width: Sequence[int | str] | None, key: str) -> int | None:

@@ -71,26 +71,26 @@ class NocKeys(Keys):
     """The network of links between neighbouring tiles."""
 
     link_bandwidth: Bandwidth
-    """Of one link in each direction."""
+    """The bandwidth of one link in each direction."""
     hop_energy: ByteEnergy | None = None
-    """Of a byte over one link and through a router. Absent: from the technology."""
+    """The energy of a byte over one link and through a router. Absent: from the technology."""
     router_area: AreaByBandwidth = None
-    """Of one tile's router with the wires of its links. Absent: from the technology's law."""
+    """The area of one tile's router with the wires of its links. Absent: from the technology's law."""
 
 
 class DramKeys(Keys):
     """The DRAM at the edges of the mesh."""
 
     bandwidth: Bandwidth
-    """Of reads and writes, all ports together."""
+    """The bandwidth of reads and writes, all ports together."""
     read_energy: ByteEnergy | None = None
-    """Of a byte read. Absent: from the technology."""
+    """The energy of a byte read. Absent: from the technology."""
     write_energy: ByteEnergy | None = None
-    """Of a byte written. Absent: from the technology."""
+    """The energy of a byte written. Absent: from the technology."""
     interface_area: AreaByBandwidth = None
-    """On the chip, of the interfaces to all DRAM together. Absent: from the technology's law."""
+    """The area on the chip of the interfaces to all DRAM together. Absent: from the technology's law."""
     idle: Leakage | None = None
-    """Of all DRAM and its interfaces in every cycle, beside transfers. Absent: from the technology's law."""
+    """What DRAM and its interfaces take in a cycle beside transfers. Absent: from the technology's law."""
 
 
 class BufferKeys(Keys):
@@ -99,9 +99,9 @@ class BufferKeys(Keys):
     size: Size
     """What it holds."""
     read_energy: ByteEnergy | None = None
-    """Of a byte read. Absent: from the technology's law of SRAM."""
+    """The energy of a byte read. Absent: from the technology's law of SRAM."""
     write_energy: ByteEnergy | None = None
-    """Of a byte written. Absent: from the technology's law of SRAM."""
+    """The energy of a byte written. Absent: from the technology's law of SRAM."""
     at_size: Size | None = None
     """The size at which these energies are right; another size scales them by the law of SRAM.
 
@@ -126,11 +126,11 @@ class TileKeys(Keys):
     vector_units: AtLeastOne
     """Element operations a cycle, of layers without weights."""
     vector_energy: Energy | None = None
-    """Of one element operation. Absent: from the technology."""
+    """The energy of one element operation. Absent: from the technology."""
     vector_area: Area | None = None
-    """Of one vector unit. Absent: from the technology."""
+    """The area of one vector unit. Absent: from the technology."""
     leakage: Leakage | None = None
-    """Of one tile in every cycle of a run, beside what its levels leak. Absent: from the technology's law."""
+    """What one tile leaks in every cycle, beside what its levels leak. Absent: from the technology's law."""
 
 
 class ChipKeys(Keys):

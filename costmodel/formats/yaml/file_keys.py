@@ -32,11 +32,18 @@ def check_keys(model: type[KeysT], document: Any, where: str) -> KeysT:
         return model.model_validate(document)
     except ValidationError as error:
         problems = error.errors(include_url=False)
+        # A misspelt key makes two errors, one that it is unknown and one that the right one is missing. Only
+        # the first says what to do.
         first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
         raise _complaint(model, document, dict(first)).at(where) from None
 
 
 def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> InputError:
+    """One of pydantic's problems as an InputError without a file.
+
+    Errors that our own validators raise pass through with their words; pydantic's are put into plain words,
+    and those about names get the nearest name as a remedy.
+    """
     path: tuple[str | int, ...] = problem["loc"]
     key, limits = _dotted(path, document), problem.get("ctx", {})
     cause = limits.get("error")
@@ -101,6 +108,8 @@ def _names(model: type[BaseModel]) -> list[str]:
 
 def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
     """The keys that the section at ``path`` of a document takes."""
+    # A path may name a form of a section (a union's tag) where it has several, and indices of lists. Both
+    # leave us at the same sections, unless the tag says which one it is.
     sections = [model]
     for part in path:
         fields = {
@@ -130,6 +139,7 @@ def _dotted(path: tuple[str | int, ...], document: Any) -> str:
 
     Where a section has several forms, pydantic names the one it took, which no key of the file is called.
     """
+    # The document is followed along the path, because only it knows the names of list entries.
     parts: list[str] = []
     for depth, part in enumerate(path):
         if isinstance(document, dict) and part not in document and part in document.values():

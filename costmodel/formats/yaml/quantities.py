@@ -60,13 +60,13 @@ ACCESS_ENERGY: Units = {
         ("/B", 8, "pJ/bit"),
     )
 }
-"""Of a level: a plain energy is of one access, which moves a block; the others are of a part of it."""
+"""Energies of a level: a plain energy is of one access, which moves a block; the others of a part of that."""
 BYTE_ENERGY: Units = {
     unit: (8 * factor if base == "pJ/bit" else factor, "pJ")
     for unit, (factor, base) in ACCESS_ENERGY.items()
     if base != "pJ/word"
 }
-"""Of what moves bytes: a plain energy is of one byte."""
+"""Energies of parts that move bytes: a plain energy is of one byte."""
 LEAKAGE: Units = {
     **{f"{unit}/cycle": (factor, "pJ/cycle") for unit, (factor, _) in ENERGY.items()},
     "uW": (1e6, "pJ/s"),

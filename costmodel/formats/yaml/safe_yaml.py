@@ -53,10 +53,10 @@ def parse_yaml(text: str, where: str, tags: Collection[str] = ()) -> Any:
 
 
 def names_a_file(path: str | Path) -> bool:
-    """Whether a regular file is there; False, too, for a text that no file can be called by.
+    """Whether a regular file is there; False, too, for a text that cannot be a file's name.
 
-    Whatever a user wrote may be asked: a name longer than the file system's longest, one with a zero byte, a
-    place in a folder that may not be looked into.
+    A user may have written anything: a name that is too long for the file system, one with a zero byte, a
+    path in a folder that may not be read.
     """
     try:
         return Path(path).is_file()

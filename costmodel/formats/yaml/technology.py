@@ -103,47 +103,47 @@ class TechnologyKeys(Keys):
     word_bits: AtLeastOne
     """Bits of the words and MAC units that the constants are of."""
     register_energy: SourcedEnergy | None = None
-    """Of an access to a register file, for each word that the file holds."""
+    """The energy of an access to a register file, for each word that the file holds."""
     sram_energy: SourcedEnergy | None = None
-    """Of an access to an SRAM, times its words to the power of sram_exponent."""
+    """The energy of an access to an SRAM is this times its words to the power of sram_exponent."""
     sram_exponent: SourcedExponent | None = None
     """How the energy of an SRAM grows with its words. Absent: 0.5, the square root."""
     sram_write_energy: SourcedEnergy | None = None
-    """Of a write or update, times the words to the power of sram_write_exponent. Absent: as reads."""
+    """The same of a write or update, with sram_write_exponent. Absent: they cost what reads do."""
     sram_write_exponent: SourcedExponent | None = None
     """How the energy of writes grows, where sram_write_energy is given. Absent: 0.5."""
     dram_energy: SourcedEnergy | None = None
-    """Of an access to a word of DRAM."""
+    """The energy of an access to a word of DRAM."""
     mac_energy: SourcedEnergy | None = None
-    """Of one multiply-accumulate."""
+    """The energy of one multiply-accumulate."""
     vector_energy: SourcedEnergy | None = None
-    """Of one element operation of a vector unit."""
+    """The energy of one element operation of a vector unit."""
     hop_energy: SourcedByteEnergy | None = None
-    """Of a byte over a link and through a router."""
+    """The energy of a byte over a link and through a router."""
     register_area: SourcedArea | None = None
-    """Of a word of registers."""
+    """The area of a word of registers."""
     sram_area: SourcedArea | None = None
-    """Of a word of SRAM."""
+    """The area of a word of SRAM."""
     mac_area: SourcedArea | None = None
-    """Of one MAC unit."""
+    """The area of one MAC unit."""
     vector_area: SourcedArea | None = None
-    """Of one vector unit."""
+    """The area of one vector unit."""
     router_area: SourcedArea | None = None
-    """Of a tile's router with its links, for each byte a cycle that a link carries."""
+    """The area of a tile's router with its links, for each byte a cycle that a link carries."""
     dram_interface_area: SourcedArea | None = None
-    """On the chip, for each GB/s of DRAM."""
+    """The area of DRAM's interface on the chip, for each GB/s."""
     register_leakage: SourcedPower | None = None
-    """Of a word of registers."""
+    """What a word of registers leaks."""
     sram_leakage: SourcedPower | None = None
-    """Of a word of SRAM."""
+    """What a word of SRAM leaks."""
     mac_leakage: SourcedPower | None = None
-    """Of one MAC unit."""
+    """What one MAC unit leaks."""
     vector_leakage: SourcedPower | None = None
-    """Of one vector unit."""
+    """What one vector unit leaks."""
     router_leakage: SourcedPower | None = None
-    """Of a tile's router with its links, for each byte a cycle that a link carries."""
+    """What a tile's router with its links leaks, for each byte a cycle that a link carries."""
     dram_idle: SourcedPower | None = None
-    """Of DRAM and its interface beside transfers, for each GB/s."""
+    """The power of DRAM and its interface beside transfers, for each GB/s."""
 
 
 def technology_from_document(document: Any, where: str) -> Technology:

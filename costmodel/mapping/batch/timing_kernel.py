@@ -39,8 +39,7 @@ STARTS = 1024
 
 
 def _starts() -> Array:
-    """Of pressures ``STARTS / k`` the hit rates, a little lowered; those of k = 0 and of k = ``STARTS`` by
-    their limits.
+    """Hit rates at the pressures ``STARTS / k``, a little lowered; at k = 0 and k = ``STARTS`` their limits.
 
     A hit rate grows with k, so the entry of the next smaller k is below it.
     """

@@ -110,6 +110,10 @@ def least_pj_per_mac(
     mac_pj, multicast = architecture.compute.energy_pj, allocations(architecture, layer, any_factor=True)
     every = frozenset(range(len(architecture.levels)))
     allowed = innermost or [every] * len(layer.tensors)
+    # Twice: once for any padding, and once with outputs that lack one dim spread on one side only. Padding
+    # may break the latter, but costs twice the MACs then (the last paragraph of this module's docstring).
+    # Both are bounds, so the larger one counts. Each is the least over the innermost levels of the three
+    # tensors.
     found = []
     for one_side in (False, True):
         choices = [
@@ -154,6 +158,8 @@ def _kept(
 ) -> _Kept:
     """Tensor number ``index`` with its innermost level; ``multicast`` [allocations, levels]: its factors."""
     tensor, here = layer.tensors[index], architecture.levels[level]
+    # The reads of an operand come from whichever level further out keeps the tensor: the cheapest of them is
+    # taken, and of an output's first visits the dearest, since these are subtracted.
     nothing = np.zeros(len(multicast))
     lacked = prod(size for dim, size in layer.dims if dim not in tensor.dims)
     most = lacked * _windows(layer, tensor)
@@ -171,6 +177,8 @@ def _kept(
         architecture.levels[one].update_energy_pj / architecture.levels[one].block_size / multicast[:, one]
         for one in (level, *sources)
     ]
+    # Of outputs that slide or stride, words that an instance is responsible for are not counted exactly, so
+    # nothing is claimed of their reads: only the updates are sure.
     if tensor.slides or any(axis[0][1] != 1 for axis in tensor.terms):
         sure = np.min(updates[1:], axis=0) if sources else nothing
         return _Kept(level, updates[0], sure, sure, 0.0, most)
@@ -222,6 +230,8 @@ def _refills_pj(architecture: Architecture, layer: Layer, kept: Sequence[_Kept])
     lacked = [dim for tensor in layer.tensors for dim, _ in layer.dims if dim not in tensor.dims]
     wide = any(len(axis) > 2 for tensor in layer.tensors for axis in tensor.terms)
     sliding = sum(tensor.slides for tensor in layer.tensors)
+    # The proof is for three tensors, no dim missing in two of them, and one sliding tensor at most. For other
+    # layers, such as depthwise convolutions, no refills are claimed.
     if len(kept) != 3 or len(set(lacked)) != len(lacked) or wide or sliding > 1:
         return np.zeros_like(kept[0].access_pj)
     windows = prod(_windows(layer, tensor) for tensor in layer.tensors)
@@ -262,6 +272,8 @@ def _product_pj(words: float, one: _Kept, other: _Kept, a: Array, b: Array) -> A
     """The least of a / y + b / z where y * z <= ``words`` and neither is above its tensor's largest reuse."""
     if one.most * other.most <= words:
         return a / one.most + b / other.most
+    # On y * z = words the sum is least at y = sqrt(a * words / b), or as near to that as the largest reuses
+    # let it be; where b is 0, y is as large as it can be.
     with np.errstate(divide="ignore", invalid="ignore"):
         reuse = np.nan_to_num(np.sqrt(a * words / b), nan=one.most, posinf=one.most)
     reuse = np.clip(reuse, words / other.most, one.most)

@@ -81,6 +81,8 @@ def _effects(layer: Layer, dim: str) -> tuple[tuple[int, ...], tuple[int, ...], 
     long: list[int] = []
     short: list[int] = []
     for index, tensor in enumerate(layer.tensors):
+        # With P of 56 steps and R of 3 taps on an axis, P is ``long`` and R ``short``. A dim that the tensor
+        # does not have finds no axis and no longest dim, and is ``shared``.
         axis = next((axis for axis in tensor.terms if dim in dict(axis)), ())
         longest = max(axis, key=lambda term: layer.sizes[term[0]])[0] if axis else ""
         if len(axis) == 2:
@@ -111,6 +113,8 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
     ``(p + r - 1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
     """
     classes = dim_classes(layer)
+    # One row to begin with, in which nothing is spread. Each level multiplies the rows by its ways, unless
+    # there would be too many: then earlier levels keep fewer rows, which cover all that they had.
     factors = np.ones((1, len(architecture.levels), len(classes)))
     for index, level in enumerate(architecture.levels):
         sizes = tuple(c.size for c in classes)
@@ -161,6 +165,7 @@ def _fewer(factors: Array, most: int) -> Array:
 def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
     """The factors that a level's fan-out can give the classes, float [n, classes], without those that
     others cover."""
+    # A class of several dims may be spread on both sides, one dim on each, so the factors of both multiply.
     across, along = (_maximal(np.array(list(_spent(sizes, fanout)))) for fanout in (fanout_x, fanout_y))
     together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
     return _maximal(np.minimum(together, sizes))
@@ -183,7 +188,7 @@ def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
     if fanout > MOST_EXACT_FANOUT:
         if sum(size > 1 for size in sizes) > 1:
             effect = "the lower bound on padded sizes gives each kind of dim the whole fan-out, and is lower"
-            limit_reached("instances of a fan-out that are shared out exactly", MOST_EXACT_FANOUT, effect)
+            limit_reached("instances of a fan-out that are divided exactly", MOST_EXACT_FANOUT, effect)
         return np.array([[min(size, fanout) for size in sizes]], float)
 
     def spent(rest: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:

@@ -16,9 +16,9 @@ the axes. Where an axis lies in blocks, its elements are whole blocks, at least 
 fill. Each operand is loaded and each output stored at least once. A row of s bytes takes at least
 ``s / beat`` beats and, in the mean, at least one and ``s / request`` requests; where those for less than a
 beat count in proportion, at least ``s / max(request, beat)``. The buffer takes at least ``s / buffer`` cycles
-beside that. Rows are at least the elements divided
-by those that are moved at once, or, where rows have no limit, the positions along all axes but the innermost;
-where whole rows are joined, rows are counted as none. Lines that miss are counted as none, too.
+beside that. Rows are at least the elements divided by those that are moved at once, or, where rows have no
+limit, the positions along all axes but the innermost. Where whole rows are joined, no row is counted; nor is
+any line that misses a cache.
 
 **Issue.** With T steps and two in flight a walk takes ``(T-1)/T * S + (A + L + W)/T + i`` cycles, i those to
 issue one step and S the slowest of array A, loads L, stores W, misses and issue. As ``A + L + W`` is at least

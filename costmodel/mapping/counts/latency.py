@@ -52,7 +52,7 @@ def slowest_port(level: StorageLevel, compute_cycles: int, counts: Iterable[Acce
 def _slowdowns(
     level: StorageLevel, compute_cycles: int, counts: Iterable[Accesses]
 ) -> Iterator[tuple[Port, float]]:
-    """Of each bandwidth that is too small: which fraction of the speed of the MACs it allows, below 1."""
+    """For each bandwidth that is too small, the fraction of the MACs' speed that it allows, below 1."""
     read_demand = write_demand = 0.0
     for tensor in counts:
         read_demand += tensor.reads / compute_cycles

@@ -17,33 +17,37 @@ from costmodel.workload.network import Layer, Role
 
 @dataclass(frozen=True)
 class ProcessingCycles:
-    """What an array takes for a layer, by cause. MACs and accumulation take turns in a PE; links work beside
-    them."""
+    """Cycles that an array of PEs takes for a layer, by cause.
+
+    MACs and accumulation take turns in a PE, so their cycles add up. Links work at the same time.
+    """
 
     macs: float
     accumulation: float
     link: float
-    """Of the busiest link."""
+    """Cycles of the busiest link."""
     exposed_fills: float
 
     @property
     def cycles(self) -> float:
-        """All of it: the PEs or the busiest link, and the fills that nothing hides."""
+        """Cycles of the layer: the slower of PEs and busiest link, then the fills that nothing hides."""
         return max(self.macs + self.accumulation, self.link) + self.exposed_fills
 
 
 @dataclass(frozen=True)
 class PlacedCounts:
-    """A counted mapping: its nest with a level for each of its parts, the architecture's level of every part,
-    per level of the architecture the counts of the tensors that it keeps, and the cycles of the MACs.
-
-    ``source`` is the level that exposed fills come from."""
+    """A mapping with its counts."""
 
     nest: Mapping
+    """The mapping with a level for each of its parts; in an even mapping every level is one part."""
     hardware_of: Sequence[int]
+    """For each part, innermost first, the index of the architecture's level that it belongs to."""
     kept: Sequence[ReadOnlyDict[str, Counts]]
+    """For each level of the architecture, the counts of the tensors that it keeps, by their names."""
     compute_cycles: int
+    """Cycles that the MACs take."""
     source: int = -1
+    """The index of the level that exposed fills come from."""
 
 
 def processing_cycles(

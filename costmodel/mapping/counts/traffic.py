@@ -115,12 +115,15 @@ def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[St
 
     ``outside`` are the temporal loops around the tile, innermost first.
 
-    Timeloop steps through iterations 0 and 1 of every loop and counts iteration 1 ``bound - 1`` times. A step
-    reuses the overlap with the tile before only if it moves the tile as the last remembered step did. Loops
-    inside the first relevant one never move it. After every step of that first moving loop the remembered
-    move is its own, and it is that or none before, so a step of it always costs the words ``overlap`` leaves,
-    and a step of a loop around it the same if it happens to move the tile equally, nothing if the tile stays,
-    and the whole tile otherwise.
+    Timeloop steps through iterations 0 and 1 of every loop and counts iteration 1 ``bound - 1`` times. It
+    remembers how the tile moved last, and lets a step reuse the overlap of two tiles only if it moves the
+    tile in the same way. From this it follows what a step of each loop delivers:
+
+    * loops inside the first one that moves the tile: nothing, as the tile stays where it is;
+    * the first moving loop: the words of the tile that its step uncovers. The move remembered then is its
+      own, or none at all at the beginning;
+    * a loop around it, whose step also takes all loops inside back to their start: as many words if the tile
+      moves in all as the first moving loop moves it, nothing if it does not move, else a whole tile.
     """
     tile_words = prod(extents)
     steps = tensor.steps

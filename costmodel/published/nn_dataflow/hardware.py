@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_number
 from costmodel.published.nn_dataflow.layers import check_size
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 
@@ -27,7 +28,7 @@ class UnitCosts:
 
     def __post_init__(self) -> None:
         for value in (self.operation, *self.levels, self.hop, self.idle_cycle):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MOST_COST:
+            if not is_number(value, 0, MOST_COST):
                 expected = f"costs from 0 to {MOST_COST:g}"
                 raise InputError("nn-dataflow hardware", expected, value, key="costs")
 
@@ -61,7 +62,7 @@ class NnDataflowHardware:
             check_size(getattr(self, key), where, key)
         for key in ("dram_words_per_cycle", "bus_words_per_cycle"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_COST:
+            if not is_number(value, 0, MOST_COST) or value == 0:
                 raise InputError(where, "more than 0", value, key=key)
 
     @property

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Literal, get_args
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_whole
 
 LOOPS = ("IFM", "OFM", "BAT")
 """The blocked loops in the tool's order: input channels C, output channels K, batch N."""
@@ -94,5 +95,5 @@ class LayerShape:
 
 def check_size(value: object, where: str, key: str) -> None:
     """InputError unless ``value`` is a whole number from 1 to LARGEST."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+    if not is_whole(value, 1, LARGEST):
         raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

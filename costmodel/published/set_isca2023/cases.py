@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.formats.json.json_fields import whole_number
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.json.safe_json import keys_of_json_file, load_json
 from costmodel.formats.yaml.safe_yaml import names_a_file
@@ -154,7 +155,4 @@ PLATFORM_KEYS = {
 
 
 def _whole(record: dict[str, Any], key: str, default: int, where: str, least: int = 1) -> int:
-    value = record.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(where, f"a whole number of at least {least}", value, key=key)
-    return value
+    return whole_number(record.get(key, default), where, key, least)

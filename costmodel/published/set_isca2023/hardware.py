@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.number_checks import is_whole
 from costmodel.published.set_isca2023.nvdla_tile.hardware import NvdlaTile
 
 
@@ -32,7 +33,7 @@ class Platform:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if item.type == "int" and not is_whole(value, 1):
                 raise InputError("platform", "a whole number of at least 1", value, key=item.name)
         if self.columns % self.stripe:
             expected = f"a divisor of the mesh's {self.columns} columns"

@@ -88,7 +88,7 @@ def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
 
 
 def _said(what: str, name: str, row: Mapping[str, Any]) -> list[Cell]:
-    """A solve without an answer; of an infeasible one nobody counts the attempts."""
+    """A solve without an answer, with its attempts unless it is infeasible, which one attempt proves."""
     proven = row["status"] == "infeasible"
     texts = [row["note"]] if proven else [row["error"], row["note"]]
     return _row(what, name, None if proven else row["attempts"], next(filter(_is_text, texts), ""))

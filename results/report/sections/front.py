@@ -22,7 +22,7 @@ WIDEST_INTERVALS = 3.0
 CERTAIN, OPEN = "front, certain", "front"
 COUNTED = "dominated, counted"
 FEW_COLOR = "rgba(152,160,170,0.18)"
-"""DOMINATED_COLOR as it is where few designs are."""
+"""The colour of a cell with few designs: DOMINATED_COLOR, almost transparent."""
 CELLS = (96, 72)
 """Cells across and up in which designs are counted that are not drawn."""
 SPACE_CELLS = 14
@@ -89,7 +89,7 @@ def _certainty(run: RunData) -> str:
 
 
 def _searched(run: RunData) -> str:
-    """Of a study of chips: what of the front is owed to searches for other designs; else empty."""
+    """A sentence on the designs of the front whose schedules other designs' searches found; else empty."""
     if not any(run.over_seeds(design, "cycles") for design in run.front):
         return ""
     finders = (run.tree_found_on(one) for i in run.front for one in run.networks(i).values())
@@ -106,7 +106,7 @@ def _searched(run: RunData) -> str:
 
 
 def _drawn(run: RunData) -> str:
-    """What of a run with very many designs is not drawn each by itself; else empty."""
+    """A sentence on the designs that are counted and not drawn one by one, where there are very many."""
     if not len(run.counted):
         return ""
     of_front = sum(i in run.on_front for i in run.drawn)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 OBJECT_STORES = ("s3", "gcs", "abfs")
 """Stores where a file appears only once it is whole; elsewhere it is written beside and renamed."""
 ANSWER_SECONDS = 5.0
-"""How long a connection may be in the making, and how long one may be silent."""
+"""How long making a connection may take, and how long a connection may be silent."""
 ATTEMPTS = 2
-"""Of each request: who pushes tries again anyway, so that a dead store is known after some 10 s."""
+"""How often a request is tried: pushes are repeated anyway, so a dead store is noticed after some 10 s."""
 GCS_SECONDS = 30
 """How long a request to Google's store is tried again; its own default is a quarter of an hour."""
 
@@ -20,8 +20,8 @@ GCS_SECONDS = 30
 def connect(uri: str) -> tuple[FileSystem, str]:
     """The file system and the path in it. pyarrow's errors are raised as they are.
 
-    S3 and Google's store get limits. Others (a shared disk, Azure, fsspec's) have none that could be set:
-    who calls them must not wait for ever.
+    S3 and Google's store get limits. Others (a shared disk, Azure, fsspec's) have none that could be set, so
+    their callers must give up by themselves.
     """
     from pyarrow.fs import FileSystem, S3FileSystem
 

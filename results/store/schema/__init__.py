@@ -1,5 +1,6 @@
 """The schema: the columns of every result table with type, unit and meaning.
 
-``tables.py`` lists all tables and is what others import; ``columns.py`` says what a column, a table and a
-stored row are, ``rows.py`` has the rows as types, ``shared_columns.py`` the columns that several tables have.
+Start with ``tables.py``, which has all tables; code outside this folder imports that, and ``rows.py``, which
+has the rows as types. ``columns.py`` says what a column, a table and a stored row are, ``shared_columns.py``
+has the columns that several tables have, and ``chips.py`` the tables of studies of chips.
 """

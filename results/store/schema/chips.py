@@ -1,15 +1,30 @@
-"""The result tables of studies of chips: schedules, and what parts of layers cost on a tile."""
+"""The result tables of studies of chips: schedules, their programs, and what parts of layers cost on a tile.
+
+A schedule refers to costs of thousands of tile parts, which other schedules need as well. So these are a
+table of their own, with many parts in a row: some solvers take a tenth of a millisecond for a part, and a row
+has two dozen columns.
+"""
 
 from __future__ import annotations
 
 from results.store.schema.columns import Column, Table
 from results.store.schema.rows import ProgramRow, ScheduleRow, TileCostRow
-from results.store.schema.shared_columns import ASKED_HOW, EFFORT, IDENTITY, SCHEMA_VERSION, SOLVER
+from results.store.schema.shared_columns import (
+    ARCHITECTURE_ID,
+    ASKED_HOW,
+    EDP,
+    EFFORT,
+    IDENTITY,
+    MAPPING_OBJECTIVE,
+    PROOF,
+    SCHEMA_VERSION,
+    SOLVER,
+)
 
 SCHEDULES = Table[ScheduleRow](
     "schedules",
     "task_id",
-    "One row per schedule: a network of so many samples on a chip, by one solver with one seed.",
+    "One row per schedule: a batch of a network on a chip, by one solver with one seed.",
     (
         *IDENTITY,
         Column("network", "string", "", "a name of the network; the task depends on its layers"),
@@ -37,19 +52,22 @@ SCHEDULES = Table[ScheduleRow](
             required=True,
         ),
         Column("objective", "float", "pJ^n*cycles^m", "the chip model's value of `objective_name`"),
-        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
-        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        *PROOF,
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any schedule"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any schedule"),
         Column("energy_pj", "float", "pJ", "energy of all samples"),
         Column("cycles", "int", "cycles", "latency of all samples"),
-        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        EDP,
         Column("dram_bytes", "int", "bytes", "traffic to and from DRAM"),
         Column("noc_hop_bytes", "int", "bytes", "bytes times the links of the mesh that they cross"),
         Column("utilization", "float", "1", "fraction of tile-cycles in which a tile has a layer to compute"),
         Column("energy_by_part_pj", "json", "pJ", "energy_pj per part of the chip"),
-        Column("epoch", "int", "", "of seeds that exchange trees: which epoch, from 0; seconds are its own"),
-        Column("state", "json", "", "of such a seed: where its search goes on from"),
+        Column(
+            "epoch", "int", "", "where seeds exchange trees: the epoch's number from 0; seconds are its own"
+        ),
+        Column("state", "json", "", "where seeds exchange trees: what the next epoch goes on from"),
+        # The tree says everything: costs, chart and leaves follow from it and the tile costs. They are stored
+        # all the same, so that a report needs no cost model.
         Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
         Column(
             "tree_from",
@@ -61,7 +79,7 @@ SCHEDULES = Table[ScheduleRow](
             "refined_from",
             "string",
             "",
-            "of a search that went on from another's tree: the task_id of the schedule that has that tree",
+            "where a search went on from another's tree: the task_id of the schedule that has that tree",
         ),
         Column(
             "costed_trees",
@@ -74,19 +92,18 @@ SCHEDULES = Table[ScheduleRow](
             "spatial_temporal",
             "json",
             "samples, tiles, cycles",
-            "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: a batch of so "
-            "many samples takes so many cycles on these tiles, in turn from each start; `whole_chip: true` "
-            "where the layer has the whole chip, its data in DRAM",
+            "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: from each start "
+            "on, that many samples take that many cycles on these tiles; `whole_chip: true` where the layer "
+            "has the whole chip, its data in DRAM",
         ),
         Column(
             "leaves",
             "json",
             "samples, tiles, cycles, bytes, pJ",
             "how each layer runs, a list of {layer, samples, runs, tiles: [first, end], parts: {K, N, P, Q}, "
-            "order, cycles, tile_cycles, dram_read_bytes, dram_write_bytes, energy_by_part_pj}: a "
-            "batch of so many samples is cut into so many parts of each dim, those along the last dim of "
-            "`order` on neighbouring tiles; bytes and energies are of all runs; without `parts` the layer is "
-            "mapped on the whole chip",
+            "order, cycles, tile_cycles, dram_read_bytes, dram_write_bytes, energy_by_part_pj}: `parts` says "
+            "into how many parts each dim is cut; parts along the last dim of `order` are on neighbouring "
+            "tiles; bytes and energies are of all runs; a layer without `parts` is mapped on the whole chip",
         ),
         Column(
             "search",
@@ -109,6 +126,7 @@ PROGRAMS = Table[ProgramRow](
         *IDENTITY,
         Column("schedule_id", "string", "", "task_id of the schedule in `schedules`", required=True),
         Column("tree", "string", "", "the schedule's tree, of which this is the program", required=True),
+        # not SOLVER: nothing is searched, so no solver of the catalogue is meant
         Column("solver", "string", "", "always program_writer", required=True),
         *ASKED_HOW,
         Column(
@@ -143,11 +161,11 @@ TILE_COSTS = Table[TileCostRow](
             "hash of the tile, its solver and objective: rows of one source make one table of costs",
             required=True,
         ),
-        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        ARCHITECTURE_ID,
         Column("architecture", "json", "", "the tile: the part of it that the answer depends on"),
         Column("solver", "string", "", "catalogue name of the mapping solver", required=True),
         *ASKED_HOW,
-        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        MAPPING_OBJECTIVE,
         Column("status", "string", "", "optimal (every cost is proven), feasible, or failed", required=True),
         Column("tile_parts", "int", "", "tile parts that the row has costs of"),
         Column(

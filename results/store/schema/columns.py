@@ -1,7 +1,8 @@
 """What a column and a table are, and how rows become stored rows and back.
 
-A row is what others write: a mapping, or a dataclass with a field for each column. A stored row is what
-``Table.encode`` makes of it once it has checked every column; journals and parts take stored rows only.
+A row is what a run or a worker hands to the store: a mapping, or a dataclass with a field for each column. A
+stored row is what ``Table.encode`` makes of it once it has checked every column; journals and parts take
+stored rows only.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Table(Generic[RowT]):
         return {name: self._encoded(columns[name], value) for name, value in values.items()}
 
     def joined(self, *parts: Mapping[str, Any]) -> StoredRow:
-        """A row of parts that are encoded already; of a column in several of them the last one counts.
+        """A row of parts that are encoded already; where several have a column, the last of them counts.
 
         Raises WrongRowError for a missing required column.
         """

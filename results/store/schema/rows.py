@@ -6,6 +6,10 @@ A row may lack keys: a worker leaves out what its solve did not find, and a read
 asked for. A stored row has null where its writer gave nothing, so most columns may be None.
 
 ``Any`` stands for a whole JSON document, whose form its own module describes: a mapping, a plan, a chip.
+
+Columns are grouped by who decides them. ``...Columns`` are what a worker sends back, ``AskedColumns`` what
+its task says of the question; a ``...Row`` has both and what the driver adds (study, attempts, whether it was
+cached). ``...Column`` and ``...Entry`` are the values inside one JSON column.
 """
 
 from __future__ import annotations
@@ -103,14 +107,14 @@ class PartMapping(TypedDict):
 class LeafRow(TypedDict):
     """How one layer of a schedule runs: ``runs`` times for ``samples`` samples on the tiles [first, end).
 
-    ``parts``: into how many parts each of its dims is cut; ``order``: parts along the last of these dims are
-    on neighbouring tiles. C, its input channels, is among them where it is cut. Both are missing for a layer
-    that is mapped on the whole chip. ``slices``: how many slices of its output channels a tile computes in
-    turn, where weights are streamed. ``bands``: rows of each band, where the layer runs band by band.
-    ``cycles`` are those of one run, or of one band; ``tile_cycles``
-    those of a run in which the slowest tile computes. Bytes and energies are of all runs.
-    ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
-    schedules that use them; ``archsweep solve schedule --json`` adds them here.
+    ``parts``: into how many parts each of its dims is cut, C (input channels) only where it is cut at all.
+    ``order``: these dims; parts along the last of them are on neighbouring tiles. A layer that is mapped on
+    the whole chip has neither. ``slices``: how many slices of its output channels a tile computes in turn,
+    where weights are streamed. ``bands``: rows of each band, where the layer runs band by band. ``cycles``
+    are those of one run, or of one band; ``tile_cycles`` are the cycles of a run in which the slowest tile
+    computes. Bytes and energies are of all runs. ``mappings``: what tiles do with parts of each length. The
+    store has them in ``tile_costs``, for all schedules that use them; ``archsweep solve schedule --json``
+    adds them here.
     """
 
     layer: str
@@ -165,10 +169,10 @@ class ScheduleColumns(ProofColumns, total=False):
     leaves: list[LeafRow] | None
     search: list[ReadOnlyDict[str, Any]] | None
     tree_from: str | None
-    """Of a tree that was found for another chip: the id of the schedule task that found it."""
+    """The id of the schedule task that found the tree, where that was for another chip."""
     costed_trees: CostedTreesEntry | None
     state: dict[str, Any] | None
-    """Of an epoch that is not the last: the search state from which the next epoch goes on."""
+    """The search state from which the next epoch goes on; None after the last one."""
 
 
 class ScratchpadColumns(SolveColumns, total=False):
@@ -250,7 +254,7 @@ class ScheduleRow(AnswerRow, ScheduleColumns, total=False):
     objective_name: str
     epoch: int | None
     refined_from: str | None
-    """Of a search that went on from a tree of another search: the id of the task that found that tree."""
+    """The id of the task that found the tree from which this search went on; None where it had none."""
 
 
 class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):

@@ -11,6 +11,8 @@ from results.store.schema.columns import Column
 SCHEMA_VERSION = 2
 """2: ``layers`` has compute_cycles, bound_by, cycles_without and levels."""
 
+# Order matters for people only: Parquet finds columns by name. Tables list first what identifies a row, then
+# what was asked, then what was found, then what it took.
 VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
 
 IDENTITY = (
@@ -18,7 +20,13 @@ IDENTITY = (
     Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
     Column("study", "string", "", "study that the row was written for", required=True),
 )
-"""The first columns of every answer to a task."""
+"""The first columns of every answer to a task.
+
+``study`` is no part of the answer: other studies find it by its task_id.
+"""
+
+ARCHITECTURE_ID = Column("architecture_id", "string", "", "hash of `architecture`", required=True)
+"""A hash beside the architecture itself: queries group and join by it without comparing whole documents."""
 
 SOLVER = Column("solver", "string", "", "catalogue name of the solver", required=True)
 
@@ -29,15 +37,30 @@ ASKED_HOW = (
 )
 """What every answer to a task says of its solver, after the name."""
 
+MAPPING_OBJECTIVE = Column(
+    "objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True
+)
+
+PROOF = (
+    Column("bound", "float", "as objective", "proven lower bound on `objective`"),
+    Column("gap", "float", "1", "(objective - bound) / |objective|"),
+)
+"""What is proven of ``objective``, the column before; null where nothing is."""
+
+EDP = Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency")
+"""The product beside its factors, because fronts and plots are drawn over columns that are there."""
+
 EFFORT = (
-    Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
-    Column("wall_seconds", "float", "s", "wall time of the solve; of a cached row: of the original solve"),
+    Column("cpu_seconds", "float", "s", "CPU time of the solve; in a cached row that of the original solve"),
+    Column(
+        "wall_seconds", "float", "s", "wall time of the solve; in a cached row that of the original solve"
+    ),
     Column("worker", "string", "", "process and host that solved it"),
     Column("attempts", "int", "", "how often the task was started, lost workers included"),
     Column("cached", "bool", "", "answered from the store, not solved again"),
-    Column("from_study", "string", "", "of a cached row: the study that solved it"),
-    Column("error", "string", "", "of a failed row: what went wrong"),
-    Column("note", "string", "", "the solver's remark; of an infeasible row: the constraint and its numbers"),
+    Column("from_study", "string", "", "in a cached row: the study that solved it"),
+    Column("error", "string", "", "in a failed row: what went wrong"),
+    Column("note", "string", "", "the solver's remark; in an infeasible row the constraint and its numbers"),
     Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
 )
 """What every answer to a task says of the work and of how it ended."""

@@ -1,4 +1,14 @@
-"""The result tables: their columns with types, units and meanings; those of chips are in ``chips.py``."""
+"""The result tables: their columns with types, units and meanings; those of chips are in ``chips.py``.
+
+Why the tables look as they do:
+
+* A table for each kind of solve, a row for each answer, and designs that name the answers they rest on by
+  their task_id: an answer that many designs of a run need is stored once.
+* An answer holds its question in full (the layer, the architecture, the parameters), so that a row can be
+  understood, and solved again, without the study's files.
+* Numbers that people plot or filter are columns of their own. What has a form of its own (a mapping, a plan,
+  a tree) is one JSON column, which its own module reads.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +21,13 @@ from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Column, Table
 from results.store.schema.rows import CodesignRow, DesignRow, LayerRow, ScratchpadRow
 from results.store.schema.shared_columns import (
+    ARCHITECTURE_ID,
     ASKED_HOW,
+    EDP,
     EFFORT,
     IDENTITY,
+    MAPPING_OBJECTIVE,
+    PROOF,
     SCHEMA_VERSION,
     SOLVER,
     VERSION_COLUMN,
@@ -29,11 +43,11 @@ LAYERS = Table[LayerRow](
             "layer_name", "string", "", "a name of the layer, network/layer; the task depends on the shape"
         ),
         Column("layer_shape", "json", "", "dims, strides, dilations and tensors of the layer", required=True),
-        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        ARCHITECTURE_ID,
         Column("architecture", "json", "", "the part of the architecture that the answer depends on"),
         SOLVER,
         *ASKED_HOW,
-        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        MAPPING_OBJECTIVE,
         Column(
             "status",
             "string",
@@ -42,8 +56,8 @@ LAYERS = Table[LayerRow](
             required=True,
         ),
         Column("objective", "float", "pJ, cycles or pJ*cycles", "the cost model's value of `objective_name`"),
-        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
-        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        *PROOF,
+        # Both, whatever was minimised: a design sums energy and cycles, and its bounds need either.
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any mapping"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any mapping"),
         Column("program_proven", "bool", "", "the solver's own program was solved to proven optimality"),
@@ -53,10 +67,12 @@ LAYERS = Table[LayerRow](
             "",
             "the mappings that `status` and `bound` speak of: {name: a sentence, then the rules themselves}",
         ),
-        Column("solved_by", "string", "", "of a portfolio: the member that found the mapping"),
+        Column(
+            "solved_by", "string", "", "where the solver is a portfolio: the member that found the mapping"
+        ),
         Column("energy_pj", "float", "pJ", "energy of the layer, once"),
         Column("cycles", "int", "cycles", "latency of the layer, once"),
-        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        EDP,
         Column("utilization", "float", "1", "fraction of the MAC units busy, averaged over the cycles"),
         Column(
             "useful_utilization",
@@ -67,6 +83,7 @@ LAYERS = Table[LayerRow](
         Column("macs", "int", "MACs", "multiply-accumulates of the layer"),
         Column("mapping", "json", "", "the mapping found, in the reference's form"),
         Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
+        # The four columns of schema version 2, from which `archsweep explain` says what binds a layer.
         Column(
             "compute_cycles",
             "int",
@@ -107,13 +124,15 @@ DESIGNS = Table[DesignRow](
     "One row per design point: an architecture or a chip and what the study's networks cost on it.",
     (
         VERSION_COLUMN,
+        # The hash of the hardware and of all that the study asks of it: a changed study has designs of its
+        # own.
         Column("design_id", "string", "", "name of the design point within its study", required=True),
         Column("study", "string", "", "study of the design", required=True),
         Column("study_id", "string", "", "hash of the resolved study that the row was last part of"),
         Column("axes", "json", "", "value of every design axis; read as columns `axis.NAME`", required=True),
         Column("architecture_name", "string", "", "name of the base architecture or chip", required=True),
-        Column("architecture", "json", "", "the architecture in full; of a study of chips null"),
-        Column("chip", "json", "", "of a study of chips: the chip in full"),
+        Column("architecture", "json", "", "the architecture in full; null in a study of chips"),
+        Column("chip", "json", "", "in a study of chips: the chip in full"),
         Column(
             "status",
             "string",
@@ -144,6 +163,9 @@ DESIGNS = Table[DesignRow](
         Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        # Traffic of scratchpad plans stays apart from energy_pj: mappings count every layer's tensors from
+        # the outermost level, plans count what leaves the scratchpad, and a sum would have some bytes in it
+        # twice.
         Column(
             "off_chip_bytes", "int", "bytes", "traffic of the networks' scratchpad plans, with their weights"
         ),
@@ -156,14 +178,16 @@ DESIGNS = Table[DesignRow](
         Column("off_chip_bytes_bound", "float", "bytes", "proven lower bound on off_chip_bytes"),
         Column("off_chip_energy_bound_pj", "float", "pJ", "proven lower bound on off_chip_energy_pj"),
         Column(
-            "dram_bytes", "int", "bytes", "of a study of chips: traffic of its schedules to and from DRAM"
+            "dram_bytes", "int", "bytes", "in a study of chips: traffic of its schedules to and from DRAM"
         ),
         Column(
-            "noc_hop_bytes", "int", "bytes", "of a study of chips: bytes times links that its schedules send"
+            "noc_hop_bytes", "int", "bytes", "in a study of chips: bytes times links that its schedules send"
         ),
         Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
         Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
-        Column("solves", "int", "", "distinct solves that the design needs; of a dominated one, those done"),
+        Column(
+            "solves", "int", "", "distinct solves that the design needs; where it is dominated, those done"
+        ),
         Column("cached_solves", "int", "", "of these, answered from the store"),
         Column("failures", "int", "", "of these, failed"),
         Column("cpu_seconds", "float", "s", "CPU time of the solves that the design was first to need"),
@@ -287,10 +311,16 @@ ANSWER_TABLES: tuple[Table[Any], ...] = (
     TILE_COSTS,
     CODESIGNS,
 )
-"""Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
+"""Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies.
+
+Designs are not among them: a resumed run makes their rows anew from the answers.
+"""
 
 ANSWERED = ("optimal", "feasible", "infeasible")
-"""Statuses of an answer that needs no new solve."""
+"""Statuses of an answer that needs no new solve.
+
+"unknown" is none: nothing was found in the time, and a run that asks again may have more of it.
+"""
 
 
 def table_named(name: str) -> Table[Any]:

@@ -65,6 +65,8 @@ class BottomUp:
 
         Where time ends it, the open loops stand at the outermost level; none if the rules forbid that.
         """
+        # Level -1 are the MAC units, which only have to be spread over where level 0 has a fan-out. The
+        # outermost level has nothing to decide: its loops are what is left.
         outermost = self._estimator.outermost
         schemes = Schemes.of_nothing(self._space)
         for level in range(-1 if (0, True) in self._ladders else 0, outermost):
@@ -86,6 +88,8 @@ class BottomUp:
             return schemes  # the innermost loops' order costs nothing
         options = list(product(range(len(self._orders)), self._space.keep_sets[level]))
         parts = [self._with_option(schemes, level, *option) for option in options]
+        # All options of a scheme stand together, so that of equally good ones the earlier scheme's come
+        # first.
         interleaved = np.arange(len(schemes) * len(parts)).reshape(len(parts), -1).T.reshape(-1)
         return Schemes.joined(parts)[interleaved]
 
@@ -147,6 +151,7 @@ class BottomUp:
         some, key = schemes[rows], costs.objective[rows]
         if caution := self._params.caution:
             key = key ** (1 - caution) * self._estimator.unaided(some, outer) ** caution
+        # First at most ``alike`` of each choice of spatial factors, then the best of these.
         mixed = SchemeCosts(key, costs.edp_pj_cycles[rows])
         few = np.flatnonzero(ranks(mixed, some.spreads()) < self._params.alike)
         best = np.argsort(ranks(mixed.of(few), np.zeros(len(few), np.int64)))[:most]

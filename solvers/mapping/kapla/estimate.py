@@ -69,6 +69,7 @@ class Estimator:
         All open loops stand at the outermost level, in the order chosen for ``outer``. Unlike in
         :meth:`costs`, no level in between is taken to be large enough for everything.
         """
+        # The open loops keep the order that was chosen for them; they only stand further out.
         order = schemes.order.copy()
         order[:, self.outermost] = order[:, outer]
         batch, fitting = self.completed(replace(schemes, order=order), self.outermost)
@@ -91,6 +92,7 @@ class Estimator:
         return batch, fitting
 
     def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
+        """The cost model's evaluation with ``outer`` and all levels outside it unlimited in size."""
         if outer not in self._evaluators:
             architecture = self.problem.architecture
             levels = tuple(
@@ -107,6 +109,8 @@ class Estimator:
 
         A tile contains the tiles inside it, so one that fits here may already be too large further out.
         """
+        # ``forced`` is the least that slots decided later put into a tile, so a tile times that is the least
+        # it can still become. Levels inside ``first`` were checked when they were decided.
         first = max(0, outer - 1)
         tiles = tiles_inside(schemes, self.outermost)[:, first:] * ladder.forced[first : self.outermost]
         words = tile_words(self.problem.layer, tiles)

@@ -20,7 +20,8 @@ def stationary_orders(layer: Layer) -> tuple[StationaryOrder, ...]:
 
     A tensor is not fetched again by loops over dims it does not have, as long as no loop over one of its own
     stands inside them. So a sequence of tensors gives an order: innermost the dims that none of the
-    first k tensors has, for the largest k first. Of the paper's six orders of three loops three differ so.
+    first k tensors has, for the largest k first. The paper has six orders of three loops, which make three
+    such classes.
     """
     found: dict[tuple[int, ...], StationaryOrder] = {}
     for sequence in permutations(layer.tensors):

@@ -22,11 +22,12 @@ class Params:
     grows those greedily, as the released code does.
     ``stacking``: how a fan-out is spread. "greedy" takes one smallest step after the other, as the paper and
     its code do; "every" tries all spatial factors that fit and keeps the ``stacks`` best of each scheme.
-    ``schemes``: as many go on from one level to the next, 1 in the paper; of those that spread the layer
-    alike no more than ``alike``. ``variants``: of all products of "divisors" as many of each scheme go on.
+    ``schemes``: how many go on from one level to the next, 1 in the paper; ``alike``: how many of these may
+    have the same spatial factors. ``variants``: how many products of "divisors" go on from each scheme.
     ``caution``: the weight that the cost with all open loops at the outermost level has in the choice of
     schemes that go on; with 0 they are chosen as if everything outside fitted.
-    ``polish`` true descends on the objective from the ``starts`` best schemes of different spreads.
+    ``polish``: whether to descend on the objective from the ``starts`` best schemes of different spatial
+    factors.
     """
 
     filling: Filling = "divisors"

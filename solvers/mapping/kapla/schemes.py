@@ -66,11 +66,11 @@ class Schemes:
         return (self.spatial if slot.spatial else self.temporal)[:, slot.level]
 
     def grown(self, slot: Slot, dims: Array, factors: Array) -> Schemes:
-        """Every row with the factor of one dim (``dims`` [n]) in ``slot`` made another (``factors`` [n])."""
+        """Every row with another factor (``factors`` [n]) of one dim (``dims`` [n]) in ``slot``."""
         return self.chosen_and_grown(np.arange(len(self)), slot, dims, factors)
 
     def chosen_and_grown(self, rows: Array, slot: Slot, dims: Array, factors: Array) -> Schemes:
-        """The same of ``rows`` [m] alone, each copied once."""
+        """As :meth:`grown`, of the chosen ``rows`` [m] only, so that each is copied once and not twice."""
         grown, indices = self[rows], np.arange(len(rows))
         block = grown.factors(slot)
         grown.rest[indices, dims] = grown.rest[indices, dims] * block[indices, dims] // factors

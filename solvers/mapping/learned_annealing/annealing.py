@@ -27,7 +27,7 @@ from solvers.mapping.space.space import MappingSpace
 Array = NDArray[Any]
 
 START_ROUNDS = 64
-"""So many batches of random mappings are looked through for one to start at."""
+"""The most batches of random mappings that are drawn in search of one to start at."""
 
 
 class AnnealingChains:
@@ -47,7 +47,7 @@ class AnnealingChains:
         return len(self.at)
 
     def _starts(self) -> MappingBatch:
-        """A random mapping a chain, some several times if they are hard to find; none if there are none."""
+        """A random mapping for each chain, some repeated if few are found; empty if none is found."""
         for _ in range(START_ROUNDS):
             whole = self._sample(self._params.batch)
             if len(whole):
@@ -57,7 +57,9 @@ class AnnealingChains:
         return self._sample(0)
 
     def _sample(self, count: int) -> MappingBatch:
-        """``count`` random mappings with own keep sets, but for keep sets that leave a dim no way."""
+        """``count`` random mappings with keep sets of their own; fewer where keep sets leave a dim no way."""
+        # A block has one choice of keep sets, so a block of one row each makes the keep sets as varied as the
+        # loops.
         rows = self._space.sample(range(self._blocks, self._blocks + count), self._seed, 1)
         self._blocks += count
         factors = rows.temporal.astype(np.int64) * rows.spatial_x * rows.spatial_y
@@ -98,6 +100,7 @@ class AnnealingChains:
 
     def neighbours(self) -> tuple[Array, MappingBatch]:
         """A new mapping one step from each chain, which stays where it is; and which chains have one."""
+        # A walk of one step moves the chains themselves, so it walks on a copy of them.
         stay = self.at
         self.at = stay[np.arange(len(stay))]
         chains, rows = self.proposals(no_trees(), 1)
@@ -115,5 +118,5 @@ class AnnealingChains:
 
 
 def _table_size(entries: int) -> int:
-    """A power of two of more than twice as many."""
+    """A power of two, at least four times as large: probing in a mostly empty hash table ends soon."""
     return int(2 ** np.ceil(np.log2(4 * entries)))

@@ -1,4 +1,4 @@
-"""Learned annealing's knobs."""
+"""The settings of learned annealing: how much is measured, how chains walk, how the model learns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Params:
     """How much is measured, how the chains walk, how the model learns; :meth:`paper` is KAPLA's setting.
 
     ``batches`` of ``batch`` mappings are measured, one from each chain. ``learn`` false anneals on measured
-    costs, a step a batch, without a model. ``steps``: so many a chain walks between batches, its temperature
+    costs, a step a batch, without a model. ``steps``: how many a chain walks between batches, its temperature
     falling from ``temperature`` (in units of the logarithm of the cost) to 0. ``avoid_invalid`` keeps chains
     within the buffers; without it what does not fit is proposed and measured as bad. ``random_fraction`` of a
     batch is drawn at random instead (epsilon-greedy). ``elite_fraction`` of the chains start at the best ones
-    measured, the others where they were. ``patience``: stop after so many batches without a better mapping;
+    measured, the others where they were. ``patience``: stop after this many batches without a better mapping;
     None: never.
 
     The model is fitted again when there are more than ``refit_growth`` times more measurements, to at most

@@ -43,7 +43,7 @@ def targets(costs: Array) -> Array:
 
 
 def logarithms(costs: Array) -> Array:
-    """Of ``costs`` [n], from a tiny one on: what costs nothing has no logarithm."""
+    """Logarithms of ``costs`` [n], of 0 that of a tiny number, because 0 has none."""
     found: Array = np.log(np.maximum(costs, np.finfo(np.float64).tiny))
     return found
 

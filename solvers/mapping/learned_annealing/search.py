@@ -23,7 +23,7 @@ LEAST_ROWS = 16
 """Nothing is learned from fewer measurements."""
 
 IDLE_ROUNDS = 8
-"""After so many rounds in a row without a new mapping the space counts as seen."""
+"""Rounds in a row without a new mapping after which the whole space counts as seen."""
 
 
 class ProposalSearch(ABC):

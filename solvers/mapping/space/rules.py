@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
-from math import isfinite
 from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.mapping import Loop
+from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Layer, Tensor
 
 KeepRule = Literal["fitting", "free", "all"]
@@ -38,7 +38,7 @@ class FactorRule:
     def __post_init__(self) -> None:
         for key in ("least", "most"):
             value = getattr(self, key)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if value is not None and not is_whole(value, 1):
                 raise InputError("constraint", "a whole factor of at least 1", value, key=self.dim)
         if self.most is not None and self.least > self.most:
             found = f"at least {self.least}, at most {self.most}"
@@ -206,8 +206,7 @@ class SpaceRules:
         if self.keep not in get_args(KeepRule):
             expected = f"one of {', '.join(get_args(KeepRule))}"
             raise InputError("mapping space", expected, self.keep, key="keep")
-        number = isinstance(self.padding, (int, float)) and not isinstance(self.padding, bool)
-        if not number or not isfinite(self.padding) or not 0 <= self.padding <= 1:
+        if not is_number(self.padding, 0, 1):
             expected = "a fraction of a dim's size from 0 to 1"
             raise InputError("mapping space", expected, self.padding, key="padding")
         if not isinstance(self.uneven, bool):

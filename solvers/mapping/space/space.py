@@ -85,6 +85,8 @@ class MappingSpace:
         one."""
         slots = []
         for index, level in enumerate(self.architecture.levels):
+            # A level without a fan-out has no spatial slot: a slot for factors of 1 would slow down every
+            # walk.
             if level.fanout > 1:
                 slots.append(self._spatial_slot(index))
             slots.append(self._temporal_slot(index))
@@ -99,6 +101,7 @@ class MappingSpace:
     def _spatial_slot(self, index: int) -> Slot:
         asked, level = self.level_rules[index], self.architecture.levels[index]
         most = []
+        # A dim stands on one side of a fan-out only, so its factor is at most the longer side.
         for dim, _ in self.layer.dims:
             x = level.fanout_x if asked.allows_side(dim, "x") else 1
             y = level.fanout_y if asked.allows_side(dim, "y") else 1
@@ -219,6 +222,8 @@ class MappingSpace:
     def reordered(self, permutation: Array) -> Array:
         """``permutation`` [n, levels, dims] with the dims whose order the rules fix moved to where they
         demand, the others in their order."""
+        # Ranks below 0 for what stands inside, 0 for what is free, above 0 for what stands outside. A stable
+        # sort by rank leaves free dims in their order.
         rank = np.zeros(permutation.shape[1:], np.int64)
         for level, (first, _, last) in enumerate(self._orders_asked):
             rank[level, list(first)] = np.arange(-len(first), 0)
@@ -230,6 +235,7 @@ class MappingSpace:
 
     def _ordered(self, batch: MappingBatch) -> Array:
         """Which rows have the loops of every level in an order that the rules allow, bool [n]."""
+        # Only loops above 1 have an order: a rule speaks of two dims where both have one at the level.
         right = np.ones(len(batch), np.bool_)
         for level, (first, middle, last) in enumerate(self._orders_asked):
             positions = np.argsort(batch.permutation[:, level], axis=1)
@@ -318,7 +324,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> Array:
 
 
 def _quotients(per_dim: list[tuple[int, ...]]) -> Array:
-    """Of each dim the quotients of its divisors, int64 [dims, most, most]: entry ``[d, i, j]`` is divisor
+    """For each dim the quotients of its divisors, int64 [dims, most, most]: entry ``[d, i, j]`` is divisor
     ``j`` over divisor ``i``, 0 if that is not whole."""
     most = max(len(found) for found in per_dim)
     table = np.zeros((len(per_dim), most, most), np.int64)

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 4095
-"""Of a file or folder in its folder, and of a whole path, as Linux and macOS hold them at most."""
+"""The longest name of a file in its folder, and the longest path, that Linux and macOS both take."""
 
 
 def stated(text: str | None) -> str | None:

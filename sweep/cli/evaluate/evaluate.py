@@ -117,7 +117,7 @@ def listing(what: str) -> list[dict[str, Any]]:
 
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:
-    """Columns of equal width under their names, but for the last."""
+    """Print columns under their names, each as wide as its longest value; the last one needs no width."""
     table = [list(map(str, row)) for row in (rows[0], *(row.values() for row in rows))] if rows else []
     widths = [max(map(len, column)) for column in zip(*table, strict=True)][:-1]
     for row in table:
@@ -183,11 +183,11 @@ def _chips() -> Iterable[dict[str, Any]]:
 
 
 def _chip_networks() -> Iterable[dict[str, Any]]:
-    """Of the library's networks those whose every operator a schedule can have."""
+    """The library's networks whose operators can all be scheduled on a chip."""
     for name in layer_graph_names():
         try:
             graph = load_layer_graph(name)
-        except InputError:  # an operator that no schedule can have: the list is of those that one can
+        except InputError:  # it has an operator that cannot be scheduled, so it is not listed
             continue
         macs = sum(layer.operations for layer in graph.layers if layer.has_weights)
         yield {"name": name, "layers": len(graph.layers), "macs": macs}

@@ -24,7 +24,7 @@ ORIGIN_FILE = ".origin.json"
 """In a folder that was brought home: where from, and the digests of its files as they came."""
 RESULT_NAME = re.compile(rf"(?:(?:{'|'.join(TABLES)})/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:parquet|yaml)")
 RECORD_SECONDS = 2.0
-"""How long a file may be here before ORIGIN_FILE says so: to write it at every file would take minutes."""
+"""How often ORIGIN_FILE is written while files come: to write it after every file would take minutes."""
 
 
 @dataclass
@@ -58,6 +58,8 @@ class HomeCopy:
         Raises InputError for a name that no result file has, whatever it leads to, and for a file that a
         run of this machine has changed; CannotWriteError where the folder cannot be written.
         """
+        # A file may be replaced if it is new here, has the same content already, or is still as it was
+        # brought.
         path, digest = self._checked(name), _digest(content)
         if self.here.get(name, digest) not in (digest, self._brought.get(name)):
             raise InputError(
@@ -70,6 +72,7 @@ class HomeCopy:
             path.parent.mkdir(parents=True, exist_ok=True)
             if time.monotonic() - self._recorded > RECORD_SECONDS:
                 self._write_record()
+            # whole or not at all: a run of this machine may read the folder meanwhile
             hidden = path.with_name(f".incoming-{path.name}")
             hidden.write_bytes(content)
             hidden.replace(path)
@@ -101,6 +104,7 @@ class HomeCopy:
         self._recorded = time.monotonic()
 
     def _checked(self, name: str) -> Path:
+        """The path of a result file. The head is another machine, so a name that it sends is not trusted."""
         try:
             path = path_inside(self.folder, name, self.address)
         except UnsafeNameError as error:

@@ -19,7 +19,7 @@ COMPILED = (".so", ".pyd", ".dylib")
 LEFT_OUT = ("__pycache__",)
 OURS = (*PACKAGES, "archsweep")
 METADATA = ("METADATA", "PKG-INFO", "entry_points.txt", "WHEEL")
-"""Of a distribution's own files those that are needed to find its entry points."""
+"""The files of a distribution's metadata that are needed to find its entry points."""
 
 
 def stage_plug_ins(used: Sequence[PlugIn], stage: Path) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class _Installed:
     found: Distribution
 
     def files(self) -> Iterator[tuple[Path, Path]]:
-        """Each file with its place below a folder of ``sys.path``."""
+        """Each file with its path relative to the folder of ``sys.path`` that it belongs below."""
         if self._has_its_files:
             for file in self.found.files or ():
                 inside = not file.is_absolute() and ".." not in file.parts

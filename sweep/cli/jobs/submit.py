@@ -146,7 +146,7 @@ def stop(job: str, address: str) -> None:
 
 
 def _short(message: str) -> str:
-    """Of a message that quotes the whole log, its first line."""
+    """The first line of a message: Ray's may quote the whole log."""
     return message.strip().splitlines()[0] if message.strip() else ""
 
 

@@ -37,7 +37,7 @@ CODE = (*PACKAGES, "archsweep.py")
 class Submission:
     """What to run and with which code: ``auto``, ``cluster``, a wheel file, or a pip requirement.
 
-    The plug-ins that the study names go with it, but for ``cluster``: what is installed there runs then.
+    The plug-ins that the study names are sent with it; not with ``cluster``, where the installed ones run.
 
     ``output`` is a folder of the head or a URI; empty: ``~/runs/STUDY`` there. ``workers``, ``resume``
     and ``memory_limit_mib`` as of `archsweep run`.

@@ -46,7 +46,9 @@ def solve_mapping(
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
     objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
-    iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Limit on the solver's own steps, such as samples or rounds.")
+    ] = None,
     seed: Seed = 0,
     params: Params = "{}",
     values: Annotated[
@@ -57,7 +59,9 @@ def solve_mapping(
             metavar="KEY=VALUE",
         ),
     ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Gap at which a solver that proves bounds stops, as a fraction.")
+    ] = None,
     keep: Annotated[str | None, typer.Option(help="What levels keep: fitting, all or free.")] = None,
     padding: Annotated[
         float | None, typer.Option(help="Pad dims by up to this fraction; 0: perfect factors.")
@@ -129,7 +133,9 @@ def solve_codesign(
             parser=stated_path,
         ),
     ] = None,
-    wall_seconds: Annotated[float, typer.Option(help="Time limit; half of it for programs.")] = 600.0,
+    wall_seconds: Annotated[
+        float, typer.Option(help="Time limit of the solve; half of it for geometric programs.")
+    ] = 600.0,
     seed: Seed = 0,
     params: Params = "{}",
     as_json: JsonOut = False,
@@ -166,13 +172,16 @@ def solve_scratchpad(
         bool, typer.Option("--inputs-on-host", help="Network inputs can be dropped without a spill.")
     ] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Element-wise operators may write over a dying input.")
+        bool,
+        typer.Option(
+            "--in-place", help="Element-wise operators may write over an input read for the last time."
+        ),
     ] = False,
     bands: Annotated[
         bool, typer.Option("--bands", help="Cut tensors into bands of rows where an operator does not fit.")
     ] = False,
     bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
-    alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
+    alignment: Annotated[int, typer.Option(help="Blocks start at multiples of this many bytes.")] = 1,
     batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
     dim: Dims = None,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
@@ -232,12 +241,19 @@ def solve_schedule(
     objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="How many seeds; the best counts. 4, or 1 of solvers that draw nothing."),
+        typer.Option(
+            min=1,
+            help="Seeds to search with; the best schedule counts. Default 4; 1 for solvers without draws.",
+        ),
     ] = None,
     seed: Seed = 0,
-    epochs: Annotated[int, typer.Option(min=1, help="Seeds exchange their best trees so often, less 1.")] = 1,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Parts of the search; seeds exchange their best trees in between.")
+    ] = 1,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of each seed.")] = 600.0,
-    iterations: Annotated[int | None, typer.Option(min=1, help="Limit on what the solver counts.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Limit on the solver's own steps, such as rounds.")
+    ] = None,
     params: Params = "{}",
     tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
     tile_objective: Annotated[
@@ -249,20 +265,22 @@ def solve_schedule(
         typer.Option(
             parser=stated_path,
             metavar="FILE",
-            help="Which mappings a tile can run, its dataflow: YAML with keep, padding, uneven, constraints.",
+            help="Mappings that a tile can run (its dataflow): YAML with keep, padding, uneven, constraints.",
         ),
     ] = None,
     most_partitions: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Ways to cut a layer among tiles that are looked at, most promising first; all, or 8."
+            min=1,
+            help="How many ways to cut a layer among tiles to try, the most promising first. Default: 8 with "
+            "solvers that ask for costs as they go and a mapping solver on tiles, else all.",
         ),
     ] = None,
     whole_chip: Annotated[
         bool | None,
         typer.Option(
             "--whole-chip/--no-whole-chip",
-            help="A layer may have the whole chip, its data in DRAM; default: with kapla_schedule only.",
+            help="A layer may run on the whole chip, its data in DRAM; default: with kapla_schedule only.",
         ),
     ] = None,
     workers: Annotated[
@@ -288,7 +306,7 @@ def solve_schedule(
     ] = None,
     as_json: JsonOut = False,
 ) -> None:
-    """Find who computes which layer of a network when, on a chip of tiles."""
+    """Schedule a network on a chip of tiles: which tiles compute which layer, and when."""
     from sweep.cli.solve.schedule import solve_schedule as solve_and_print
     from sweep.cli.solve.solver_options import stated_params
     from sweep.run.session import RuntimeChoice

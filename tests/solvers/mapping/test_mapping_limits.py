@@ -96,7 +96,7 @@ CASES = [
     Case(
         "costmodel.mapping.bounds.sharing.MOST_EXACT_FANOUT",
         1,
-        "instances of a fan-out that are shared out exactly",
+        "instances of a fan-out that are divided exactly",
         "random_search",
         rules=PADDED,
     ),

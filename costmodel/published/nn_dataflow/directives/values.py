@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_whole
 
 Amounts = tuple[tuple[str, int], ...]
 """(dim, amount) pairs, each a size, shift or step, in the order in which they are written."""
@@ -172,5 +173,5 @@ def _check_amounts(amounts: Amounts, where: str) -> None:
 
 
 def _check_whole(value: int, where: str, key: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+    if not is_whole(value, 1, LARGEST):
         raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

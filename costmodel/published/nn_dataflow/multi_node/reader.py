@@ -58,38 +58,67 @@ Sides = Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
 
 
 class CostKeys(Keys):
-    """One set of ``unit_costs``."""
+    """One set of ``unit_costs``: energies that one source states together.
+
+    A file may have several, because the paper and the released program disagree. DRAM's bandwidth belongs to
+    the set for the same reason.
+    """
 
     source: Sources = Field(default_factory=list)
+    """Whose numbers they are."""
     mac: Energy
+    """Of one multiply-accumulate."""
     dram: Energy
+    """Of a word of DRAM read or written."""
     buffer: Energy
+    """Of a word of a node's buffer read or written."""
     bus: Energy
+    """Of a word on a node's bus, to one PE."""
     register_: Annotated[Energy, Field(alias="register")]
+    """Of a word of a PE's registers read or written. (``register`` is a method of all models already.)"""
     hop: Energy
+    """Of a word over one link of the mesh."""
     idle: Leakage
+    """Of the whole chip in every cycle."""
     dram_bandwidth: Bandwidth
+    """Of all DRAM together."""
 
 
 class MultiNodeKeys(Keys):
     """A whole multi-node file."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The device's name."""
     description: str = ""
+    """What it is, for people."""
     source: Sources = Field(default_factory=list)
+    """Where its sizes are from."""
     frequency: Frequency
+    """The clock, by which bandwidths and power per second become those per cycle."""
     word_bits: AtLeastOne
+    """Bits of every word, of MACs as of all memories: the template knows one width."""
     nodes: Sides
+    """Columns and rows of nodes."""
     pe_array: Sides
+    """Columns and rows of the PEs in a node."""
     array_mapping: ArrayMapping
+    """How a node's array runs a layer."""
     buffer: Size
+    """What a node's buffer holds."""
     registers: Size
+    """What a PE's registers hold."""
     bus: Bandwidth
+    """Of each of a node's three buses."""
     node_forwarding: bool = False
+    """Whether nodes take from neighbours what these hold."""
     pe_forwarding: bool = False
+    """The same of PEs."""
     node_broadcast: bool = True
+    """Whether memory sends a word once to all nodes that need it."""
     pe_broadcast: bool = True
+    """The same of a buffer and its PEs."""
     unit_costs: Annotated[dict[LevelName, CostKeys], Field(min_length=1)]
+    """Sets of energies by name; whoever loads the file says which one counts."""
 
 
 def multi_node_from_document(document: Any, where: str, costs: str) -> MultiNode:
@@ -108,7 +137,7 @@ def multi_node_from_document(document: Any, where: str, costs: str) -> MultiNode
 
 @dataclass(frozen=True)
 class _Reader:
-    """Checked keys on their way to a device: bytes become words, seconds cycles."""
+    """Turns checked keys into a device: bytes become words, and seconds become cycles."""
 
     keys: MultiNodeKeys
     where: str
@@ -138,6 +167,7 @@ class _Reader:
             raise error if error.where == self.where else error.at(self.where) from None
 
     def _costs(self, name: str, keys: CostKeys) -> EnergyTable:
+        # Leakage that the file states as a power (mW) was read in pJ per second; the model counts cycles.
         idle = float(keys.idle.value)
         if keys.idle.unit == "pJ/s":
             idle /= self.keys.frequency.value
@@ -154,12 +184,17 @@ class _Reader:
         )
 
     def _words(self, quantity: Quantity) -> float:
-        """Words, or words per cycle."""
+        """A size in words, or a bandwidth in words per cycle.
+
+        A quantity was read in words or in bits, and a rate per cycle or per second.
+        """
         in_bits = quantity.unit.startswith("bits")
         value = float(quantity.value / self.keys.word_bits if in_bits else quantity.value)
         return value / self.keys.frequency.value if quantity.unit.endswith("/s") else value
 
     def _whole(self, quantity: Quantity, key: str) -> int:
+        """A size, or words a cycle, which must be whole: the template counts words, and half of one fits
+        nowhere."""
         words = self._words(quantity)
         if words != int(words) or words < 1:
             raise InputError(

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError
+from costmodel.number_checks import is_whole
 
 ArrayMapping = Literal["row_stationary", "systolic"]
 """How a node's PE array runs a layer: by Eyeriss's row-stationary sets, or as a systolic array, by output
@@ -73,7 +74,7 @@ class MultiNode:
         where = f"multi-node {self.name}"
         for item in fields(self):
             value: Any = getattr(self, item.name)
-            if item.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if item.type == "int" and not is_whole(value, 1):
                 raise InputError(where, "a whole number of at least 1", value, key=item.name)
         if self.array_mapping not in get_args(ArrayMapping):
             raise InputError(
