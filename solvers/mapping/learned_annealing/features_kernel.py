@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
+from costmodel.mapping.batch.counting_kernel import tile_words
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.batch_tables import BatchRows, Tables
@@ -125,27 +126,14 @@ def _fill_words(problem: Tables, rows: BatchRows, row: int, seen: Features) -> f
             seen.tile[dim] = inner * spread * rows.temporal[row, level, dim]
         kept = 0
         for tensor in range(tensors):
-            words = _words(problem, tensor, seen.tile)
+            # where a row's factors are padded, its tile may reach beyond the layer: still the tile it fills
+            words = tile_words(problem, tensor, seen.tile)
             seen.words[level, tensor] = np.log2(float(words))
             if rows.keep[row, level, tensor]:
                 kept += words
         if kept > problem.usable_words[level]:
             overfill = max(overfill, np.log2(float(kept) / float(problem.usable_words[level])))
     return overfill
-
-
-@inlined
-def _words(problem: Tables, tensor: int, tile: Array) -> int:
-    """Words of a tensor's tile, of rows that need not fit: ``tile`` [dims] may exceed the layer's sizes."""
-    words = 1
-    for axis in range(problem.axes[tensor]):
-        extent = 1
-        for term in range(problem.term_dims.shape[2]):
-            dim = problem.term_dims[tensor, axis, term]
-            if dim >= 0:
-                extent += problem.term_steps[tensor, axis, term] * (tile[dim] - 1)
-        words *= extent
-    return words
 
 
 @inlined
