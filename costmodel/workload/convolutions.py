@@ -8,7 +8,7 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.workload.digits import Digits, Shape
-from costmodel.workload.network import Layer, convolution
+from costmodel.workload.network import Layer, Role, Tensor, convolution
 from costmodel.workload.products import Counted
 from costmodel.workload.projection import Projection, Stride
 from costmodel.workload.views import View
@@ -76,6 +76,49 @@ def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, wind
         return plane
     # depth is the first of three spatial axes, in front of rows and columns
     return _deepened(plane, size[0], filters[0], (Stride("T", dilation[0]), Stride("D", stride[0])))
+
+
+def transposed_convolution_of(
+    name: str, inputs: Shape, weights: Shape, output: Shape, window: Window
+) -> Counted:
+    """The layer of a 1-D, 2-D or 3-D transposed convolution, which adds a scaled filter for every input.
+
+    ``inputs`` is (N, C, *rows), ``weights`` (C, K / groups, *filter) and ``output`` (N, K, *positions). P, Q
+    and D run over the positions of the input; all other dims are those of :func:`convolution_of`. Every point
+    is one product. Where filters of neighbouring inputs overlap, or padding crops the result, the outputs of
+    the nest are the products' sums over the channels before they are added and cropped, and the note says so:
+    no tensor of a layer may count an element that it lacks, and none of its dims both moves and sums outputs.
+    """
+    axes = len(weights) - 2
+    if not 1 <= axes <= 3 or len(output) != len(weights) or output[1] != weights[1] * window.groups:
+        found = f"weights {weights} and output {output} with groups {window.groups}"
+        raise InputError(f"layer {name}", "weights (C, K/groups, *filter) and output (N, K, *out)", found)
+    if len(inputs) != len(weights) or inputs[1] != weights[0] or inputs[1] % window.groups:
+        found = f"input {inputs} with weights {weights} and groups {window.groups}"
+        raise InputError(f"layer {name}", "an input (N, C, *rows) with C = weights[0]", found)
+    for key, numbers in (("stride", window.stride), ("dilation", window.dilation)):
+        if len(numbers) != axes:
+            raise InputError(f"layer {name}", f"{axes} whole numbers, one per spatial axis", numbers, key=key)
+    rows, taps = (("D", "P", "Q"), ("T", "R", "S")) if axes == 3 else (("P", "Q"), ("R", "S"))
+    flat = (1,) * (2 - axes)  # a 1-D one has a single row
+    sizes = dict(zip((*taps, *rows), (*flat, *weights[2:], *flat, *inputs[2:]), strict=True))
+    sizes |= {"C": inputs[1] // window.groups, "K": weights[1], "N": inputs[0]}
+    group = ("G",) if window.groups > 1 else ()
+    sizes |= dict.fromkeys(group, window.groups)
+    names: tuple[tuple[str, tuple[str, ...], Role], ...] = (
+        ("Weights", (*group, "C", "K", *taps), "weights"),
+        ("Inputs", ("N", *group, "C", *rows), "inputs"),
+        ("Outputs", ("N", *group, "K", *rows, *taps), "outputs"),
+    )
+    tensors = tuple(
+        Tensor.of_terms(tensor, (((dim, 1),) for dim in dims), role) for tensor, dims, role in names
+    )
+    layer = Layer(name, tuple(sizes.items()), tensors)
+    apart = layer.output.words(sizes) == prod(output)
+    note = (
+        "" if apart else "its outputs are counted before those that overlap are added and padding is cropped"
+    )
+    return Counted((layer,), note)
 
 
 def _deepened(plane: Layer, positions: int, filter_depth: int, depth: tuple[Stride, ...]) -> Layer:

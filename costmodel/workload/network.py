@@ -310,11 +310,15 @@ ValueKind = Literal["input", "activation", "parameter", "output"]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that flows between the nodes of a network; ``shape`` in elements."""
+    """A tensor that flows between the nodes of a network; ``shape`` in elements.
+
+    ``bits`` are those of one element, None where the file does not state them.
+    """
 
     name: str
     shape: tuple[int, ...]
     kind: ValueKind
+    bits: int | None = None
 
     @property
     def elements(self) -> int:

@@ -66,7 +66,16 @@ SCHEDULED: frozenset[OperatorRole] = frozenset(
     }
 )
 """Roles that a schedule on a chip can have."""
-Nest = Literal["convolution", "matmul", "linear", "gemm", "einsum", "attention", "stated"]
+Nest = Literal[
+    "convolution",
+    "transposed_convolution",
+    "matmul",
+    "linear",
+    "gemm",
+    "einsum",
+    "attention",
+    "stated",
+]
 """The rule by which an operator's shapes become its loop nests; ``stated``: the node comes with its nest."""
 VectorWork = Literal["none", "element", "operand", "window"]
 """What a vector unit does one operation for.
@@ -141,6 +150,7 @@ def _others(
 
 _ROWS = (
     *_products("convolution", "convolution"),
+    *_products("transposed_convolution", "transposed_convolution"),
     *_products("quantized_convolution", "convolution", (0, 3)),  # scales and zero points in between
     *_products("matmul", "matmul"),
     *_products("quantized_matmul", "matmul", (0, 3)),
@@ -257,6 +267,7 @@ TABLE: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _
 
 _OTHER_NAMES = {
     "convolution": "conv1d conv2d conv3d",
+    "transposed_convolution": "conv_transpose1d conv_transpose2d conv_transpose3d",
     "matmul": "mm bmm",
     "addmm": "baddbmm",
     "clamp": "clip",

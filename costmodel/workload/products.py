@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from string import ascii_letters
 from typing import Literal
 
 from costmodel.errors import InputError
@@ -184,34 +185,89 @@ def attention_of(name: str, queries: View, keys: View, values: View) -> Counted:
     return Counted(scores.layers + weighted.layers, scores.note or weighted.note)
 
 
-def einsum_of(name: str, equation: str, a: View, b: View) -> Counted | None:
-    """The layer of a two-operand einsum that is a (batched) matrix product; None for any other."""
+def einsum_of(name: str, equation: str, operands: Sequence[View]) -> Counted | None:
+    """The layers of an einsum: one for every product of two operands that sums over a letter of both.
+
+    More than two operands are multiplied from left to right, as PyTorch does without a planner: the first
+    two, what they make with the third, and so on. Letters that one operand alone has, and that nothing
+    behind it needs, are summed before it is multiplied. A product that sums over nothing is element-wise
+    work and has no multiply-accumulates. None for a letter that an operand has twice (a diagonal), and for
+    letters that do not fit.
+    """
+    words = _words(equation, [len(view.axes) for view in operands])
+    if words is None:
+        return None
+    *letters, result = words
+    layers, note = list[Layer](), ""
+    left, word = operands[0], letters[0]
+    for i, right in enumerate(operands[1:], start=1):
+        needed = {*result, *(letter for later in letters[i + 1 :] for letter in later)}
+        kept = "".join(dict.fromkeys(x for x in word + letters[i] if x in needed))
+        found = _pair(f"{name}.{i}" if len(operands) > 2 else name, (word, letters[i], kept), left, right)
+        if found is None:
+            return None
+        layers += found.layers
+        note = note or found.note
+        size = dict(zip(word, left.shape, strict=True)) | dict(zip(letters[i], right.shape, strict=True))
+        left, word = whole(f"{name}.{i}", tuple(size[letter] for letter in kept)), kept
+    return Counted(tuple(layers), note)
+
+
+def _words(equation: str, ranks: Sequence[int]) -> list[str] | None:
+    """The letters of every operand, then those of the result; an ellipsis becomes letters, too.
+
+    Without an arrow the result has the letters that are there once, in the order of the alphabet.
+    """
     left, arrow, result = equation.replace(" ", "").partition("->")
-    letters = left.split(",")
-    if not arrow or len(letters) != 2 or (len(letters[0]), len(letters[1])) != (len(a.axes), len(b.axes)):
+    words = left.split(",")
+    if len(words) != len(ranks):
         return None
-    words = (*letters, result)
-    if any(len(set(word)) != len(word) or not word.isalpha() for word in words if word):
+    free = [letter for letter in ascii_letters if letter not in equation]
+    more = [rank - len(word) + 3 if "..." in word else 0 for word, rank in zip(words, ranks, strict=True)]
+    if max(more) > len(free) or min(more) < 0:
         return None
-    of_a, of_b = (dict(zip(word, view.axes, strict=True)) for word, view in zip(letters, (a, b), strict=True))
-    size_a, size_b = (
-        dict(zip(word, view.shape, strict=True)) for word, view in zip(letters, (a, b), strict=True)
-    )
-    shared = of_a.keys() & of_b.keys()
-    in_one_only = of_a.keys() ^ of_b.keys()
-    # a letter of one operand that the result lacks is a sum of its own, not a product
-    if (
-        any(size_a[x] != size_b[x] for x in shared)
-        or in_one_only - set(result)
-        or set(result) - {*of_a, *of_b}
-    ):
+    spread = free[: max(more)]
+    if not arrow:
+        once = (letter for letter in sorted(set(left) - set(",.")) if left.count(letter) == 1)
+        result = ("..." if "..." in left else "") + "".join(once)
+    all_words = [
+        word.replace("...", "".join(spread[len(spread) - count :]))
+        for word, count in zip((*words, result), (*more, max(more)), strict=True)
+    ]
+    fits = all(len(word) == rank for word, rank in zip(all_words, ranks, strict=False))
+    known = set(all_words[-1]) <= {letter for word in all_words[:-1] for letter in word}
+    plain = all(len(set(word)) == len(word) and (not word or word.isalpha()) for word in all_words)
+    return all_words if fits and known and plain else None
+
+
+def _pair(name: str, words: tuple[str, str, str], a: View, b: View) -> Counted | None:
+    """The layer of a product of two operands; see :func:`einsum_of`."""
+    left, right, result = words
+    both = set(left) & set(right)
+    left, a = _summed(left, a, both | set(result))
+    right, b = _summed(right, b, both | set(result))
+    of_a, of_b = (dict(zip(word, view.axes, strict=True)) for word, view in ((left, a), (right, b)))
+    size_a, size_b = (dict(zip(word, view.shape, strict=True)) for word, view in ((left, a), (right, b)))
+    if any(size_a[x] != size_b[x] for x in both):
         return None
+    if both <= set(result):
+        return Counted()
     loops = Loops()
     for letter in (*of_a, *(of_b.keys() - of_a.keys())):
-        if letter in shared:
+        if letter in both:
             loops.both(of_a[letter], of_b[letter], summed=letter not in result)
         elif letter in of_a:
             loops.one("A", of_a[letter])
         else:
             loops.one("B", of_b[letter])
     return loops.counted(name, (a, b))
+
+
+def _summed(word: str, view: View, kept: set[str]) -> tuple[str, View]:
+    """The operand after the sums over letters that are not ``kept``: a tensor of its own if there are any."""
+    if set(word) <= kept:
+        return word, view
+    shape = tuple(length for letter, length in zip(word, view.shape, strict=True) if letter in kept)
+    return "".join(letter for letter in word if letter in kept), whole(
+        f"{view.origin} summed", shape, view.lost
+    )

@@ -12,10 +12,10 @@ from typing import Any, get_args
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.json.safe_json import load_json
 from costmodel.workload.attributes import Attributes
-from costmodel.workload.convolutions import Window, convolution_of
+from costmodel.workload.convolutions import Window, convolution_of, transposed_convolution_of
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Network, Node, Pooling, Uncounted, Value, ValueKind
-from costmodel.workload.operators import UNKNOWN, Nest, kinds_of
+from costmodel.workload.operators import TABLE, UNKNOWN, Nest, kinds_of
 from costmodel.workload.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
 from costmodel.workload.views import whole
 
@@ -87,7 +87,11 @@ _Counting = Callable[[str, list[Shape], Shape, Attributes], Counted]
 """Makes the layers of a node from its name, its operands' shapes, its result's shape and its attributes."""
 _ATTRS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("conv1d", "conv2d", "conv3d", "convolution"),
+        (
+            *(f"conv{axes}d" for axes in (1, 2, 3)),
+            *(f"conv_transpose{axes}d" for axes in (1, 2, 3)),
+            "convolution",
+        ),
         (*_WINDOW, "groups", "weight_shape", "transposed", "output_padding", "bias"),
     ),
     **dict.fromkeys(
@@ -167,10 +171,7 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
         if not isinstance(tensor, str) or tensor not in shapes:
             raise InputError(f"op {name}", "tensors that the graph declares", tensor)
     kinds = kinds_of(operator)
-    count = _LAYERS.get(kinds[0].nest)
     head, *tail = operator.split("+")
-    if count and not (inputs and outputs):
-        raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
     attrs = {} if data.get("attrs") is None else data["attrs"]
     if not isinstance(attrs, dict):
         raise InputError(f"op {name}", "an object", attrs, key="attrs")
@@ -179,6 +180,11 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     except InputError as error:
         raise error.at(f"op {name}") from None
     _check_spelling(attrs, _ATTRS.get(head, ()), f"op {name}: attrs")
+    if kinds[0].nest == "convolution" and attributes.flag("transposed"):  # ATen has one name for both
+        kinds = (TABLE["transposed_convolution"], *kinds[1:])
+    count = _LAYERS.get(kinds[0].nest)
+    if count and not (inputs and outputs):
+        raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
     found, pooling = Counted(), None
     if count:
         found = _counted(count, name, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
@@ -188,7 +194,8 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     strange = [part for part, one in parts if one is UNKNOWN or (one.nest and one.nest not in _LAYERS)]
     strange += [part for part, one in parts[1:] if one.nest]
     uncounted = found.uncounted or (Uncounted(f"{strange[0]} is not supported") if strange else None)
-    return Node(name, operator, inputs, outputs, found.layers, pooling, attributes, uncounted, found.note)
+    note = found.note
+    return Node(name, operator, inputs, outputs, found.layers, pooling, attributes, uncounted, note, kinds)
 
 
 def _counted(
@@ -209,13 +216,18 @@ def _pooling(name: str, attrs: Attributes) -> Pooling | None:
 
 
 def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
-    if attrs.flag("transposed"):
-        return Counted(uncounted=Uncounted("transposed convolutions are not supported"))
     weights = _weights(name, inputs, attrs)
     stride, dilation = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("stride", "dilation"))
     groups = attrs.number("groups", 1)
     window = Window.of(len(weights) - 2, stride, dilation, groups)
     return Counted((convolution_of(name, inputs[0], weights, output, window),))
+
+
+def _transposed_convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    weights = _weights(name, inputs, attrs)
+    stride, dilation = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("stride", "dilation"))
+    window = Window.of(len(weights) - 2, stride, dilation, attrs.number("groups", 1))
+    return transposed_convolution_of(name, inputs[0], weights, output, window)
 
 
 def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
@@ -296,6 +308,7 @@ def _heads_side_by_side(shape: Shape, batch: int, width: int) -> Shape:
 
 _LAYERS: dict[Nest | None, _Counting] = {
     "convolution": _convolution,
+    "transposed_convolution": _transposed_convolution,
     "linear": _linear,
     "matmul": _matmul,
     "attention": _attention,

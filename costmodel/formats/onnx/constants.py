@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import prod
 from typing import Any
@@ -17,8 +18,15 @@ from costmodel.workload.digits import Shape
 Constants = dict[str, "np.ndarray[Any, Any]"]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
-UNKNOWN = 0
-"""The length that stands for one that inference cannot tell."""
+UNKNOWN = -1
+"""The length that stands for one that inference cannot tell; 0 is that of a tensor without elements."""
+
+
+def is_filled(shape: Shape) -> bool:
+    """Whether a tensor of this shape is known to have elements."""
+    return min(shape, default=1) > 0
+
+
 MOST_ELEMENTS = 1024
 """The most elements of a constant that states shapes or positions; larger ones are data, and not read."""
 
@@ -26,28 +34,29 @@ MOST_ELEMENTS = 1024
 _ARITHMETIC = frozenset(
     name
     for line in (
-        "Abs Add And Cast Ceil Concat ConstantOfShape Div Equal Expand Flatten Floor Gather Greater Identity",
-        "Less Max Min Mod Mul Neg Not Or Range ReduceMax ReduceMin ReduceProd ReduceSum Reshape Slice Split",
-        "Squeeze Sub Tile Transpose Unsqueeze Where",
+        "Abs Add And Cast CastLike Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Flatten",
+        "Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Max Min",
+        "Mod Mul Neg NonZero Not OneHot Or Pow Range ReduceMax ReduceMin ReduceProd ReduceSum Reshape",
+        "Round ScatterElements ScatterND Sign Slice Split Sqrt Squeeze Sub Tile Transpose Trilu",
+        "Unsqueeze Where Xor",
     )
     for name in line.split()
 )
 
 
+_BITS = {"BOOL": 8, "FLOAT": 32, "DOUBLE": 64, "STRING": None, "UNDEFINED": None}
+"""Bits of an element by the names of those of ONNX's types that do not say them, as INT4 and BFLOAT16 do."""
+
+
+def bits_of(kind: int) -> int | None:
+    """Bits of a stored element of ONNX's type ``kind``; None for text, and where there is no type."""
+    name = onnx.TensorProto.DataType.Name(kind)
+    return _BITS[name] if name in _BITS else int(re.findall(r"\d+", name)[0])
+
+
 def standard_opset(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operator set that a model uses; 0 if it uses none."""
     return max((one.version for one in model.opset_import if one.domain in STANDARD_DOMAINS), default=0)
-
-
-def constants_of(graph: onnx.GraphProto, shapes: Mapping[str, Shape], opset: int) -> Constants:
-    """The values of the small tensors of ``graph`` that are constants, or are computed from constants.
-
-    The shape of a tensor is a constant, too, where none of its axes is :data:`UNKNOWN`.
-    """
-    found = stated_constants(graph)
-    for node in graph.node:
-        found |= computed(node, found, shapes, opset)
-    return found
 
 
 def stated_constants(graph: onnx.GraphProto) -> Constants:
@@ -62,10 +71,13 @@ def stated_constants(graph: onnx.GraphProto) -> Constants:
 def computed(node: onnx.NodeProto, known: Constants, shapes: Mapping[str, Shape], opset: int) -> Constants:
     """The values of a node's results; none where one is large, or follows from a value that is not known.
 
+    The shape of a tensor is a constant, too, where none of its axes is :data:`UNKNOWN`.
     ONNX's reference evaluator computes them, on a graph of this one node.
     """
     results = [shapes.get(name, (UNKNOWN,)) for name in node.output if name]
-    if node.domain not in STANDARD_DOMAINS or not all(0 < prod(one) <= MOST_ELEMENTS for one in results):
+    counted = node.op_type == "NonZero"  # its results are at most as many as its operand's axes and elements
+    small = counted or all(UNKNOWN not in one and prod(one) <= MOST_ELEMENTS for one in results)
+    if node.domain not in STANDARD_DOMAINS or not small:
         return {}
     if node.op_type in ("Shape", "Size"):
         shape = shapes.get(node.input[0], (UNKNOWN,))
@@ -86,7 +98,9 @@ def computed(node: onnx.NodeProto, known: Constants, shapes: Mapping[str, Shape]
     try:
         with np.errstate(divide="raise", invalid="raise"):
             made = ReferenceEvaluator(model).run(None, read)
-    except (ArithmeticError, IndexError, TypeError, ValueError) as error:
+    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return {}  # the reference has no rule for it; who needs the value says so
+    except ArithmeticError as error:
         where = f"node {node.name or node.op_type}"
         raise InputError(where, "constants that the operator can take", str(error)) from None
     return dict(zip(filter(None, node.output), map(np.asarray, list(made)), strict=True))

@@ -1,8 +1,12 @@
-"""The shape of every tensor: by ONNX's own inference, then node by node with constants that it lacks."""
+"""The shape of every tensor: node by node, by ONNX's own rules with the constants that they lack."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
@@ -13,10 +17,13 @@ from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import (
     STANDARD_DOMAINS,
     UNKNOWN,
+    Constants,
     computed,
+    is_filled,
     standard_opset,
     stated_constants,
 )
+from costmodel.formats.onnx.control_flow import WrittenOut, has_graphs
 from costmodel.workload.digits import Shape
 from costmodel.workload.products import product_shape
 
@@ -24,132 +31,224 @@ Types = dict[str, onnx.TypeProto]
 
 _FAILURES = (
     shape_inference.InferenceError,
+    onnx.checker.ValidationError,
     onnx.defs.SchemaError,
     DecodeError,
     EncodeError,
     ValueError,
     RuntimeError,
 )
+_OF_VALUES = frozenset({"Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"})
+"""Operators the length of whose results depends on values."""
 
 
-def inferred_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
-    """The shape of every tensor that has one; an axis whose length stays open is :data:`UNKNOWN`.
+@dataclass
+class Inferred:
+    """What is known of the tensors of a graph.
 
-    Exporters compute shapes with tens of small operators (a comparison and a choice around an expansion), of
-    which ONNX's inference follows only some. Where it leaves a length open, the small constants are computed
-    and the nodes concerned are inferred once more with them. Raises InputError for operators whose shapes do
-    not fit. A product of more query heads with fewer key-value heads fits here, though not in ONNX.
+    - ``shapes``: an axis whose length stays open is :data:`UNKNOWN`. ``types``: ONNX's types of elements.
+    - ``constants``: the values of small tensors that do not depend on the inputs' elements.
+    - ``missing``: the error to raise where a product's shape is not known, if an input has an axis of a
+      symbolic length that nobody stated.
     """
-    try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except _FAILURES as error:
-        refused = InputError("shape inference", "operators whose shapes fit", _sentence(error))
-        return _mended(model, refused)
-    by_node = _ByNode(model, inferred.graph)
-    if any(by_node.unknown(node) for node in model.graph.node):
-        by_node.complete()
-    return by_node.shapes
+
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    types: dict[str, int] = field(default_factory=dict)
+    constants: Constants = field(default_factory=dict)
+    missing: InputError | None = None
 
 
-def _mended(model: onnx.ModelProto, refused: InputError) -> dict[str, Shape]:
-    """The shapes of a graph that ONNX refuses only because of products of unequal heads.
+def infer(model: onnx.ModelProto) -> Inferred:
+    """Infer every node of ``model`` in order, and write out its control flow and lists where they are known.
 
-    Raises ``refused``, ONNX's own error, where there is any other reason.
+    Shapes that the file notes were true for the example that it was traced with. They are taken only from
+    operators that are not ONNX's own, and only where all that these read is of known shape. What follows from
+    values (the positions of nonzero elements) stays unknown. Raises InputError for operators whose shapes do
+    not fit; a product of more query heads with fewer key-value heads fits here, though not in ONNX.
     """
-    try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
-    except _FAILURES:
-        raise refused from None
-    by_node = _ByNode(model, inferred.graph)
-    by_node.mend(refused)
-    return by_node.shapes
+    walk = _Walk(model)
+    walk.go()
+    return walk.found
 
 
-class _ByNode:
-    """Inference node by node in topological order, on top of what ONNX found for the whole graph."""
+class _Walk:
+    """Inference node by node in topological order."""
 
-    def __init__(self, model: onnx.ModelProto, inferred: onnx.GraphProto) -> None:
-        self._nodes = model.graph.node
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._graph = model.graph
+        self._model = model
         self._opset = standard_opset(model)
-        self._constants = stated_constants(model.graph)
-        self._types = {value.name: value.type for value in (*model.graph.input, *inferred.value_info)}
-        self._types |= {value.name: value.type for value in inferred.output}
-        tensors = [*model.graph.initializer, *(sparse.values for sparse in model.graph.sparse_initializer)]
+        self._versions = {one.domain: one.version for one in model.opset_import}
+        graph = model.graph
+        self._noted = {value.name: value.type for value in (*graph.value_info, *graph.output)}
+        self._types: Types = {value.name: value.type for value in graph.input}
+        tensors = [*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
         self._types |= {one.name: make_tensor_type_proto(one.data_type, one.dims) for one in tensors}
-        self.shapes = {
-            name: _shape(kind) for name, kind in self._types.items() if kind.tensor_type.HasField("shape")
-        }
+        shapes = {name: _shape(kind) for name, kind in self._types.items() if _has_shape(kind)}
+        self.found = Inferred(shapes, constants=stated_constants(graph))
+        self._written = WrittenOut(self.found.constants, self.found.shapes, self._opset)
 
-    def unknown(self, node: onnx.NodeProto) -> bool:
-        """Whether a length of some result is not known."""
-        return any(UNKNOWN in self.shapes.get(name, (UNKNOWN,)) for name in node.output if name)
-
-    def complete(self) -> None:
-        """Infer each node with unknown results again, with the constants that the nodes before it give."""
-        for node in self._nodes:
-            if node.domain in STANDARD_DOMAINS:
-                if self.unknown(node):
-                    try:
-                        self._learn(self._inferred(node))
-                    except _FAILURES:  # it stays unknown, and whoever needs it names the node
-                        continue
-                self._constants |= computed(node, self._constants, self.shapes, self._opset)
-
-    def mend(self, refused: InputError) -> None:
-        """Infer every node of a graph that ONNX refuses, and give products of unequal heads their shape.
-
-        Raises ``refused`` if any other operator's shapes do not fit, and if there is no such product.
-        """
-        mended = False
-        for node in self._nodes:
-            if node.domain not in STANDARD_DOMAINS:
+    def go(self) -> None:
+        """Read all nodes; afterwards the model's graph has those that were written out in their place."""
+        pending, done = deque(self._graph.node), list[onnx.NodeProto]()
+        while pending:
+            node = pending.popleft()
+            instead = self._written.of(node)
+            for tensor in self._written.parameters():
+                self._graph.initializer.append(tensor)
+                self._learn({tensor.name: make_tensor_type_proto(tensor.data_type, tensor.dims)})
+                self.found.constants |= stated_constants(onnx.GraphProto(initializer=[tensor]))
+            if instead is not None:
+                pending.extendleft(reversed(instead))
                 continue
-            try:
-                self._learn(self._inferred(node))
-            except _FAILURES:
-                if node.op_type != "MatMul":
-                    raise refused from None
-                mended = True
-                self._learn(self._shared(node, refused))
-            self._constants |= computed(node, self._constants, self.shapes, self._opset)
-        if not mended:
-            raise refused
+            node.input[:] = self._written.without_lists(node.input)
+            self._read(node)
+            done.append(node)
+        if len(done) != len(self._graph.node) or any(
+            a is not b for a, b in zip(done, self._graph.node, strict=True)
+        ):
+            copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in done]
+            del self._graph.node[:]
+            self._graph.node.extend(copies)
+        self._results_without_lists()
+        self.found.types = {name: kind.tensor_type.elem_type for name, kind in self._types.items()}
+
+    def _results_without_lists(self) -> None:
+        names = [value.name for value in self._graph.output]
+        if (tensors := self._written.without_lists(names)) != names:
+            del self._graph.output[:]
+            self._graph.output.extend(onnx.ValueInfoProto(name=name) for name in tensors)
+
+    def _read(self, node: onnx.NodeProto) -> None:
+        """Learn the types of a node's results, and their values where they are small constants."""
+        _plain_axes(node, self.found.shapes)
+        try:
+            self._learn(self._inferred(node))
+        except _FAILURES as error:
+            self._learn(self._our_own(node, error))
+        self._check_elements(node)
+        self._take_noted(node)
+        made = computed(node, self.found.constants, self.found.shapes, self._opset)
+        self.found.constants |= made
+        for name, value in made.items():
+            self.found.shapes[name] = value.shape
 
     def _learn(self, found: Types) -> None:
-        """Keep the types that have a shape; the others would hide what is known already."""
+        """Keep the types; one without a shape does not replace one that has it."""
         for name, kind in found.items():
-            if kind.tensor_type.HasField("shape"):
-                self._types[name], self.shapes[name] = kind, _shape(kind)
-
-    def _shared(self, node: onnx.NodeProto, refused: InputError) -> Types:
-        """The type of a product of unequal heads: its shape follows from sharing heads, or is in the file."""
-        a, b = (self.shapes.get(name, (UNKNOWN,)) for name in node.input)
-        shape = product_shape(a, b) or self.shapes.get(node.output[0])
-        if shape is None or UNKNOWN in shape:
-            raise refused
-        kind = self._types[node.input[0]].tensor_type.elem_type
-        return {node.output[0]: make_tensor_type_proto(kind, shape)}
+            if not name or (name in self.found.shapes and not _has_shape(kind)):
+                continue
+            self._types[name] = kind
+            if _has_shape(kind):
+                self.found.shapes[name] = _shape(kind)
 
     def _inferred(self, node: onnx.NodeProto) -> Types:
         """The types of a node's results; none where an operand's is unknown or ONNX has no such operator."""
         read = [name for name in node.input if name]
-        if any(name not in self._types for name in read) or not onnx.defs.has(node.op_type):
+        unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
+        if unknown or any(name not in self._types for name in read):
             return {}
-        data = {name: self._constants[name] for name in read if name in self._constants}
-        found: Types = shape_inference.infer_node_outputs(
-            onnx.defs.get_schema(node.op_type, self._opset),
-            node,
-            {name: self._types[name] for name in read},
-            {name: numpy_helper.from_array(array, name) for name, array in data.items()},
-            opset_imports=[onnx.helper.make_opsetid("", self._opset)],
-        )
-        return found
+        constants = self.found.constants
+        data = {name: numpy_helper.from_array(constants[name], name) for name in read if name in constants}
+        types = {name: self._types[name] for name in read}
+        opsets = [onnx.helper.make_opsetid("", self._opset)]
+        schema = onnx.defs.get_schema(node.op_type, self._opset)
+        node = _without_strange_attributes(node, schema)
+        found: Types = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
+        if all(name in found and _has_shape(found[name]) for name in node.output if name):
+            return found
+        return found | _of_whole_model(node, types, data, opsets)
+
+    def _our_own(self, node: onnx.NodeProto, error: Exception) -> Types:
+        """The type of a product of unequal heads, whose shape follows from sharing heads.
+
+        That of another product which does not fit is what the file notes: its reader refuses to count it, but
+        the network's tensors can be planned. Raises InputError, with ONNX's own reason, for any other node.
+        """
+        if node.op_type == "MatMul" and node.domain in STANDARD_DOMAINS:
+            a, b = (self.found.shapes.get(name, (UNKNOWN,)) for name in node.input)
+            if is_filled((*a, *b)) and (shape := product_shape(a, b)):
+                kind = self._types[node.input[0]].tensor_type.elem_type
+                return {node.output[0]: make_tensor_type_proto(kind, shape)}
+            noted = self._noted.get(node.output[0])
+            if noted is not None and is_filled((*a, *b)) and is_filled(_shape(noted)) and _has_shape(noted):
+                return {node.output[0]: noted}
+        raise InputError(_WHERE, _FITTING, self._misfit(node, error), _REMEDY)
+
+    def _check_elements(self, node: onnx.NodeProto) -> None:
+        """Raise InputError for a reshape to another number of elements, which ONNX's inference lets pass.
+
+        A file that was traced at other lengths has such reshapes.
+        """
+        if node.op_type == "Reshape" and node.domain in STANDARD_DOMAINS:
+            before, after = (self.found.shapes.get(x, (UNKNOWN,)) for x in (node.input[0], node.output[0]))
+            if UNKNOWN not in (*before, *after) and prod(before) != prod(after):
+                error = ValueError(f"{prod(before)} elements do not fill {after}")
+                raise InputError(_WHERE, _FITTING, self._misfit(node, error), _REMEDY)
+
+    def _misfit(self, node: onnx.NodeProto, error: Exception) -> str:
+        """Which node does not fit and why, with the shapes that it reads."""
+        shapes = ", ".join(str(self.found.shapes.get(name, "?")) for name in node.input if name)
+        reason = re.sub(r"\[\w+\]|Inference error\(s\):|\s+", " ", str(error)).strip() or type(error).__name__
+        return f"node {node.name or node.output[0]} ({node.op_type}) of {shapes}: {reason}"
+
+    def _take_noted(self, node: onnx.NodeProto) -> None:
+        """The types that the file notes for the results of an operator that is not ONNX's own."""
+        foreign = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type)
+        known = all(UNKNOWN not in self.found.shapes.get(name, (UNKNOWN,)) for name in node.input if name)
+        if foreign and known:
+            self._learn({name: self._noted[name] for name in node.output if name in self._noted})
+
+
+_WHERE, _FITTING = "shape inference", "operators whose shapes fit"
+_REMEDY = "If the file was traced at other lengths, export it with symbolic axes, or state no others"
+
+
+def _without_strange_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> onnx.NodeProto:
+    """The node without attributes that its operator does not have: exporters add their own."""
+    if all(attribute.name in schema.attributes for attribute in node.attribute):
+        return node
+    known = [attribute for attribute in node.attribute if attribute.name in schema.attributes]
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    del made.attribute[:]
+    made.attribute.extend(known)
+    return made
+
+
+def _of_whole_model(
+    node: onnx.NodeProto,
+    types: Types,
+    data: Mapping[str, onnx.TensorProto],
+    opsets: list[onnx.OperatorSetIdProto],
+) -> Types:
+    """The types of the results of a model of one node: of operators that ONNX defines by a function, too."""
+    inputs = [onnx.helper.make_value_info(name, kind) for name, kind in types.items()]
+    results = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "one", inputs, results, list(data.values()))
+    made = shape_inference.infer_shapes(
+        onnx.helper.make_model(graph, opset_imports=opsets), strict_mode=True, data_prop=True
+    )
+    return {value.name: value.type for value in made.graph.output if value.type.WhichOneof("value")}
+
+
+def _plain_axes(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> None:
+    """Write the axes of a transpose that count from the end, as some exporters have them, from the front.
+
+    ONNX's inference refuses them, though NumPy, PyTorch and ONNX's own reference know what they mean.
+    """
+    if node.op_type == "Transpose" and node.domain in STANDARD_DOMAINS:
+        for attribute in node.attribute:
+            if attribute.name == "perm" and min(attribute.ints, default=0) < 0:
+                rank = len(attribute.ints)
+                attribute.ints[:] = [axis + rank if -rank <= axis < 0 else axis for axis in attribute.ints]
+
+
+def _has_shape(kind: onnx.TypeProto) -> bool:
+    return bool(kind.tensor_type.HasField("shape"))
 
 
 def _shape(kind: onnx.TypeProto) -> Shape:
-    return tuple(max(axis.dim_value, UNKNOWN) for axis in kind.tensor_type.shape.dim)
-
-
-def _sentence(error: Exception) -> str:
-    """One line, without the bracketed error classes that ONNX nests."""
-    return re.sub(r"\[\w+\]|Inference error\(s\):|\s+", " ", str(error)).strip() or type(error).__name__
+    return tuple(
+        axis.dim_value if axis.HasField("dim_value") else UNKNOWN for axis in kind.tensor_type.shape.dim
+    )

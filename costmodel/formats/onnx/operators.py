@@ -10,7 +10,12 @@ import onnx
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS
-from costmodel.workload.convolutions import Window, convolution_of, reading_once
+from costmodel.workload.convolutions import (
+    Window,
+    convolution_of,
+    reading_once,
+    transposed_convolution_of,
+)
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Pooling, Uncounted
 from costmodel.workload.operators import TABLE, UNKNOWN, Nest, OperatorKind
@@ -27,7 +32,12 @@ _IRREGULAR = {
     **{"ArgMax": "argmax", "ArgMin": "argmin", "CumSum": "cumsum", "TopK": "topk"},
     **{"PRelu": "prelu", "HardSwish": "hardswish", "HardSigmoid": "hardsigmoid", "Clip": "clamp"},
     **{"IsNaN": "is_nan", "CastLike": "cast", "Trilu": "triu"},
-    **{"Conv": "convolution", "ConvInteger": "convolution", "QLinearConv": "quantized_convolution"},
+    **{
+        "ConvTranspose": "transposed_convolution",
+        "Conv": "convolution",
+        "ConvInteger": "convolution",
+        "QLinearConv": "quantized_convolution",
+    },
     **{"MatMul": "matmul", "MatMulInteger": "matmul", "QLinearMatMul": "quantized_matmul"},
     **{"BatchNormalization": "batch_norm", "GroupNormalization": "group_norm", "LRN": "local_response_norm"},
     **{"InstanceNormalization": "instance_norm", "LayerNormalization": "layer_norm"},
@@ -72,9 +82,16 @@ def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], ou
     if kind.nest is None:
         return Counted()
     attributes = {attribute.name: attribute for attribute in node.attribute}
-    factors = [operands[i] for i in kind.factors if i < len(operands)]
+    factors = [operands[i] for i in factors_of(kind, len(operands))]
     found = _LAYERS[kind.nest](name, [view for view in factors if view], output, attributes)
-    return found or Counted(uncounted=Uncounted("an einsum that is no product of two operands"))
+    return found or Counted(
+        uncounted=Uncounted("an einsum with a diagonal, or whose letters do not fit its operands")
+    )
+
+
+def factors_of(kind: OperatorKind, operands: int) -> list[int]:
+    """The positions of the operands that a node of so many multiplies: all of an einsum's."""
+    return list(range(operands)) if kind.nest == "einsum" else [i for i in kind.factors if i < operands]
 
 
 def pooling_of(node: onnx.NodeProto) -> Pooling | None:
@@ -100,6 +117,19 @@ def _convolution(name: str, operands: Sequence[View], output: Shape, attributes:
     return reading_once(convolution_of(name, data, weights, output, window), operands[0])
 
 
+def _transposed_convolution(
+    name: str, operands: Sequence[View], output: Shape, attributes: Protos
+) -> Counted:
+    data, weights = operands[0].shape, operands[1].shape
+    window = Window.of(
+        len(weights) - 2,
+        _numbers(attributes, "strides"),
+        _numbers(attributes, "dilations"),
+        _number(attributes, "group", 1),
+    )
+    return transposed_convolution_of(name, data, weights, output, window)
+
+
 def _gemm(name: str, operands: Sequence[View], output: Shape, attributes: Protos) -> Counted:
     if any(len(view.axes) != 2 for view in operands):
         found = " and ".join(str(view.shape) for view in operands)
@@ -122,7 +152,7 @@ def _matmul(name: str, operands: Sequence[View], output: Shape, attributes: Prot
 
 def _einsum(name: str, operands: Sequence[View], output: Shape, attributes: Protos) -> Counted | None:
     equation = attributes["equation"].s.decode(errors="replace") if "equation" in attributes else ""
-    return einsum_of(name, equation, *operands) if len(operands) == 2 else None
+    return einsum_of(name, equation, operands)
 
 
 def _attention(name: str, operands: Sequence[View], output: Shape, attributes: Protos) -> Counted:
@@ -162,6 +192,7 @@ def _number(attributes: Protos, key: str, default: int) -> int:
 
 _LAYERS: dict[Nest, Callable[[str, Sequence[View], Shape, Protos], Counted | None]] = {
     "convolution": _convolution,
+    "transposed_convolution": _transposed_convolution,
     "matmul": _matmul,
     "gemm": _gemm,
     "einsum": _einsum,

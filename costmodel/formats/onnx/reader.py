@@ -10,9 +10,11 @@ import onnx
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.attributes import attributes_of
-from costmodel.formats.onnx.constants import UNKNOWN, constants_of, standard_opset
-from costmodel.formats.onnx.operators import counted, kind_of, pooling_of
-from costmodel.formats.onnx.shapes import graph_inputs, load_model, shapes_of
+from costmodel.formats.onnx.constants import UNKNOWN, bits_of, standard_opset
+from costmodel.formats.onnx.inference import Inferred
+from costmodel.formats.onnx.operators import counted, factors_of, kind_of, pooling_of
+from costmodel.formats.onnx.shapes import graph_inputs, inferred_at, load_model
+from costmodel.formats.onnx.traced_rows import traced_rows
 from costmodel.formats.onnx.uncounted import unsupported
 from costmodel.formats.onnx.views import Views
 from costmodel.workload.digits import Shape
@@ -26,29 +28,29 @@ def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int
 
     Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
     ``batch`` is the length of the inputs' first axis; None keeps the file's, or makes a symbolic one 1.
-    ``dims`` states the other symbolic lengths by their names. Unsupported operators, control flow and calls
-    of local functions stay as opaque nodes with their tensors, and say why their work is not counted. An axis
-    whose length shape inference cannot tell has the length 0.
+    ``dims`` states the other symbolic lengths by their names. The file's own functions, choices with a
+    constant condition, and loops with a constant number of rounds are written out. Other control flow and
+    unsupported operators stay as opaque nodes with their tensors, and say why their work is not counted. An
+    axis whose length shape inference cannot tell has the length 0.
 
     Raises InputError with the file (and node) for a missing, truncated or contradictory file, for a batch
     that the file cannot take, for a symbolic length that is not stated, and for dims that the inputs lack.
     """
     model = load_model(path)
     try:
-        shapes = shapes_of(model, batch, dims)
-        return _network(Path(path), model, shapes)
+        return _network(Path(path), model, inferred_at(model, batch, dims))
     except UnicodeDecodeError as error:  # names are decoded when they are first looked at
         raise InputError(str(path), "names in UTF-8", error.object.hex()) from None
     except InputError as error:
         raise error.at(str(path), error.where) from None
 
 
-def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> Network:
-    graph = model.graph
+def _network(path: Path, model: onnx.ModelProto, found: Inferred) -> Network:
+    graph, shapes = model.graph, found.shapes
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
-    reader = _NodeReader(str(path), model, shapes, parameters)
+    reader = _NodeReader(str(path), model, found, parameters)
     names = _names(graph)
     nodes = tuple(
         reader.read(node, names[i]) for i, node in enumerate(graph.node) if node.op_type != "Constant"
@@ -62,8 +64,19 @@ def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) ->
         if result not in parameters:
             raise InputError(f"output {result}", "a tensor that some node makes", "none that does")
         kinds[result] = "parameter"
-    values = tuple(Value(value, shapes.get(value, (0,)), kind) for value, kind in kinds.items())
+    unknown_results = any(UNKNOWN in shapes.get(value.name, (UNKNOWN,)) for value in graph.output)
+    if found.missing and (reader.unknown_products or unknown_results):
+        raise found.missing
+    values = tuple(
+        Value(value, _told(shapes.get(value, (0,))), kind, bits_of(found.types.get(value, 0)))
+        for value, kind in kinds.items()
+    )
     return Network(path.stem, nodes, values, views_folded=False)
+
+
+def _told(shape: Shape) -> Shape:
+    """The shape as a network has it: 0 for a length that is not known."""
+    return tuple(max(length, 0) for length in shape)
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:
@@ -82,15 +95,16 @@ def _names(graph: onnx.GraphProto) -> list[str]:
 class _NodeReader:
     """Reads nodes in topological order, and keeps what is known of the tensors that they make."""
 
-    def __init__(
-        self, path: str, model: onnx.ModelProto, shapes: Mapping[str, Shape], parameters: set[str]
-    ) -> None:
+    def __init__(self, path: str, model: onnx.ModelProto, found: Inferred, parameters: set[str]) -> None:
         self._path = path
         self._opset = standard_opset(model)
-        self._shapes = shapes
-        self._known = shapes.keys() | parameters
-        self._constants = constants_of(model.graph, shapes, self._opset)
-        self._views = Views(shapes, self._constants)
+        self._shapes = found.shapes
+        self._known = found.shapes.keys() | parameters
+        self._constants = found.constants
+        self._views = Views(self._shapes, self._constants)
+        self._traced = traced_rows(model.graph.node, found)
+        self.unknown_products = False
+        """Whether a product was not counted because a shape is not known."""
         self._unknown: dict[str, str] = {}
         """By tensor of unknown shape, the first node on the way to it whose result has none that is known."""
 
@@ -120,11 +134,17 @@ class _NodeReader:
             return Counted(uncounted=unsupported(node, made, self._shapes))
         output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
         operands = [self._views.of(name) if name else None for name in node.input]
-        multiplied = [node.input[i] for i in made.kind.factors if i < len(node.input) and node.input[i]]
+        factors = factors_of(made.kind, len(node.input))
+        multiplied = [node.input[i] for i in factors if node.input[i]]
         for name in (*multiplied, *made.outputs[: len(multiplied)]):
             if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
+                self.unknown_products = True
                 why = self._unknown.get(name) or self._because(made)
                 return Counted(uncounted=Uncounted(f"the shape of {name} is not known because of {why}"))
+            if name in self._traced:
+                return Counted(uncounted=Uncounted(self._traced[name]))
+        if any(0 in self._shapes[node.input[i]] for i in factors[:2]):
+            return Counted()  # a product without elements, as of an empty cache
         try:
             return counted(node, made.name, operands, output)
         except InputError as error:

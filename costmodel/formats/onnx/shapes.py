@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
+from contextlib import suppress
+from math import inf, prod
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import numpy_helper
+from onnx import inliner, numpy_helper
 
 from costmodel.errors import InputError
-from costmodel.formats.onnx.inference import inferred_shapes
-from costmodel.formats.onnx.symbols import batch_symbols, check_dims, check_lengths, set_lengths, value_of
+from costmodel.formats.onnx.control_flow import nested
+from costmodel.formats.onnx.inference import Inferred, infer
+from costmodel.formats.onnx.symbols import batch_symbols, check_dims, missing_lengths, set_lengths, value_of
 from costmodel.formats.yaml.safe_yaml import read_bytes
-from costmodel.workload.digits import Shape
 
 MOST_BYTES = 2**31 - 1
 """The most bytes that one protobuf message can hold, weights included."""
@@ -39,13 +40,41 @@ def load_model(path: str | Path) -> onnx.ModelProto:
         raise InputError(str(path), "an ONNX model with a graph and its operator set", found)
     if len(model.graph.node) > MOST_NODES:
         raise InputError(str(path), f"at most {MOST_NODES:,} nodes", f"{len(model.graph.node):,}")
-    for tensor in model.graph.initializer:
-        if min(tensor.dims, default=0) < 0:
-            raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=tensor.name)
-        _drop_data(tensor)
-    # a local function is not inlined (nested ones could grow without bound): its calls stay opaque
+    for graph in nested(model.graph):
+        for tensor in graph.initializer:
+            if min(tensor.dims, default=0) < 0:
+                raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=tensor.name)
+            _drop_data(tensor)
+    return _without_functions(model)
+
+
+def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its own functions written out where they are called.
+
+    Where that would be more than :data:`MOST_NODES` nodes (functions that call each other can grow without
+    bound), or where ONNX cannot do it, the calls stay, and nobody counts what is inside.
+    """
+    if model.functions and _written_out(model) <= MOST_NODES:
+        with suppress(RuntimeError, ValueError, onnx.checker.ValidationError):
+            model = inliner.inline_local_functions(model)
     del model.functions[:]
     return model
+
+
+def _written_out(model: onnx.ModelProto) -> float:
+    """How many nodes there are with all functions written out; infinitely many where one calls itself."""
+    bodies = {(one.domain, one.name): one for one in model.functions}
+    sizes: dict[tuple[str, str], float] = {}
+
+    def size(node: onnx.NodeProto) -> float:
+        key = (node.domain, node.op_type)
+        if key in bodies and key not in sizes:
+            sizes[key] = inf  # until it is known: whoever asks for it meanwhile is inside of it
+            sizes[key] = sum(map(size, bodies[key].node))
+        inner = (body for attribute in node.attribute for body in (attribute.g, *attribute.graphs))
+        return sizes.get(key, 1) + sum(size(one) for body in inner for one in body.node)
+
+    return sum(map(size, model.graph.node))
 
 
 def _drop_data(tensor: onnx.TensorProto) -> None:
@@ -56,25 +85,24 @@ def _drop_data(tensor: onnx.TensorProto) -> None:
     tensor.data_location = onnx.TensorProto.EXTERNAL
 
 
-def shapes_of(
-    model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None
-) -> dict[str, Shape]:
-    """The shape of every tensor that has one; an axis that cannot be told has the length :data:`UNKNOWN`.
+def inferred_at(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None) -> Inferred:
+    """What can be told of every tensor; an axis whose length cannot has the length :data:`UNKNOWN`.
 
     ``dims`` gives symbolic lengths their values, also within sums and products. A symbolic first axis of the
     inputs that it does not state becomes ``batch`` (1 when None). A fixed first axis is replaced by
     ``batch``, and constants that state the shape of a tensor are scaled by the same factor. Every tensor that
     depends on an input must then have as many times more elements; else the file's batch cannot be changed,
-    and InputError names the tensor.
+    and InputError names the tensor. The graph's control flow is written out on the way.
     """
     dims = dims or {}
     as_read = onnx.ModelProto()
     if batch is not None:
         as_read.CopyFrom(model)
-    original = _set_lengths(model, None, dims)
-    shapes = inferred_shapes(model)
+    original, missing = _set_lengths(model, None, dims)
+    found = infer(model)
+    found.missing = missing
     if batch is None or batch == original:
-        return shapes
+        return found
     if batch < 1:
         raise InputError("batch", "a whole number of at least 1", batch)
     model.CopyFrom(as_read)
@@ -86,13 +114,15 @@ def shapes_of(
     dependent = _dependent_on_inputs(model.graph)
     _scale_constant_shapes(model.graph, dependent, batch, original)
     try:
-        rebatched = inferred_shapes(model)
+        rebatched = infer(model)
+        rebatched.missing = missing
     except InputError as error:
         raise InputError(f"batch {batch}", error.expected, error.found, _REMEDY) from None
-    for name in dependent & shapes.keys():
-        if prod(rebatched.get(name, ())) * original != prod(shapes[name]) * batch:
-            found = f"{shapes[name]} at batch {original} and {rebatched.get(name)} at batch {batch}"
-            raise InputError(f"tensor {name}", "elements in proportion to the batch", found, _REMEDY)
+    for name in dependent & found.shapes.keys():
+        one, other = found.shapes[name], rebatched.shapes.get(name, ())
+        if prod(other) * original != prod(one) * batch:
+            shown = f"{one} at batch {original} and {other} at batch {batch}"
+            raise InputError(f"tensor {name}", "elements in proportion to the batch", shown, _REMEDY)
     return rebatched
 
 
@@ -108,13 +138,20 @@ def _axes(value: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension]:
     return list(value.type.tensor_type.shape.dim)
 
 
-def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> int:
-    """Write a length to every axis of the inputs, and return the file's own batch.
+def _set_lengths(
+    model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]
+) -> tuple[int, InputError | None]:
+    """Write a length to every axis of the inputs; the file's batch, and the error for axes without one.
 
     That is the first axis of the first input, 1 where it is symbolic. ``batch`` (None: the file's own) is
     written to all first axes that are symbolic or as long as that one.
     """
     inputs = [(value, axes) for value in graph_inputs(model.graph) if (axes := _axes(value))]
+    for axis in (axis for _, axes in inputs for axis in axes):
+        if (
+            axis.dim_value < 1 and not axis.dim_param
+        ):  # how some exporters write a length that they do not know
+            axis.ClearField("dim_value")
     values = check_dims([value for value, _ in inputs], dims)
     first = inputs[0][1][0] if inputs else onnx.TensorShapeProto.Dimension()
     stated = value_of(first.dim_param, values) if first.dim_param else None
@@ -128,8 +165,7 @@ def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, i
     for _, axes in inputs:
         if axes[0].dim_value in (0, original) and not axes[0].dim_param:
             axes[0].dim_value = batch
-    check_lengths([value for value, _ in inputs], values)
-    return original
+    return original, missing_lengths([value for value, _ in inputs], values)
 
 
 def _dependent_on_inputs(graph: onnx.GraphProto) -> set[str]:

@@ -40,7 +40,7 @@ def symbols_of(length: str) -> set[str]:
 
 
 def value_of(length: str, values: Mapping[str, int]) -> int | None:
-    """The value of a length; None where a symbol has no value, or where the result is less than 1."""
+    """The value of a length; None where a symbol has no value, or where the result is below 0."""
     # an axis may be named by a text that is no expression, or that the user has given a length as it stands
     if length in values:
         return values[length]
@@ -51,7 +51,7 @@ def value_of(length: str, values: Mapping[str, int]) -> int | None:
         found = _evaluated(tree, values)
     except ZeroDivisionError:
         return None
-    return found if found >= 1 else None
+    return found if found >= 0 else None
 
 
 def _parsed(length: str) -> ast.expr | None:
@@ -96,8 +96,8 @@ def check_dims(inputs: list[onnx.ValueInfoProto], dims: Mapping[str, int]) -> di
             there = ", ".join(known) or "it has none"
             remedy = did_you_mean(symbol, known)
             raise InputError("dims", f"symbolic lengths of the file's inputs ({there})", symbol, remedy)
-        if type(length) is not int or length < 1:
-            raise InputError("dims", "a whole length of at least 1", length, key=symbol)
+        if type(length) is not int or length < 0:
+            raise InputError("dims", "a whole length of at least 0", length, key=symbol)
     return dict(dims)
 
 
@@ -128,8 +128,12 @@ def set_lengths(graph: onnx.GraphProto, values: Mapping[str, int]) -> None:
                 axis.dim_value = length
 
 
-def check_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> None:
-    """Raises InputError for an axis of an input that still has no length, naming all symbols to state."""
+def missing_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> InputError | None:
+    """The error for an axis of an input that still has no length, with all symbols to state; None if none.
+
+    It is for the reader to raise, where a product's shape is not known without: a mask's length often follows
+    from the other operands of what reads it.
+    """
     missing = {
         symbol for _, axis in _symbolic(inputs) for symbol in symbols_of(axis.dim_param)
     } - values.keys()
@@ -137,8 +141,8 @@ def check_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
     in_a_study = ", ".join(f"{symbol}: N" for symbol in sorted(missing))
     for value in inputs:
         for number, axis in enumerate(_axes(value)):
-            if axis.dim_value < 1:
-                raise InputError(
+            if not axis.HasField("dim_value"):
+                return InputError(
                     f"input {value.name}",
                     "axes of known length (of symbolic ones only the batch has one without being asked, 1)",
                     axis.dim_param or axis.dim_value or "an axis without length",
@@ -147,13 +151,14 @@ def check_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
                     else "Fix the axis when exporting the model",
                     key=f"axis {number}",
                 )
+    return None
 
 
 def _symbolic(inputs: list[onnx.ValueInfoProto]) -> Iterator[tuple[int, Axis]]:
     """Every symbolic axis of the inputs, with its position in the shape."""
     for value in inputs:
         for number, axis in enumerate(_axes(value)):
-            if axis.dim_param and not axis.dim_value:
+            if axis.dim_param:  # a value would stand in its place
                 yield number, axis
 
 

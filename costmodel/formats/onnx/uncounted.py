@@ -36,11 +36,6 @@ Shapes = Sequence[Shape]
 Numbers = Mapping[str, int]
 
 
-def _transposed_convolution(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """Every element of (N, C, *rows) times the weights of its channel, (C, K / groups, *filter)."""
-    return prod(operands[0]) * prod(operands[1][1:])
-
-
 def _deformable_convolution(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
     """Every output element times a filter, without the interpolation: weights (K, C / groups, *filter)."""
     return None if UNKNOWN in results[0] else prod(results[0]) * prod(operands[1][1:])
@@ -88,7 +83,6 @@ def _packed_weights(operands: Shapes, results: Shapes, numbers: Numbers) -> int 
 
 
 _MACS: dict[str, Callable[[Shapes, Shapes, Numbers], int | None]] = {
-    "ConvTranspose": _transposed_convolution,
     "DeformConv": _deformable_convolution,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     f"{MICROSOFT}.GroupQueryAttention": _grouped_attention,

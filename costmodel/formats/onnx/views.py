@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.formats.onnx.constants import Constants
+from costmodel.formats.onnx.constants import Constants, is_filled
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Node
 from costmodel.workload.views import View, chained, combined, stacked, whole
@@ -27,7 +27,7 @@ class Views:
     def of(self, name: str) -> View | None:
         """The view of a tensor; None where some length of its shape is not known, or is 0."""
         shape = self._shapes.get(name)
-        if shape is None or not all(shape):
+        if shape is None or not is_filled(shape):
             return None
         return self._views.get(name) or whole(name, shape)
 
@@ -40,9 +40,9 @@ class Views:
         operands = [self.of(name) for name in node.inputs]
         for i, name in enumerate(node.outputs):
             shape = self._shapes.get(name, (0,))
-            made = self._made(node, operands, i, shape) if all(shape) else None
+            made = self._made(node, operands, i, shape) if is_filled(shape) else None
             if made is None or made.shape != shape:
-                made = whole(name, shape, _lost(node, operands)) if all(shape) else None
+                made = whole(name, shape, _lost(node, operands)) if is_filled(shape) else None
             if made is not None:
                 self._views[name] = made
 
@@ -170,7 +170,7 @@ def _sliced(asked: _Asked) -> View | None:
 def _piece(asked: _Asked, shapes: Sequence[Shape], result: int) -> View | None:
     """The result number ``result`` of a split; ``shapes`` are those of all results, which must be known."""
     axis = asked.axis
-    if not all(prod(shape) for shape in shapes):
+    if not all(map(is_filled, shapes)):
         return None
     start = sum(shape[axis] for shape in shapes[:result])
     return asked.first.cut(axis, start, shapes[result][axis])

@@ -131,8 +131,12 @@ class _LayerReader:
         role, head = node.kind.role, node.operator.split("+")[0]
         if node.uncounted:
             raise InputError("", "an operator whose work is known", node.uncounted.why)
-        if role not in SCHEDULED:
+        # tiles of a transposed convolution would add to one another's outputs, and boxes know no such sums
+        if role not in SCHEDULED or node.kind.nest == "transposed_convolution":
             raise InputError("", "an operator that a chip's schedule can have", head)
+        products = 2 if node.kind.nest == "attention" else 1
+        if role == "products" and len(node.layers) != products:
+            raise InputError("", f"an operator of {products} products", len(node.layers))
         for name in node.outputs if role == "cut" else node.outputs[:1]:
             if not self._values[name].elements:
                 raise InputError("", "an output of known shape", self._values[name].shape, key=name)

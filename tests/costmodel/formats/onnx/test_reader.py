@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,8 @@ def test_matmul_broadcasting(
     [
         ("bhqd,bhkd->bhqk", {"B": 6, "M": 5, "N": 5, "K": 5}),
         ("abcd, ebfd -> aecf", None),  # b is in both but not in the result: summed along with d
-        ("bhqd,bhqd->bhqd", {"B": 150, "M": 1, "N": 1, "K": 1}),
+        ("...qd,...kd->...qk", {"B": 6, "M": 5, "N": 5, "K": 5}),
+        ("aqcd,bqcd", {"M": 2, "N": 2, "K": 75}),  # without an arrow the letters that are there once are kept
     ],
 )
 def test_einsum(tmp_path: Path, equation: str, sizes: dict[str, int] | None) -> None:
@@ -229,9 +231,29 @@ def test_einsum(tmp_path: Path, equation: str, sizes: dict[str, int] | None) -> 
     assert layer.sizes == (sizes or {"M": 10, "N": 10, "K": 15})
 
 
-def test_einsum_that_is_no_product_is_opaque(tmp_path: Path) -> None:
-    node = helper.make_node("Einsum", ["a", "b"], ["y"], equation="ij,kl->ik")
-    network = read_onnx(saved(tmp_path, [node], [value("a", 2, 3), value("b", 4, 5)], []))
+@pytest.mark.parametrize(
+    ("equation", "macs"),
+    [
+        ("ij,kl->ik", 0),  # both are summed by themselves, then multiplied element by element
+        ("ij,ij->ij", 0),
+        ("ij->ji", 0),
+        ("ij,jk,kl->il", 4 * 4 * 4 + 4 * 4 * 4),
+        ("ij,i,jl->il", 4 * 4 * 4),  # scaled first
+        ("ij,jk->k", 4 * 4),  # i is summed before
+    ],
+)
+def test_macs_of_einsums_are_those_of_products_that_sum(tmp_path: Path, equation: str, macs: int) -> None:
+    words = equation.split("->")[0].split(",")
+    inputs = [value(f"x{i}", *[4] * len(word)) for i, word in enumerate(words)]
+    node = helper.make_node("Einsum", [one.name for one in inputs], ["y"], equation=equation)
+    network = read_onnx(saved(tmp_path, [node], inputs, []))
+    assert network.macs == macs
+    assert not network.nodes[0].opaque
+
+
+def test_an_einsum_with_a_diagonal_is_opaque(tmp_path: Path) -> None:
+    node = helper.make_node("Einsum", ["a", "b"], ["y"], equation="ii,ij->ij")
+    network = read_onnx(saved(tmp_path, [node], [value("a", 3, 3), value("b", 3, 3)], []))
     assert network.nodes[0].opaque
 
 
@@ -314,16 +336,10 @@ def test_convolution_behind_an_unknown_shape_is_opaque(tmp_path: Path) -> None:
     assert network.macs == 0
 
 
-@pytest.mark.parametrize("operator", ["ConvTranspose", "LSTM"])
-def test_standard_operators_that_are_not_modelled(tmp_path: Path, operator: str) -> None:
-    shapes: dict[str, list[tuple[int, ...]]] = {
-        "ConvTranspose": [(1, 3, 8, 8), (3, 4, 3, 3)],
-        "LSTM": [(5, 1, 3), (1, 16, 3), (1, 16, 4)],
-    }
-    x, *rest = shapes[operator]
+def test_a_standard_operator_that_is_not_modelled(tmp_path: Path) -> None:
+    x, *rest = [(5, 1, 3), (1, 16, 3), (1, 16, 4)]
     parameters = [weights(f"w{i}", *shape) for i, shape in enumerate(rest)]
-    attributes: dict[str, Any] = {"hidden_size": 4} if operator == "LSTM" else {}
-    node = helper.make_node(operator, ["x", *(p.name for p in parameters)], ["y"], **attributes)
+    node = helper.make_node("LSTM", ["x", *(p.name for p in parameters)], ["y"], hidden_size=4)
     network = read_onnx(saved(tmp_path, [node], [value("x", *x)], parameters))
     assert network.nodes[0].opaque
     assert network.value("y").elements > 1
@@ -341,13 +357,44 @@ def test_control_flow_is_opaque_and_reads_what_its_bodies_read(tmp_path: Path) -
     assert set(network.nodes[0].inputs) == {"c", "a", "b"}
 
 
-def test_call_of_a_local_function_is_opaque(tmp_path: Path) -> None:
-    opsets = [helper.make_opsetid("", 18)]
-    inner = helper.make_function(
-        "own", "Block", ["p"], ["q"], [helper.make_node("Relu", ["p"], ["q"])], opsets
+def function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, ["p", "w"], ["q"], nodes, opsets)
+
+
+def test_functions_of_the_file_are_counted_at_every_call(tmp_path: Path) -> None:
+    inner = function("Block", helper.make_node("MatMul", ["p", "w"], ["q"]))
+    outer = function(
+        "Twice",
+        helper.make_node("Block", ["p", "w"], ["r"], domain="own"),
+        helper.make_node("Block", ["r", "w"], ["q"], domain="own"),
     )
-    node = helper.make_node("Block", ["x"], ["y"], domain="own")
-    network = read_onnx(saved(tmp_path, [node], [value("x", 1, 3)], [], functions=[inner]))
+    nodes = [
+        helper.make_node("Twice", ["x", "m"], ["t"], domain="own"),
+        helper.make_node("Block", ["t", "m"], ["y"], domain="own"),
+    ]
+    path = saved(tmp_path, nodes, [value("x", 2, 3)], [weights("m", 3, 3)], functions=[inner, outer])
+    assert [layer.sizes for layer in read_onnx(path).layers] == [{"M": 2, "N": 3, "K": 3}] * 3
+
+
+def test_functions_that_grow_without_bound_stay_calls(tmp_path: Path) -> None:
+    names = [f"f{i}" for i in range(30)]
+    functions = [
+        function(
+            name,
+            helper.make_node(after, ["p", "w"], ["r"], domain="own"),
+            helper.make_node(after, ["r", "w"], ["q"], domain="own"),
+        )
+        for name, after in pairwise(names)
+    ]
+    functions.append(function(names[-1], helper.make_node("MatMul", ["p", "w"], ["q"])))
+    node = helper.make_node("f0", ["x", "m"], ["y"], domain="own")
+    network = read_onnx(
+        saved(tmp_path, [node], [value("x", 2, 3)], [weights("m", 3, 3)], functions=functions)
+    )
+    assert network.nodes[0].opaque
+    endless = [function("f0", helper.make_node("f0", ["p", "w"], ["q"], domain="own"))]
+    network = read_onnx(saved(tmp_path, [node], [value("x", 2, 3)], [weights("m", 3, 3)], functions=endless))
     assert network.nodes[0].opaque
 
 

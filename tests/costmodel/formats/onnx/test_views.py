@@ -12,9 +12,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.formats.onnx.attributes import attributes_of
-from costmodel.formats.onnx.constants import constants_of
 from costmodel.formats.onnx.operators import kind_of
-from costmodel.formats.onnx.shapes import shapes_of
+from costmodel.formats.onnx.shapes import inferred_at
 from costmodel.formats.onnx.views import Views
 from costmodel.workload.network import Node
 from costmodel.workload.views import View
@@ -90,9 +89,9 @@ class Chain:
 
 
 def view_of(model: onnx.ModelProto, name: str) -> View | None:
-    shapes = shapes_of(model, None)
-    constants = constants_of(model.graph, shapes, OPSET)
-    views = Views(shapes, constants)
+    found = inferred_at(model, None)
+    constants = found.constants
+    views = Views(found.shapes, constants)
     for node in model.graph.node:
         attributes = attributes_of(node, constants, OPSET)
         read, made, kinds = tuple(node.input), tuple(node.output), (kind_of(node),)
