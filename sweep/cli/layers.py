@@ -9,6 +9,7 @@ from typing import Any
 from costmodel.formats.networks import load_network
 from costmodel.workload.counting import counting_warnings, mapped_layers, uncounted_rows
 from costmodel.workload.network import Layer, Network, distinct_layers
+from costmodel.workload.stored_bits import StoredBits
 from sweep.cli.evaluate.evaluate import print_rows
 from sweep.cli.messages import warn
 
@@ -16,11 +17,12 @@ from sweep.cli.messages import warn
 def list_layers(name: str, dims: Mapping[str, int], as_json: bool) -> None:
     """Print the layers of a network and its uncounted operators; one warning line on standard error.
 
-    As JSON every layer is an entry, and the last entry holds ``total_macs`` and ``uncounted``; as text equal
-    layers are one row. Raises InputError for a network none of whose layers is counted.
+    As JSON every layer is an entry, with the bits of an element of each of its tensors (null where the file
+    does not state them), and the last entry holds ``total_macs`` and ``uncounted``; as text equal layers are
+    one row. Raises InputError for a network none of whose layers is counted, unless it is to be JSON.
     """
     network = load_network(name, None, dims)
-    layers = mapped_layers(network)
+    layers = network.layers if as_json else mapped_layers(network)
     for warning in counting_warnings(network):
         warn(warning)
     rows = uncounted_rows(network)
@@ -47,6 +49,7 @@ def list_layers(name: str, dims: Mapping[str, int], as_json: bool) -> None:
 
 
 def _entries(name: str, network: Network) -> list[dict[str, Any]]:
+    stored = StoredBits(network)
     return [
         {
             "name": f"{name}/{layer.name}",
@@ -55,6 +58,7 @@ def _entries(name: str, network: Network) -> list[dict[str, Any]]:
             "dims": dict(layer.dims),
             "strides": _strides(layer),
             "macs": layer.macs,
+            "bits": stored.of(node, layer),
         }
         for node in network.nodes
         for layer in node.layers

@@ -25,6 +25,7 @@ def test_layers_of_a_file_with_symbolic_lengths(command_line: Command) -> None:
         "dims": {"B": 2, "M": 4, "N": 2049, "K": 16},
         "strides": {},
         "macs": 262272,
+        "bits": {"A": 32, "B": 32, "Z": 32},
     }
     text = command_line("list", f"layers/{DECODER}", *LENGTHS).out.splitlines()
     assert text[0].split() == ["name", "kind", "count", "macs", "dims"]

@@ -1,0 +1,69 @@
+"""How many bits the elements of a layer's tensors have, as the network's file states them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from costmodel.workload.network import Layer, Network, Node
+
+
+class StoredBits:
+    """The widths of the tensors that the layers of one network read and write.
+
+    A product of dequantized operands reads what is stored: behind a ``dequantize_linear``, and behind views
+    of its result, the width is that of the integers. A result that is only quantized is as wide as the
+    integers that are made of it. None stands for a width that the file does not state.
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._bits = {value.name: value.bits for value in network.values}
+        self._makers = {output: node for node in network.nodes for output in node.outputs}
+        self._readers: Mapping[str, list[Node]] = defaultdict(list)
+        for node in network.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self._readers[name].append(node)
+
+    def of(self, node: Node, layer: Layer) -> dict[str, int | None]:
+        """Bits of an element of each tensor of ``layer``, one of ``node``'s, by the tensor's name."""
+        number = next(i for i, one in enumerate(node.layers) if one.name == layer.name)
+        by_role = {"outputs": self._made(node.outputs[0]) if node.outputs else None}
+        by_role |= dict(zip(("inputs", "weights"), self._read(node, number), strict=True))
+        if number < len(node.layers) - 1:  # attention's scores, say, which no value of the network is
+            by_role["outputs"] = self._plain(node)
+        return {tensor.name: by_role[tensor.role] for tensor in layer.tensors}
+
+    def _read(self, node: Node, number: int) -> tuple[int | None, int | None]:
+        """The widths of the two operands of a node's layer: what the layer before made is one of them."""
+        if node.kind.nest in (None, "stated"):
+            return None, None
+        positions = range(len(node.inputs)) if node.kind.nest == "einsum" else node.kind.factors
+        operands = [node.inputs[i] for i in positions if i < len(node.inputs)]
+        if not operands:
+            return None, None
+        if len(operands) == 1:
+            operands *= 2  # a product of a tensor with itself
+        if number == 0:
+            return self._stored(operands[0]), self._stored(operands[1])
+        right = operands[number + 1] if number + 1 < len(operands) else operands[-1]
+        return self._plain(node), self._stored(right)
+
+    def _plain(self, node: Node) -> int | None:
+        return self._bits[node.inputs[node.kind.factors[0]]] if node.inputs else None
+
+    def _stored(self, name: str) -> int | None:
+        behind = name
+        while (maker := self._makers.get(behind)) is not None and maker.inputs:
+            if maker.kind.name == "dequantize_linear":
+                return self._bits[maker.inputs[0]]
+            if maker.kind.role not in ("view", "cut"):
+                break
+            behind = maker.inputs[0]
+        return self._bits[name]
+
+    def _made(self, name: str) -> int | None:
+        readers = self._readers[name]
+        if readers and all(node.kind.name == "quantize_linear" for node in readers):
+            widths = {self._bits[node.outputs[0]] for node in readers}
+            return widths.pop() if len(widths) == 1 else self._bits[name]
+        return self._bits[name]
