@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 
 Array = NDArray[Any]
@@ -81,17 +82,62 @@ class TileRows:
 
 
 @dataclass(frozen=True)
+class FloorRows:
+    """The least that a layer takes in each of n groups of its partitions; all arrays are [n].
+
+    A group is all partitions of ``batch`` samples among ``tiles`` tiles that cut the outputs into ``k_parts``
+    along the channels, and ``other_parts`` along samples, rows and columns together. Parts without an index
+    do not count. ``energy_pj`` and ``cycles`` are the least of :class:`TileRows`, perhaps of different rows.
+    """
+
+    batch: Array
+    tiles: Array
+    k_parts: Array
+    other_parts: Array
+    energy_pj: Array
+    cycles: Array
+
+    def kept(self, which: Array) -> FloorRows:
+        """Only the groups ``which`` [n] is true for."""
+        return FloorRows(*(getattr(self, one.name)[which] for one in fields(self)))
+
+    @staticmethod
+    def of(sizes: tuple[int, int, int, int], tiles: int, rows: TileRows) -> FloorRows:
+        """The groups of ``rows``, whose partitions cut outputs of ``sizes`` among ``tiles`` tiles."""
+        parts = np.minimum(rows.parts, sizes)
+        cut = np.stack([parts[:, 0], parts[:, 1:].prod(axis=1)], axis=1)
+        groups, group = np.unique(cut, axis=0, return_inverse=True)
+        energy, cycles = np.full(len(groups), np.inf), np.full(len(groups), np.inf)
+        np.minimum.at(energy, group.ravel(), rows.energy_pj)
+        np.minimum.at(cycles, group.ravel(), rows.cycles)
+        same = np.ones(len(groups), np.int64)
+        return FloorRows(sizes[1] * same, tiles * same, groups[:, 0], groups[:, 1], energy, cycles)
+
+    @staticmethod
+    def together(found: Sequence[FloorRows]) -> FloorRows:
+        """The groups of all of them; at least one."""
+        return FloorRows(
+            *(np.concatenate([getattr(one, each.name) for one in found]) for each in fields(FloorRows))
+        )
+
+
+@dataclass(frozen=True)
 class TileFloor:
     """Proven lower bounds for one sample of a layer, for all partitions and mappings on the whole chip.
 
     ``energy_pj``: the energy of :class:`TileRows`, divided by the batch. ``whole_chip_pj``: that of tiles and
     transfers of a :class:`WholeChipCost`, divided by the batch; infinite where none is offered.
-    ``tile_cycles``: tiles times cycles of either, divided by the batch.
+    ``tile_cycles``: tiles times cycles of either, divided by the batch; ``whole_chip_tile_cycles``: those of
+    the latter alone.
+
+    ``rows``: what each way to cut the layer takes at least; None: only what all of them take is known.
     """
 
     energy_pj: float
     tile_cycles: float
     whole_chip_pj: float = float("inf")
+    whole_chip_tile_cycles: float = float("inf")
+    rows: FloorRows | None = None
 
 
 class TileFloors(Protocol):
@@ -149,9 +195,12 @@ class TileCosts(TileFloors, Protocol):
         ...
 
 
-def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles: int) -> TileFloor:
+def table_floor(
+    costs: TileCosts, graph: LayerGraph, layer: int, batches: Sequence[int], most_tiles: int
+) -> TileFloor:
     """The bounds that ``costs`` implies, by going through all its rows; infinite where there is none."""
-    energy, whole_chip_pj, tile_cycles = float("inf"), float("inf"), float("inf")
+    energy, whole_chip_pj, tile_cycles, whole_chip_cycles = (float("inf"),) * 4
+    groups: list[FloorRows] = []
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
             for rows in (costs.rows(layer, batch, tiles), costs.streamed_rows(layer, batch, tiles)):
@@ -160,8 +209,15 @@ def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles
                     # itself, and whoever multiplies them has a bound on the product.
                     energy = min(energy, float(rows.energy_pj.min()) / batch)
                     tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
+                    groups.append(FloorRows.of(graph.layers[layer].sizes(batch), tiles, rows))
         on_chip = costs.on_whole_chip(layer, batch)
         if on_chip is not None:
             whole_chip_pj = min(whole_chip_pj, (on_chip.parts_pj[0] + on_chip.parts_pj[1]) / batch)
-            tile_cycles = min(tile_cycles, on_chip.tile_cycles / batch)
-    return TileFloor(energy, tile_cycles, whole_chip_pj)
+            whole_chip_cycles = min(whole_chip_cycles, on_chip.tile_cycles / batch)
+    return TileFloor(
+        energy,
+        min(tile_cycles, whole_chip_cycles),
+        whole_chip_pj,
+        whole_chip_cycles,
+        FloorRows.together(groups) if groups else None,
+    )

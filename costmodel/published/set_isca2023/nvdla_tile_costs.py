@@ -70,7 +70,7 @@ class NvdlaTileCosts:
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         key = (self._same[layer], tuple(batches), tiles)
         if key not in self._floors:
-            self._floors[key] = table_floor(self, *key)
+            self._floors[key] = table_floor(self, self._graph, *key)
         return self._floors[key]
 
 

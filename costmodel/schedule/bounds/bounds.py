@@ -8,11 +8,23 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from costmodel.hardware.chip import Chip
+from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.schedule.bounds.compulsory import Compulsory, layers_traffic
+from costmodel.schedule.bounds.leaves import (
+    Corner,
+    LayerAsked,
+    RoundsOf,
+    Ways,
+    above,
+    corners_of_sum,
+    hops_to_nearest,
+    layers_in_line,
+    ways_of,
+)
 from costmodel.schedule.bounds.staying import edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.layer_graph.element_bits import ElementBits
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileFloor, TileFloors
 
 
@@ -20,18 +32,19 @@ from costmodel.schedule.tile_cost import TileFloor, TileFloors
 class ScheduleBounds:
     """Proven lower bounds on energy and on cycles of a whole batch; both hold at once.
 
-    ``by_rounds``: both for every number of rounds that a root T cut may have, (energy in pJ, cycles). A
-    schedule has one of these numbers, so its E^n D^m is at least the least of these products. Empty: only
-    the two bounds are known.
+    ``corners``: (energy in pJ, cycles) of the corners of a convex region in which every schedule is, for
+    each number of rounds that a root T cut may have (:attr:`LeastOfRounds.corners`). E^n D^m is
+    quasi-concave, so that of any schedule is at least the least of the corners'. Empty: only the two bounds
+    are known.
     """
 
     energy_pj: float
     cycles: float
-    by_rounds: tuple[tuple[float, float], ...] = ()
+    corners: tuple[Corner, ...] = ()
 
     def product(self, exponents: tuple[float, float]) -> float:
-        """A lower bound on E^n D^m: a product of the bounds, as neither exponent is negative."""
-        pairs = self.by_rounds or ((self.energy_pj, self.cycles),)
+        """A lower bound on E^n D^m: the least of the corners, as neither exponent is negative."""
+        pairs = self.corners or ((self.energy_pj, self.cycles),)
         return min(float(energy ** exponents[0] * cycles ** exponents[1]) for energy, cycles in pairs)
 
 
@@ -61,11 +74,16 @@ class LeastOfRounds:
 
     ``parts_pj``: energy by :data:`.segment.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that runs
     by itself, and of all others together.
+
+    What takes the least energy need not be what takes the fewest cycles: a layer on few tiles has few copies
+    of its data, and the tiles wait while pipelines fill. ``corners``: of the lower left hull of energy and
+    cycles, over all ways to cut each layer; no schedule is below.
     """
 
     rounds: int
     parts_pj: dict[str, float]
     segments: tuple[SegmentFloor, ...]
+    corners: tuple[Corner, ...]
 
     @property
     def energy_pj(self) -> float:
@@ -87,7 +105,7 @@ def lower_bounds(
     return ScheduleBounds(
         min(one.energy_pj for one in found),
         min(one.cycles for one in found),
-        tuple((one.energy_pj, one.cycles) for one in found),
+        tuple(corner for one in found for corner in one.corners),
     )
 
 
@@ -99,17 +117,18 @@ def least_by_rounds(
     Each number of rounds in which a root T cut may run the batch has bounds of its own: with more rounds
     weights are loaded more often, with fewer there are more samples at a time, of which less stays on the
     chip (``staying.py``).
-    Energy adds up four parts that no schedule avoids: each layer's work within tiles and its transfers into
-    and out of buffers; DRAM's compulsory reads and writes; for each of these bits the links between the
-    ports and the tile that is nearest to them; and what the chip takes when idle, in the fewest cycles.
+    Energy adds up four parts that no schedule avoids: each layer's work within tiles, its transfers into and
+    out of buffers and the links that bring its data, all of the same way to cut it (:mod:`.leaves`); DRAM's
+    compulsory reads and writes; for each bit that is written the links between the ports and the tile that is
+    nearest to them; and what the chip takes when idle, in the fewest cycles.
     Cycles add up over segments, which run one after the other. A layer that only fits mapped on the whole
     chip is a segment of its own, which overlaps no other. All other layers are taken together, as the
     segments that they make take at least what one would: no two compute at a time, and what one fetches while
     another ends (``transitions.py``) takes DRAM and links as long as it does otherwise. Either takes at least
     the largest of four, because every leaf, and so every cut above it, waits for each of them: the work of
-    all tiles together divided by the tiles, DRAM's bits divided by its rate, all hops divided by the rate of
-    all links, and the bits that pass the links next to the ports. Those taken together also take what their
-    order makes DRAM and tiles wait (:mod:`.waiting`).
+    all tiles together, and what they wait while pipelines fill, divided by the tiles; DRAM's bits divided by
+    its rate; all hops divided by the rate of all links; and the bits that pass the links next to the ports.
+    Those taken together also take what their order makes DRAM and tiles wait (:mod:`.waiting`).
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
@@ -125,39 +144,62 @@ def _of_rounds(
 ) -> LeastOfRounds:
     """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
-    samples = batch // rounds
+    run = RoundsOf(batch, rounds)
     traffic = layers_traffic(
-        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, samples, bands)
+        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, run.samples, bands)
     )
-    single = layers_by_themselves(graph, chip, samples, bands)
-    in_tiles = [
-        _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.whole_chip_pj), moved)
-        if number not in single
-        else (batch * floor.whole_chip_pj, 0.0)
-        for number, (layer, floor, moved) in enumerate(zip(graph.layers, floors, traffic, strict=True))
+    single, in_line = layers_by_themselves(graph, chip, run.samples, bands), layers_in_line(graph)
+    ways = [
+        ways_of(
+            LayerAsked(layer, floors[number], traffic[number], number in single, number in in_line), chip, run
+        )
+        for number, layer in enumerate(graph.layers)
     ]
     together = [number for number in range(len(graph.layers)) if number not in single]
     segments = [
         _segment_floor(
             chip,
-            batch * sum(floors[number].tile_cycles for number in numbers),
+            sum(float(ways[number].tile_cycles.min()) for number in numbers),
             sum((traffic[number] for number in numbers), Compulsory(0, 0, 0, 0)),
         )
         for numbers in (*([number] for number in sorted(single)), together)
     ]
     # the last of them is that of all layers together
-    times = _layer_times(graph, chip, samples, together, floors, [one.dram_read / rounds for one in traffic])
+    times = _layer_times(
+        graph, chip, run.samples, together, floors, [one.dram_read / rounds for one in traffic]
+    )
     filled = chip.tiles * chip.tile.buffer.size_bits / chip.dram.bits_per_cycle
     segments[-1] = replace(segments[-1], order=least_cycles_in_order(graph, times, filled, rounds))
     read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
+    least = [one.kept(int(np.argmin(one.energy_pj))) for one in ways]
+    written_pj = written * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
     parts_pj = {
-        "tiles": sum(tiles for tiles, _ in in_tiles),
-        "transfers": sum(transfers for _, transfers in in_tiles),
-        "noc": _hop_bits(chip, read + written) * chip.noc.hop_pj_per_bit,
+        "tiles": sum(float(one.tiles_pj) for one in least),
+        "transfers": sum(float(one.transfers_pj) for one in least),
+        "noc": sum(float(one.noc_pj) for one in least) + written_pj,
         "dram": read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit,
         "idle": chip.idle_pj_per_cycle * sum(one.cycles for one in segments),
     }
-    return LeastOfRounds(rounds, parts_pj, tuple(segments))
+    elsewhere_pj = parts_pj["dram"] + written_pj + sum(float(least[number].energy_pj) for number in single)
+    corners = _corners(chip, [ways[number] for number in together], segments, elsewhere_pj)
+    return LeastOfRounds(rounds, parts_pj, tuple(segments), corners)
+
+
+def _corners(
+    chip: Chip, together: Sequence[Ways], segments: Sequence[SegmentFloor], elsewhere_pj: float
+) -> tuple[Corner, ...]:
+    """Corners of energy and cycles of a whole chip; ``elsewhere_pj``: all energy but of the layers together.
+
+    ``segments``: as in :class:`LeastOfRounds`; those before the last one add their cycles.
+    """
+    before = sum(one.cycles for one in segments[:-1])
+    in_tiles = [
+        (energy * ROUNDING, cycles / chip.tiles * ROUNDING) for energy, cycles in corners_of_sum(together)
+    ]
+    return tuple(
+        (energy + elsewhere_pj + chip.idle_pj_per_cycle * (cycles + before), cycles + before)
+        for energy, cycles in above(in_tiles, replace(segments[-1], work=0.0).cycles)
+    )
 
 
 def _layer_times(
@@ -186,36 +228,9 @@ def _segment_floor(chip: Chip, tile_cycles: float, moved: Compulsory) -> Segment
     return SegmentFloor(
         work=tile_cycles / chip.tiles,
         dram=dram / chip.dram.bits_per_cycle,
-        links=_hop_bits(chip, dram) / (max(chip.links, 1) * chip.noc.link_bits_per_cycle),
+        links=dram * hops_to_nearest(chip) / (max(chip.links, 1) * chip.noc.link_bits_per_cycle),
         ports=_past_ports(chip, max(moved.dram_read, moved.dram_write)),
     )
-
-
-def _hop_bits(chip: Chip, dram_bits: int) -> float:
-    """Bits times links that ``dram_bits`` cross at least, each between the ports and some tile."""
-    return dram_bits * _nearest(chip) / len(chip.ports)
-
-
-def _in_tiles_pj(
-    layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory
-) -> tuple[float, float]:
-    """The least energy (pJ) of a layer within tiles, and of transfers into and out of their buffers.
-
-    ``least_pj``: that within tiles when the layer is cut among tiles, and that of both when it is mapped on
-    the whole chip. A schedule chooses, so the smaller counts.
-    """
-    buffer, (on_tiles, on_whole_chip) = chip.tile.buffer, least_pj
-    moved_pj = moved.filled * buffer.write_pj_per_bit
-    if not layer.has_weights:
-        moved_pj += moved.emptied * buffer.read_pj_per_bit
-    if layer.needs_whole_chip or on_whole_chip < on_tiles + moved_pj:
-        return on_whole_chip, 0.0
-    return on_tiles, moved_pj
-
-
-def _nearest(chip: Chip) -> int:
-    """Links from all DRAM ports together to the tile that is nearest to all of them."""
-    return min(sum(abs(x - px) + abs(y - py) for px, py in chip.ports) for x, y in chip.positions)
 
 
 def _past_ports(chip: Chip, dram_bits: int) -> float:

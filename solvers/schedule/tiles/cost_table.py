@@ -166,7 +166,7 @@ class TabledTileCosts:
             return self._floors[key]
         if not self._floor_is_known(*key, in_time):
             return self.floor_of_work(layer, max(batches))
-        self._floors[key] = table_floor(self, *key)
+        self._floors[key] = table_floor(self, self.graph, *key)
         return self._floors[key]
 
     def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:

@@ -148,7 +148,7 @@ class FormulaCosts:
         return None
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        return table_floor(self, layer, batches, tiles)
+        return table_floor(self, self.graph, layer, batches, tiles)
 
 
 class MappedCosts(FormulaCosts):

@@ -68,7 +68,7 @@ def test_rows_of_tile_costs() -> None:
 
 def test_a_floor_is_the_least_of_all_rows_for_a_sample() -> None:
     """An operation is 1 pJ and a quarter of a cycle wherever parts are equal: nothing is below."""
-    floor = table_floor(FormulaCosts(chain(1)), 0, [1, 2, 4], 4)
+    floor = table_floor(FormulaCosts(chain(1)), chain(1), 0, [1, 2, 4], 4)
     assert (floor.energy_pj, floor.tile_cycles) == (256.0, 64.0)
 
 

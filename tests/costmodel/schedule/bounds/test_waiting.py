@@ -107,7 +107,7 @@ def test_weights_between_two_ends_count_once_for_each_layer() -> None:
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     "on",
-    [chip(1, 1, 7000, dram=2), chip(2, 1, 5000, dram=2), chip(2, 2, 3000, dram=3), chip(3, 1, 3500, dram=3)],
+    [chip(1, 1, 7000, dram=2), chip(2, 1, 5000, dram=2), chip(2, 2, 3000, dram=2), chip(3, 1, 3500, dram=2)],
     ids=lambda on: f"{on.tiles}",
 )
 def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:

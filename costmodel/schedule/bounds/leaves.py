@@ -1,0 +1,224 @@
+"""The least that a leaf takes on tiles: data that several get, and tiles that wait as pipelines fill.
+
+**Copies.** A partition with k parts of the output channels and n parts of samples, rows and columns has the
+weights on n tiles, and on k tiles all inputs of each part where every output channel reads all input
+channels. Each copy is written into a buffer. Data that goes to m tiles crosses at least m - 1 links, as each
+tile but one is reached over a link of its own; from the DRAM ports it crosses no fewer than to the tile that
+is nearest to all of them. So few tiles have one copy of everything and little energy, and many tiles cannot.
+
+**Fill and drain.** Let T be all tiles, t those of a leaf and x the cycles of one of its runs. Only an S cut
+gives a leaf fewer than all tiles. Take one of n sub-batches, whose children i have t_i tiles and take x_i::
+
+    cycles >= (n - 1) max x_i + the sum over stages of their slowest x_i
+    t cycles - the sum over i of n t_i x_i >= the sum over stages with one child of (t - t_i) x_i
+
+for the t_i add up to no more than t. So the tiles wait at least (t - t_i) x_i cycles because of a child that
+is alone in its stage, beside the n t_i x_i in which its own compute: the child takes n t_i x_i (1 + (t / t_i
+- 1) / n) tile-cycles. Of S cuts within S cuts such factors multiply, and the product is no less than the
+factor of one cut with as many tiles, and as many sub-batches, as all of them. T cuts add up their children.
+A leaf of b samples runs s / b times in a round of s samples, at least as often as these sub-batches. So it
+takes at least cycles (t + (T - t) b / s) tile-cycles a run.
+
+A child is alone in its stage where it holds a layer that every other layer of the network follows, or comes
+before, near or far: between the two are only layers of the same cut, and each that another child reads
+begins a later stage. Other layers count without waiting. What waits is in no layer's way: it need not be over
+when the layer has ended, so :mod:`.waiting` does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.bounds.compulsory import Compulsory, touched_inputs
+from costmodel.schedule.layer_graph.element_bits import ElementBits
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.tile_cost import FloorRows, TileFloor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RoundsOf:
+    """A batch in so many ``rounds``."""
+
+    batch: int
+    rounds: int
+
+    @property
+    def samples(self) -> int:
+        """The samples of a round."""
+        return self.batch // self.rounds
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways to run a layer and the least that each takes for a whole batch; all arrays are [n].
+
+    ``tiles_pj``, ``transfers_pj``, ``noc_pj``: energy within tiles, of their buffers' transfers, and of the
+    links that bring its data. ``tile_cycles``: of computing, and of waiting while pipelines fill and drain.
+    """
+
+    tiles_pj: Array
+    transfers_pj: Array
+    noc_pj: Array
+    tile_cycles: Array
+
+    @property
+    def energy_pj(self) -> Array:
+        """All three parts of the energy."""
+        return self.tiles_pj + self.transfers_pj + self.noc_pj
+
+    def kept(self, way: Any) -> Ways:
+        """Only one way, or those that an index chooses."""
+        return Ways(*(getattr(self, one.name)[way] for one in fields(self)))
+
+    def and_also(self, others: Ways) -> Ways:
+        """These ways and others."""
+        return Ways(
+            *(np.concatenate([getattr(self, one.name), getattr(others, one.name)]) for one in fields(self))
+        )
+
+    @staticmethod
+    def of_one(tiles_pj: float, transfers_pj: float, noc_pj: float, tile_cycles: float) -> Ways:
+        """A single way; of infinite energy where there is none."""
+        return Ways(*np.array([[tiles_pj], [transfers_pj], [noc_pj], [tile_cycles]], np.float64))
+
+
+@dataclass(frozen=True)
+class LayerAsked:
+    """A layer whose ways are asked for.
+
+    ``moved``: bits that every schedule moves for it. ``by_itself``: it only fits mapped on the whole chip.
+    ``in_line``: tiles wait because of it alone while a pipeline fills (:func:`layers_in_line`).
+    """
+
+    layer: NetworkLayer
+    floor: TileFloor
+    moved: Compulsory
+    by_itself: bool
+    in_line: bool
+
+
+def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> Ways:
+    """The ways to run a layer, on tiles and mapped on the whole chip; of infinite energy if it cannot run."""
+    layer, floor, moved = asked.layer, asked.floor, asked.moved
+    hop_pj, buffer = chip.noc.hop_pj_per_bit, chip.tile.buffer
+    fetched_pj = moved.dram_read * hops_to_nearest(chip) * hop_pj
+    known = isfinite(floor.whole_chip_tile_cycles)
+    least_cycles = floor.whole_chip_tile_cycles if known else floor.tile_cycles
+    on_chip = Ways.of_one(run.batch * floor.whole_chip_pj, 0.0, fetched_pj, run.batch * least_cycles)
+    if asked.by_itself or layer.needs_whole_chip:
+        return on_chip
+    emptied_pj = 0.0 if layer.has_weights else moved.emptied * buffer.read_pj_per_bit
+    if floor.rows is None:
+        filled_pj = moved.filled * buffer.write_pj_per_bit
+        least_pj = run.batch * floor.energy_pj
+        return Ways.of_one(
+            least_pj, filled_pj + emptied_pj, fetched_pj, run.batch * floor.tile_cycles
+        ).and_also(on_chip)
+    rows = floor.rows.kept(run.samples % floor.rows.batch == 0)
+    filled, crossed = _filled_and_crossed(layer, chip, run, rows, moved)
+    waiting = (chip.tiles - rows.tiles) * rows.batch / run.samples if asked.in_line else 0.0
+    on_tiles = Ways(
+        run.batch * (rows.energy_pj / rows.batch),
+        filled * buffer.write_pj_per_bit + emptied_pj,
+        crossed * hop_pj,
+        run.batch * (rows.cycles * (rows.tiles + waiting) / rows.batch),
+    )
+    return on_tiles.and_also(on_chip) if isfinite(floor.whole_chip_pj) or not len(rows.batch) else on_tiles
+
+
+Corner = tuple[float, float]
+"""Energy and time, in any units."""
+
+
+def corners_of_sum(layers: Sequence[Ways]) -> list[Corner]:
+    """The corners of the lower left hull of what all layers together take, in any of their ways.
+
+    Energy in pJ and tile-cycles, from the least energy on; infinite where some layer cannot run. The hull of
+    a sum has the sides of all hulls, from the steepest on.
+    """
+    hulls = [_hull(one.energy_pj, one.tile_cycles) for one in layers]
+    if not all(map(len, hulls)):
+        return [(inf, inf)]
+    sides = [(right - left) for hull in hulls for left, right in pairwise(hull)]
+    sides.sort(key=lambda side: side[1] / side[0])
+    start = sum((hull[0] for hull in hulls), np.zeros(2))
+    found = list(accumulate(sides, np.add, initial=start))
+    return [(float(energy), float(cycles)) for energy, cycles in found]
+
+
+def _hull(energy: Array, cycles: Array) -> Array:
+    """The corners [n, 2] of the lower left hull, energy ascending; points with infinite values are none."""
+    found: list[Array] = []
+    points = np.stack([energy, cycles], axis=1)[np.lexsort((cycles, energy))]
+    for point in points[np.isfinite(points).all(axis=1)]:
+        if found and point[1] >= found[-1][1]:
+            continue
+        while len(found) > 1 and _is_above(found[-1], found[-2], point):
+            found.pop()
+        found.append(point)
+    return np.array(found)
+
+
+def _is_above(point: Array, left: Array, right: Array) -> bool:
+    """Whether a point is on the line from ``left`` to ``right`` or above it."""
+    rise, run = right - left, point - left
+    return bool(run[1] * rise[0] >= rise[1] * run[0])
+
+
+def above(corners: Sequence[Corner], least: float) -> list[Corner]:
+    """The corners of the same hull, of which only times of at least ``least`` are left."""
+    found = [one for one in corners if one[1] >= least]
+    below = [one for one in corners if one[1] < least]
+    if not below:
+        return found
+    if not found:
+        return [(below[0][0], least)]
+    (energy, cycles), (further, fewer) = found[-1], below[0]
+    part = (cycles - least) / (cycles - fewer)
+    return [*found, (energy + part * (further - energy), least)]
+
+
+def layers_in_line(graph: LayerGraph) -> frozenset[int]:
+    """The layers that every other layer follows, or comes before, near or far."""
+    count = len(graph.layers)
+    before = np.eye(count, dtype=bool)
+    for number, layer in enumerate(graph.layers):
+        for producer in (*layer.producers, *layer.weight_producers):
+            before[number] |= before[producer]
+    return frozenset(np.flatnonzero((before | before.T).all(axis=1)).tolist())
+
+
+def hops_to_nearest(chip: Chip) -> float:
+    """Links between all DRAM ports and the tile that is nearest to them, in the mean of the ports."""
+    nearest = min(sum(abs(x - px) + abs(y - py) for px, py in chip.ports) for x, y in chip.positions)
+    return nearest / len(chip.ports)
+
+
+def _filled_and_crossed(
+    layer: NetworkLayer, chip: Chip, run: RoundsOf, rows: FloorRows, moved: Compulsory
+) -> tuple[Array, Array]:
+    """Bits [n] that enter buffers, and bits times links that bring them, of the whole batch.
+
+    Of weights that are parameters as much comes in every round, or more often; of other data once.
+    """
+    bits = ElementBits.of(layer, chip.tile.widths)
+    parameters = layer.has_weights and not layer.weight_producers and layer.part != "update"
+    weights = run.rounds * bits.weights * layer.compulsory_elements(1).weights if parameters else 0
+    inputs = run.batch * bits.inputs * touched_inputs(layer, layer.c)
+    others = moved.filled - weights - inputs  # weights that are activations, each in one tile
+    of_weights = rows.other_parts if parameters else np.ones_like(rows.tiles)
+    of_inputs = rows.k_parts if parameters and layer.groups == 1 else np.ones_like(rows.tiles)
+    near = hops_to_nearest(chip)
+    crossed = np.maximum(weights * near, weights * (of_weights - 1))
+    crossed = crossed + np.maximum((moved.dram_read - weights) * near, inputs * (of_inputs - 1))
+    return weights * of_weights + inputs * of_inputs + others, crossed
