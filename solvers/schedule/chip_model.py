@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
 from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
+from costmodel.schedule.bounds.staying import PLAIN, Kinds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
@@ -23,7 +24,7 @@ class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds are those of all trees, with bands of rows or without; else of trees without.
-    ``reductions``: trees may have input channels cut, of which there are no bounds.
+    ``reductions``: the same for leaves whose input channels are cut.
     """
 
     chip: Chip
@@ -70,19 +71,18 @@ class ChipModel:
         That needs the costs of all leaves. A layer whose costs are not all known when the time is up counts
         only with its operations on busy units, which makes the bounds lower but keeps them proven.
 
-        None with ``reductions``: that tiles have whole input channels is in the bounds on what can stay on
-        the chip and on the energy within tiles.
+        With ``bands`` or ``reductions`` they count with less (:class:`FloorsOfWork`,
+        :class:`FloorsOfOperations`).
         """
-        if self.reductions:
-            return None
         costs = self.tile_costs
         floors: TileFloors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
-        if self.bands:
-            # what bands cost is not in the rows that floors are read from
+        kinds = Kinds(self.bands, self.reductions)
+        if kinds != PLAIN:
+            # what bands and parts of input channels cost is not in the rows that floors are read from
             if not isinstance(costs, TabledTileCosts):
                 return None
-            floors = FloorsOfWork(costs)
-        found = lower_bounds(graph, self.chip, batch, floors, self.bands)
+            floors = floors_of(kinds, costs)
+        found = lower_bounds(graph, self.chip, batch, floors, kinds)
         return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
 
 
@@ -105,6 +105,28 @@ class FloorsOfWork:
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         return self.costs.floor_of_work(layer, max(batches))
+
+
+@dataclass(frozen=True)
+class FloorsOfOperations:
+    """The floors of a table that hold for parts of input channels, too, and their bands.
+
+    A MAC takes its own energy at least. What else it takes is known of parts with all input channels only: a
+    tile that adds up fewer products begins more sums, and the first product of a sum reads none.
+    """
+
+    costs: TabledTileCosts
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        it, tile = self.costs.graph.layers[layer], self.costs.tile
+        least_pj = it.operations * (tile.mac_pj if it.has_weights else tile.vector_operation_pj)
+        # layers on the whole chip are never cut in this way
+        return replace(self.costs.floor_of_work(layer, max(batches)), energy_pj=least_pj)
+
+
+def floors_of(kinds: Kinds, costs: TabledTileCosts) -> FloorsOfWork | FloorsOfOperations:
+    """The floors of a table for schedules with bands, or with input channels cut."""
+    return FloorsOfOperations(costs) if kinds.reductions else FloorsOfWork(costs)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds.bounds import lower_bounds
+from costmodel.schedule.bounds.staying import PLAIN, Kinds
 from costmodel.schedule.tile_cost import TileFloor
-from solvers.schedule.chip_model import FloorsOfWork, with_bands, with_reductions
+from solvers.schedule.chip_model import floors_of, with_bands, with_reductions
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
@@ -57,12 +58,8 @@ class _RaisedFloors:
 
 
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:
-    """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run, and
-    where input channels may be cut, of which there are no bounds.
-    """
+    """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
     params = json.loads(task.solve.params)
-    if with_reductions(params):
-        return 0.0, 0.0
     demand, chip = task.demand, task.on.chip
     # Of layers on the whole chip nothing is known, nor of the parts that a solver will ask for as it goes.
     whole_chip = WholeChipCosts(chip, {}) if task.on.whole_chip else None
@@ -70,9 +67,9 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     costs = TabledTileCosts(
         demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
-    bands = with_bands(params)
-    floors = FloorsOfWork(costs) if bands else _RaisedFloors(costs)
-    found = lower_bounds(demand.graph, chip, demand.batch, floors, bands)
+    kinds = Kinds(with_bands(params), with_reductions(params))
+    floors = _RaisedFloors(costs) if kinds == PLAIN else floors_of(kinds, costs)
+    found = lower_bounds(demand.graph, chip, demand.batch, floors, kinds)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
         return 0.0, 0.0
     return found.energy_pj, found.cycles

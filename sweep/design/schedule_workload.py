@@ -290,15 +290,17 @@ class _Scheduled:
     def bounds(self) -> tuple[float, float]:
         """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own.
 
-        Where some answer may have bands of rows, only those that bound schedules with bands, too; where some
-        may have input channels cut, none.
+        Where some answer may have bands of rows, or input channels cut, only those that bound such schedules,
+        too; there may be none.
         """
-        answers = [answer for _, answer in self._all]
-        if any(answer.reductions for answer in answers):
-            return 0.0, 0.0
-        bounding = [answer for answer in answers if answer.bands] or answers
-        energy = max(answer.energy_bound_pj for answer in bounding)
-        cycles = max(answer.cycles_bound for answer in bounding)
+        bounding = [answer for _, answer in self._all]
+        if any(answer.bands for answer in bounding):
+            reduced = any(answer.reductions for answer in bounding)
+            bounding = [one for one in bounding if one.bands and one.reductions >= reduced]
+        elif any(answer.reductions for answer in bounding):
+            bounding = [answer for answer in bounding if answer.reductions]
+        energy = max((answer.energy_bound_pj for answer in bounding), default=0.0)
+        cycles = max((answer.cycles_bound for answer in bounding), default=0.0)
         return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
 
     @property

@@ -157,7 +157,7 @@ class ScheduleSummary:
     bands: bool
     """Whether the search tried bands of rows, and the bounds are those of schedules with bands, too."""
     reductions: bool
-    """Whether the search cut input channels; there are no bounds of such schedules."""
+    """Whether the search cut input channels, and the bounds are those of such schedules, too."""
 
     @classmethod
     def of(cls, row: ScheduleRow) -> ScheduleSummary:

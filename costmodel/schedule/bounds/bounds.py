@@ -21,7 +21,7 @@ from costmodel.schedule.bounds.leaves import (
     layers_in_line,
     ways_of,
 )
-from costmodel.schedule.bounds.staying import edges_that_can_stay, layers_by_themselves
+from costmodel.schedule.bounds.staying import PLAIN, Kinds, edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -95,13 +95,10 @@ class LeastOfRounds:
 
 
 def lower_bounds(
-    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, bands: bool = False
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: Kinds = PLAIN
 ) -> ScheduleBounds:
-    """Proven lower bounds; ``tile_costs`` bounds the work within tiles.
-
-    ``bands``: of schedules with bands of rows, too; then ``tile_costs`` has to bound the work of bands.
-    """
-    found = least_by_rounds(graph, chip, batch, tile_costs, bands)
+    """Proven lower bounds; ``tile_costs`` bounds the work within tiles, of leaves of all ``kinds``."""
+    found = least_by_rounds(graph, chip, batch, tile_costs, kinds)
     return ScheduleBounds(
         min(one.energy_pj for one in found),
         min(one.cycles for one in found),
@@ -110,7 +107,7 @@ def lower_bounds(
 
 
 def least_by_rounds(
-    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, bands: bool = False
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: Kinds = PLAIN
 ) -> tuple[LeastOfRounds, ...]:
     """Proven lower bounds for each number of rounds, with their parts.
 
@@ -132,7 +129,7 @@ def least_by_rounds(
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
-    return tuple(_of_rounds(graph, chip, (batch, batch // samples), floors, bands) for samples in batches)
+    return tuple(_of_rounds(graph, chip, (batch, batch // samples), floors, kinds) for samples in batches)
 
 
 def _of_rounds(
@@ -140,15 +137,15 @@ def _of_rounds(
     chip: Chip,
     batch_and_rounds: tuple[int, int],
     floors: Sequence[TileFloor],
-    bands: bool,
+    kinds: Kinds,
 ) -> LeastOfRounds:
     """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
     run = RoundsOf(batch, rounds)
     traffic = layers_traffic(
-        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, run.samples, bands)
+        graph, batch, chip.tile.widths, rounds, edges_that_can_stay(graph, chip, run.samples, kinds)
     )
-    single, in_line = layers_by_themselves(graph, chip, run.samples, bands), layers_in_line(graph)
+    single, in_line = layers_by_themselves(graph, chip, run.samples, kinds), layers_in_line(graph)
     ways = [
         ways_of(
             LayerAsked(layer, floors[number], traffic[number], number in single, number in in_line), chip, run

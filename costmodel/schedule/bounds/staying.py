@@ -13,6 +13,9 @@ The weights of any leaf may be streamed. Then each tile holds a slice of one out
 weights take no less. A leaf runs one sample or more at a time, so A is at least what one sample takes.
 That does not hold for segments with bands of rows, which may keep edges of few rows: where these are allowed,
 every edge between layers that can have bands counts as one that can stay, and no such layer runs by itself.
+Where input channels may be cut into c parts, a tile has one c-th of its part's weights and inputs, so more
+(k, n) fit; c is at most what the tiles leave. All tiles together hold as much as without: the parts of a
+group have nothing in common, and its partial sums come on top.
 
 I and A depend on the partition. With k parts along K and n along samples, rows and columns together, inputs
 are held k times where every output channel reads all input channels, else once. One tile must hold its part,
@@ -33,9 +36,20 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.bounds.compulsory import touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.reductions import whole_channels_reason
 from costmodel.schedule.row_bands import whole_map_reason
 
 Array = NDArray[Any]
+
+
+class Kinds(NamedTuple):
+    """What segments may have: ``bands`` of rows, and leaves whose input channels are cut (``reductions``)."""
+
+    bands: bool = False
+    reductions: bool = False
+
+
+PLAIN = Kinds()
 
 Edge = tuple[int, int]
 """Producer and consumer, as numbers of layers."""
@@ -46,7 +60,7 @@ class _Size(NamedTuple):
 
     ``of_channel``: bits of the weights of one output channel, where weights are parameters. ``inputs``: bits
     that one sample's windows touch. ``channels``, ``positions``: of its outputs, of one sample. ``repeats``:
-    whether every output channel reads all inputs.
+    whether every output channel reads all inputs. ``reduces``: whether its input channels may be cut.
     """
 
     of_channel: int
@@ -54,15 +68,13 @@ class _Size(NamedTuple):
     channels: int
     positions: int
     repeats: bool
+    reduces: bool
 
 
-def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, bands: bool = False) -> frozenset[Edge]:
-    """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM.
-
-    ``bands``: segments may have bands of rows.
-    """
-    with_bands = _with_bands(graph) if bands else frozenset[int]()
-    held = _held_by_layer(graph, chip, samples)
+def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds = PLAIN) -> frozenset[Edge]:
+    """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
+    with_bands = _with_bands(graph) if kinds.bands else frozenset[int]()
+    held = _held_by_layer(graph, chip, samples, kinds)
     capacity = chip.tiles * chip.tile.buffer.size_bits
     return frozenset(
         (producer, consumer)
@@ -71,14 +83,14 @@ def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, bands: bool
     )
 
 
-def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int, bands: bool = False) -> frozenset[int]:
-    """The layers that no leaf of a segment of ``samples`` samples, with ``bands`` or not, can hold.
+def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds = PLAIN) -> frozenset[int]:
+    """The layers that no leaf of a segment of ``samples`` samples can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
     its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own.
     """
-    held = _held_by_layer(graph, chip, samples)
-    with_bands = _with_bands(graph) if bands else frozenset[int]()
+    held = _held_by_layer(graph, chip, samples, kinds)
+    with_bands = _with_bands(graph) if kinds.bands else frozenset[int]()
     return frozenset(number for number, one in enumerate(held) if not len(one)) - with_bands
 
 
@@ -87,12 +99,12 @@ def _with_bands(graph: LayerGraph) -> frozenset[int]:
     return frozenset(number for number, layer in enumerate(graph.layers) if not whole_map_reason(layer))
 
 
-def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int) -> list[Array]:
+def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds) -> list[Array]:
     """What tiles hold of every layer: :func:`_held`, and nothing for layers that no leaf can have."""
     return [
         np.zeros((0, 3), np.int64)
         if layer.needs_whole_chip
-        else _held(_size(layer, chip), chip.tiles, chip.tile.free_bits, samples)
+        else _held(_size(layer, chip, kinds), chip.tiles, chip.tile.free_bits, samples)
         for layer in graph.layers
     ]
 
@@ -120,12 +132,13 @@ def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool
     return bool((at_consumer & at_producer).any())
 
 
-def _size(layer: NetworkLayer, chip: Chip) -> _Size:
+def _size(layer: NetworkLayer, chip: Chip, kinds: Kinds) -> _Size:
     bits = ElementBits.of(layer, chip.tile.widths)
     parameters = layer.has_weights and not layer.weight_producers
     of_channel = bits.weights * layer.group_c * layer.r * layer.s if parameters else 0
     inputs = bits.inputs * touched_inputs(layer, layer.c)
-    return _Size(of_channel, inputs, layer.k, layer.h * layer.w, parameters and layer.groups == 1)
+    reduces = kinds.reductions and not whole_channels_reason(layer)
+    return _Size(of_channel, inputs, layer.k, layer.h * layer.w, parameters and layer.groups == 1, reduces)
 
 
 @lru_cache(maxsize=4096)
@@ -152,6 +165,7 @@ def _held_by_batch(size: _Size, tiles: int, free: int, batch: int) -> Array:
     inputs, copies = batch * size.inputs, along_k if size.repeats else np.ones_like(along_k)
     # the fullest tile has at least the mean of the parts; products, not quotients, so nothing is rounded
     divided = others if size.repeats else others * along_k
-    fits = size.of_channel * divided + inputs <= free * divided
+    in_group = tiles // (along_k * others) if size.reduces else 1
+    fits = size.of_channel * divided + inputs <= free * divided * in_group
     along_k, others, copies = along_k[fits], others[fits], copies[fits]
     return np.stack([size.of_channel * along_k * others, inputs * copies, copies], axis=1)

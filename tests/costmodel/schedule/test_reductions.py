@@ -16,6 +16,8 @@ from costmodel.errors import InputError
 from costmodel.formats.json.programs import program_from_json, program_to_json
 from costmodel.hardware.chip import Chip
 from costmodel.replay.replay import replay
+from costmodel.schedule.bounds.bounds import lower_bounds
+from costmodel.schedule.bounds.staying import Kinds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -23,6 +25,7 @@ from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Instruction, Program, Repeat
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.reductions import reduction_violations, whole_channels_reason
+from costmodel.schedule.tile_cost import TileFloor
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, has_reductions
@@ -132,6 +135,35 @@ def test_programs_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
         ratios.append(evaluation.cycles / again.cycles)
     assert len(ratios) > 3
     assert 0.85 < mean(ratios) < 1.15
+
+
+class OnlyOperations:
+    """Floors that hold for any part of a layer: its operations of 1 pJ."""
+
+    def __init__(self, graph: LayerGraph) -> None:
+        self.graph = graph
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        return TileFloor(float(self.graph.layers[layer].operations), 0.0)
+
+
+@pytest.mark.parametrize(
+    "on", [chip(2, 2, dram=1), chip(3, 2, 180, dram=1), chip(1, 4, 300, dram=2)], ids=lambda on: f"{on.tiles}"
+)
+def test_bounds_of_random_trees(on: Chip) -> None:
+    """With cut input channels no tree is below the bounds that allow them."""
+    checked = 0
+    for graph, seed in product(GRAPHS, range(40)):
+        found = evaluated(graph, on, seed)
+        if found is not None:
+            evaluation, _ = found
+            kinds, batch = Kinds(reductions=True), evaluation.tree.batch
+            bounds = lower_bounds(graph, on, batch, OnlyOperations(graph), kinds)
+            assert evaluation.energy_pj >= bounds.energy_pj
+            assert evaluation.cycles >= bounds.cycles
+            assert evaluation.energy_pj * evaluation.cycles >= bounds.product((1.0, 1.0))
+            checked += 1
+    assert checked > 3
 
 
 def operations(graph: LayerGraph, evaluation: ChipEvaluation) -> int:

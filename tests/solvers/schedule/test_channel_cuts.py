@@ -12,6 +12,7 @@ import pytest
 from costmodel.formats.chips import load_chip
 from costmodel.hardware.chip import Chip
 from costmodel.replay.replay import replay
+from costmodel.schedule.bounds.staying import Kinds, layers_by_themselves
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations as program_violations
@@ -85,15 +86,30 @@ def test_input_channels_are_cut_where_it_pays_and_a_replay_confirms_it() -> None
     assert violations(problem, within.solution) == []
 
 
-def test_there_is_no_bound_on_schedules_that_may_cut_input_channels() -> None:
+def test_bounds_of_schedules_that_may_cut_input_channels() -> None:
+    """They are below those of other schedules, and hold whoever costs such a tree."""
     problem = problem_on(wide_chip(), deep())
-    assert solved(problem, segment_chain.Params()).bound is not None
-    within = solved(problem, CUT)
-    assert within.bound is None
+    without, within = solved(problem, segment_chain.Params()), solved(problem, CUT)
     assert within.solution is not None
+    assert within.bound is not None
+    assert without.bound is not None
+    assert within.objective is not None
+    assert 0 < within.bound < without.bound
+    assert within.bound < within.objective
     costed = best_of(problem, [KnownTree("a", within.solution.text)], 60)
-    assert costed.outcome.bound is None
+    assert costed.outcome.bound == within.bound
     assert costed.outcome.objective == within.objective
+
+
+def test_bounds_know_that_parts_of_input_channels_fit_where_whole_ones_do_not() -> None:
+    """Tiles with 2 KiB beside their outputs hold no channel of ``few`` (4.5 KiB), but a sixteenth."""
+    problem = problem_on(load_chip("set-edge", {"mesh": [4, 4], "tile.buffer.size": "12 KiB"}), deep())
+    assert isinstance(problem.model, ChipModel)
+    plain, cut = (
+        layers_by_themselves(problem.graph, problem.model.chip, 1, Kinds(reductions=cuts))
+        for cuts in (False, True)
+    )
+    assert (plain, cut) == ({0}, set())
 
 
 def test_what_is_not_known_is_asked_for_all_at_once() -> None:
