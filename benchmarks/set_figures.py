@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 PATTERNS = {"layer_pipeline": "LP", "layer_sequential": "LS", "set": "SET"}
-COLORS = {"LP": "#4477aa", "LS": "#ccbb44", "SET": "#aa3377", "random": "#bbbbbb", "search": "#228833"}
+COLORS = {
+    "LP": "#4477aa",
+    "LS": "#ccbb44",
+    "SET": "#aa3377",
+    "random": "#bbbbbb",
+    "uniform": "#ee6677",
+    "search": "#228833",
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,10 @@ class PatternRow:
 
 @dataclass(frozen=True)
 class TreePoint:
-    """A tree of a network's space: ``drawn`` at random or on a search's way; depth is the leaves' mean."""
+    """A tree of a network's space: ``drawn`` by a random walk, uniformly or on a search's way.
+
+    ``depth`` is the leaves' mean.
+    """
 
     network: str
     drawn: str
@@ -111,7 +121,7 @@ def space_figure(points: Sequence[TreePoint]) -> Any:
     figure: Figure = make_subplots(rows=len(networks), cols=len(pairs), subplot_titles=titles)
     for row, network in enumerate(networks, 1):
         for column, (x, y) in enumerate(pairs, 1):
-            for drawn in ("random", "search"):
+            for drawn in ("random", "uniform", "search"):
                 mine = [point for point in points if (point.network, point.drawn) == (network, drawn)]
                 marker = {"size": 4, "color": COLORS[drawn]}
                 if (column, drawn) == (len(pairs), "random"):

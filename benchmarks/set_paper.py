@@ -7,9 +7,10 @@
 Fig. 8: LP, LS and SET over networks, batches and platforms: medians over the seeds of energy, delay and
 objective (E^2 D on edge, E D^2 on cloud). Every pattern has beta x layers rounds; SET begins with the better
 of LP and LS of its seed. Fig. 10: SET's objective for every seed, relative to the median of the better of LP
-and LS. Fig. 11: trees drawn by a walk that takes every tree which can run, and trees on a search's way: mean
-depth of the leaves, energy, delay, DRAM bytes, hops, DRAM's share of the time. Fig. 9 compares with Tangram,
-which is not here.
+and LS. Fig. 11: trees drawn by a walk that takes every tree which can run, trees drawn uniformly from all
+with the layers in the network's order, and trees on a search's way: mean depth of the leaves, energy, delay,
+DRAM bytes, hops, the fraction of time that DRAM is busy. Hardly any tree that is drawn uniformly can run; how
+many can is printed. Fig. 9 compares with Tangram, which is not here.
 
 ``--model chip`` is the chip model: weights are loaded again for each of the root's sub-batches, as the paper
 says. ``--model set_isca2023`` counts as the released evaluator does: weights once a run.
@@ -21,6 +22,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import product
@@ -46,6 +48,7 @@ from solvers.schedule.set.editing import paths_of
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import AnnealingPlan, TreeSearch
+from solvers.schedule.set.size import tree_at, tree_count
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
@@ -115,7 +118,10 @@ def _rows(case: Case, trees: list[Node]) -> Iterator[PatternRow]:
 
 
 def points(case: Case, count: int) -> list[dict[str, Any]]:
-    """``count`` random trees and as many on the way of a search: a :class:`TreePoint` each."""
+    """A :class:`TreePoint` for each of ``count`` trees of a random walk and as many on the way of a search.
+
+    Trees drawn uniformly, as many again, have one only if they can run.
+    """
     problem = case.problem
     evaluator = problem.evaluator()
     params = SetParams(beta=case.beta)
@@ -124,6 +130,7 @@ def points(case: Case, count: int) -> list[dict[str, Any]]:
     )
     state = search.begin(case.seed)
     found = [_point(case, "random", tree, evaluator) for tree in _walk(case, state.first, evaluator, count)]
+    found += [_point(case, "uniform", tree, evaluator) for tree in _drawn_uniformly(case, evaluator, count)]
     steps = max(1, params.rounds(len(problem.graph.layers)) // count)
     while not search.finished(state):
         state = search.advance(state, steps)
@@ -146,6 +153,21 @@ def _walk(case: Case, first: Node, evaluator: Evaluator, count: int) -> Iterator
             continue
         current, taken = Current(tree), taken + 1
         if taken % BETWEEN == 0:
+            yield tree
+
+
+def _drawn_uniformly(case: Case, evaluator: Evaluator, count: int) -> Iterator[Node]:
+    """Those of ``count`` trees drawn uniformly that can run, with the layers in the network's order.
+
+    Topological orders cannot be counted in closed form, so they are not drawn.
+    """
+    problem, random = case.problem, Random(case.seed)
+    layers = tuple(problem.graph.producers)
+    size = tree_count(len(layers), problem.batch)
+    for _ in range(count):
+        tree = tree_at(random.randrange(size), layers, problem.batch)
+        with suppress(NotPossibleError):
+            evaluator.evaluate(tree)
             yield tree
 
 
@@ -185,7 +207,12 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         rows = [row for found in pool.map(patterns, cases) for row in found]
         drawn = pool.map(points, shown, [arguments.trees] * len(shown)) if arguments.trees else []
         trees = [point for found in drawn for point in found]
-    return {"case": vars(arguments) | {"charts": None, "json": None}, "patterns": rows, "points": trees}
+    case = vars(arguments) | {"charts": None, "json": None}
+    able = {
+        one.network: sum((tree["network"], tree["drawn"]) == (one.network, "uniform") for tree in trees)
+        for one in shown
+    }
+    return {"case": case, "patterns": rows, "points": trees, "drawn_uniformly_and_able_to_run": able}
 
 
 def print_patterns(rows: list[dict[str, Any]]) -> None:
@@ -251,6 +278,8 @@ def main() -> int:
     print_patterns(result["patterns"])
     if result["points"]:
         print_points(result["points"])
+        for network, able in result["drawn_uniformly_and_able_to_run"].items():
+            print(f"{network}: {able} of {arguments.trees} trees drawn uniformly can run")
     if arguments.charts:
         keys = PatternRow.__dataclass_fields__
         rows = [PatternRow(**{key: row[key] for key in keys}) for row in result["patterns"]]

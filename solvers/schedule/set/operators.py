@@ -54,6 +54,15 @@ class Current:
     def paths(self) -> list[Path]:
         return paths_of(self.tree)
 
+    @cached_property
+    def cuts(self) -> list[Path]:
+        """A path to each cut, the root first: the cut is the last step's."""
+        found: dict[tuple[int, ...], Path] = {}
+        for path in self.paths:
+            for level in range(len(path)):
+                found.setdefault(tuple(step.place for step in path[:level]), path[: level + 1])
+        return list(found.values())
+
 
 class Operators:
     """Draws an operator of one space and applies it; the result is None if it does not apply."""
@@ -153,15 +162,20 @@ class Operators:
         """
         path = current.paths[number]
         parent, place = path[-1]
-        count, free = len(parent.children), self._space.name == "paper"
-        if count < 3 and not (free and len(path) == 1):
+        count = len(parent.children)
+        if count < 3 and not (self._space.name == "paper" and len(path) == 1):
             return None
         other = random.randrange(count)
-        low, high = min(place, other), max(place, other) + 1
+        return self._grouped(path, min(place, other), max(place, other) + 1, random)
+
+    def _grouped(self, path: Path, low: int, high: int, random: Random) -> Node | None:
+        """Children ``low`` to before ``high`` of the cut of the last step below a new cut."""
+        parent = path[-1].cut
         if high - low < 2:
             return None
-        if high - low == count:
-            return self._new_root(parent, random) if free and len(path) == 1 else None
+        if high - low == len(parent.children):
+            whole = self._space.name == "paper" and len(path) == 1
+            return self._new_root(parent, random) if whole else None
         children = parent.children[low:high]
         # len(path) cuts are above the new one; then come the new one and those below it
         if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
@@ -214,11 +228,14 @@ class Operators:
         return 1 if draw < 0.4 else batch if draw < 0.8 else random.choice(divisors(batch))
 
     def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
-        """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's.
+        """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's."""
+        return self._dissolved(current.paths[number])
+
+    def _dissolved(self, path: Path) -> Node | None:
+        """The tree without the cut of the last step; None if that is the root.
 
         Each child then has the cut's batch, as it no longer runs by sub-batches of the cut.
         """
-        path = current.paths[number]
         if len(path) < 2:
             return None
         (cut, _), (above, place) = path[-1], path[-2]

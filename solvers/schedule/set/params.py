@@ -14,6 +14,7 @@ from solvers.schedule.set.annealing import Cooling
 
 Weights = Literal["paper", "released"]
 WholeSpace = Literal["paper", "released"]
+OperatorsOf = Literal["leaf", "printed", "mixed"]
 Start = Literal["sequential", "patterns", "chain"]
 
 WHERE = "annealing"
@@ -27,13 +28,16 @@ class PatternParams:
     """For the narrower spaces of layer-sequential and layer-pipeline trees.
 
     ``beta``: the number of rounds divided by the number of layers (section 4.2). ``weights``: how often each
-    operator is drawn; "paper" draws all equally often, "released" as the released code does.
+    operator is drawn; "paper" draws all equally often, "released" as the released code does. ``operators``:
+    "printed" changes any cut of the tree, as section 4.2.1 says; "leaf" the cut of a random leaf; "mixed" is
+    either, drawn anew each time.
     ``initial_temperature``, ``cooling_speed``: T0 and alpha of section 4.2. ``jump_at``: after this fraction
     of the rounds the search goes back to its best tree (1: never).
     """
 
     beta: float = 100.0
     weights: Weights = "released"
+    operators: OperatorsOf = "leaf"
     initial_temperature: float = 0.07
     cooling_speed: float = 8.0
     jump_at: float = 0.9
@@ -41,7 +45,7 @@ class PatternParams:
     def __post_init__(self) -> None:
         right = is_number(self.beta, 0, inf) and self.beta > 0
         check(WHERE, "beta", right, "a number above 0", self.beta)
-        check_choices(WHERE, self, {"weights": Weights})
+        check_choices(WHERE, self, {"weights": Weights, "operators": OperatorsOf})
         self._check_numbers("initial_temperature", "cooling_speed")
         right = is_number(self.jump_at, 0, 1) and self.jump_at > 0
         check(WHERE, "jump_at", right, "a fraction above 0 and at most 1", self.jump_at)

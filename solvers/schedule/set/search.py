@@ -5,7 +5,7 @@ A search is a chain of states. Each state is plain data, so a search can be stor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from random import Random
@@ -19,9 +19,16 @@ from solvers.schedule.problem import Evaluator, OperatorCount, Phase, SchedulePr
 from solvers.schedule.set.annealing import Annealing, AnnealingProgress
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.operators import WEIGHTS, Operators
-from solvers.schedule.set.params import PatternParams
+from solvers.schedule.set.params import OperatorsOf, PatternParams
+from solvers.schedule.set.printed_operators import MixedOperators, PrintedOperators
 from solvers.schedule.set.row_bands import BandRules
 from solvers.schedule.set.space import SpaceName, TreeSpace
+
+OPERATORS_OF: Mapping[OperatorsOf, type[Operators]] = {
+    "leaf": Operators,
+    "printed": PrintedOperators,
+    "mixed": MixedOperators,
+}
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,7 @@ class TreeSearch:
         bands = plan.params.most_bands if number == last else 1
         space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles, name, deepest, bands)
         rules = BandRules(problem.graph, bands) if bands > 1 else None
-        operators = Operators(space, WEIGHTS[plan.params.weights], rules)
+        operators = OPERATORS_OF[plan.params.operators](space, WEIGHTS[plan.params.weights], rules)
         cooling = plan.params.cooling if number == last else plan.params.pattern_cooling
         return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 

@@ -1,4 +1,4 @@
-"""How many RA trees there are (section 3.2 of SET), exactly.
+"""How many RA trees there are (section 3.2 of SET), exactly, and the tree of each number.
 
 Only trees whose cuts have at least two children are counted: cuts of one child could be stacked without end.
 For n layers in one order and a batch of one sample, :func:`tree_count` grows as (5 + 2 sqrt 6)^n, as in the
@@ -11,10 +11,12 @@ sum over the divisors of b is a sum over its numbers of sub-batches, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from costmodel.errors import InputError
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 from solvers.divisors import divisors
 from solvers.schedule.set.space import SpaceName
 
@@ -29,11 +31,31 @@ def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
     """
     if layers < 1 or batch < 1:
         raise InputError("RA trees", "at least one layer and one sample", (layers, batch))
-    counts = {"paper": _all_trees, "released": _released_trees}.get(space, _segmented_trees)
+    counts = {"paper": _paper_counts().trees, "released": _released_trees}.get(space, _segmented_trees)
     return counts(layers, batch)
 
 
-def _all_trees(layers: int, batch: int) -> int:
+def tree_at(number: int, layers: Sequence[str], batch: int = 1) -> Node:
+    """The tree of a ``number`` from 0 to before ``tree_count(len(layers), batch)``, in the paper's space.
+
+    Every tree over ``layers`` in their order has one number, so a random number is a tree drawn uniformly.
+    Raises InputError for a number that no tree has.
+    """
+    count = tree_count(len(layers), batch)
+    if not 0 <= number < count:
+        raise InputError("RA trees", f"a number from 0 to before {count}", number, key="number")
+    return _tree_at(number, layers, batch, _paper_counts())
+
+
+class _PaperCounts(NamedTuple):
+    """Numbers of trees, and of sequences of trees as :func:`_sequences` has them, in the paper's space."""
+
+    trees: Callable[[int, int], int]
+    sequences: Callable[[int, int, int], int]
+
+
+@cache
+def _paper_counts() -> _PaperCounts:
     """The paper's space: every cut is of either kind and has any number of sub-batches."""
 
     @cache
@@ -43,7 +65,42 @@ def _all_trees(layers: int, batch: int) -> int:
         return 2 * sum(sequences(count, part, 2) for part in divisors(samples))
 
     sequences = _sequences(trees)
-    return trees(layers, batch)
+    return _PaperCounts(trees, sequences)
+
+
+def _tree_at(number: int, layers: Sequence[str], batch: int, counts: _PaperCounts) -> Node:
+    """Trees are numbered by the kind of their top cut, then by its sub-batches, then by its children."""
+    if len(layers) == 1:
+        return Leaf(layers[0], batch)
+    kinds: tuple[CutKind, CutKind] = ("S", "T")
+    kind, number = divmod(number, counts.trees(len(layers), batch) // 2)
+    for samples in divisors(batch):
+        choices = counts.sequences(len(layers), samples, 2)
+        if number < choices:
+            break
+        number -= choices
+    children = _sequence_at(number, layers, samples, 2, counts)
+    return Cut(kinds[kind], batch, batch // samples, children)
+
+
+def _sequence_at(
+    number: int, layers: Sequence[str], samples: int, least: int, counts: _PaperCounts
+) -> tuple[Node, ...]:
+    """Sequences are numbered by the layers of their first tree, then by that tree, then by the others."""
+    if not layers:
+        return ()
+    fewer = max(least - 1, 0)
+    for size in range(1, len(layers) + 1):
+        others = counts.sequences(len(layers) - size, samples, fewer)
+        choices = counts.trees(size, samples) * others if others else 0
+        if number < choices:
+            break
+        number -= choices
+    first, rest = divmod(number, others)
+    return (
+        _tree_at(first, layers[:size], samples, counts),
+        *_sequence_at(rest, layers[size:], samples, fewer, counts),
+    )
 
 
 def _released_trees(layers: int, batch: int) -> int:

@@ -13,15 +13,20 @@ from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.editing import with_batch, with_subbatches
 from solvers.schedule.set.operators import OPERATORS, WEIGHTS, Current, Operators
+from solvers.schedule.set.params import OperatorsOf
+from solvers.schedule.set.search import OPERATORS_OF
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("d", "a")}
 
 
-def walk(space: TreeSpace, steps: int, seed: int = 0) -> list[tuple[str, Node, Node]]:
+every_kind = pytest.mark.parametrize("kind", OPERATORS_OF)
+
+
+def walk(space: TreeSpace, steps: int, kind: OperatorsOf) -> list[tuple[str, Node, Node]]:
     """Operators applied one after the other: (name, tree before, tree after)."""
-    random, operators = Random(seed), Operators(space, WEIGHTS["paper"])
+    random, operators = Random(0), OPERATORS_OF[kind](space, WEIGHTS["paper"])
     current, made = Current(sequential_tree(list(space.producers), space.batch)), []
     for _ in range(steps):
         name, tree = operators.draw(current, random)
@@ -35,18 +40,20 @@ def walk(space: TreeSpace, steps: int, seed: int = 0) -> list[tuple[str, Node, N
 IN_SPACE = [(name, batch) for name in SPACES for batch in (1, 4, 6) if (name, batch) != ("released", 6)]
 
 
+@every_kind
 @pytest.mark.parametrize(("name", "batch"), IN_SPACE)
-def test_operators_stay_in_the_space(name: SpaceName, batch: int) -> None:
+def test_operators_stay_in_the_space(name: SpaceName, batch: int, kind: OperatorsOf) -> None:
     space = TreeSpace(DIAMOND, batch, tiles=5, name=name)
-    made = walk(space, 3000)
+    made = walk(space, 3000, kind)
     assert len(made) > 300
     for operator, before, tree in made:
         assert not space.violations(tree), (operator, format_tree(before), format_tree(tree))
         assert parse_tree(format_tree(tree)) == tree
 
 
+@every_kind
 @pytest.mark.parametrize(("name", "batch"), [("paper", 2), ("released", 2), ("layer_pipeline", 6)])
-def test_operators_reach_the_whole_space(name: SpaceName, batch: int) -> None:
+def test_operators_reach_the_whole_space(name: SpaceName, batch: int, kind: OperatorsOf) -> None:
     """Section 4.2.1: any two trees can be transformed into each other; against enumeration."""
     producers: dict[str, tuple[str, ...]] = {"a": (), "b": (), "c": ("a",)}
     space = TreeSpace(producers, batch, tiles=3, name=name)
@@ -56,19 +63,23 @@ def test_operators_reach_the_whole_space(name: SpaceName, batch: int) -> None:
         for tree in every_tree(order, batch)
         if not space.violations(tree)
     }
-    reached = {tree for _, _, tree in walk(space, 25_000)}
+    reached = {tree for _, _, tree in walk(space, 25_000, kind)}
     assert members <= reached
     # nothing else, but the start, which need not be drawn again
     assert not reached - members
 
 
-def test_what_each_operator_changes() -> None:
+@every_kind
+def test_what_each_operator_changes(kind: OperatorsOf) -> None:
     space = TreeSpace(DIAMOND, 4, tiles=5)
-    seen = set()
-    for operator, before, after in walk(space, 4000):
+    seen, reordered = set(), False
+    for operator, before, after in walk(space, 4000, kind):
         seen.add(operator)
         same_order = [leaf.layer for leaf in leaves(before)] == [leaf.layer for leaf in leaves(after)]
-        assert same_order == (operator != "swap")
+        if kind != "leaf" and operator == "move":
+            reordered |= not same_order
+        else:
+            assert same_order == (operator != "swap")
         cuts = count_cuts(after) - count_cuts(before)
         if operator == "swap":
             assert shape(before) == shape(after)
@@ -84,6 +95,7 @@ def test_what_each_operator_changes() -> None:
             parts = total_subbatch_products(after), total_subbatch_products(before)
             assert parts[0] != parts[1]
     assert seen == set(OPERATORS)
+    assert reordered == (kind != "leaf")
 
 
 def count_cuts(node: Node) -> int:

@@ -11,7 +11,7 @@ from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 from solvers.schedule.set.canonical import PatternSegment, layer_pipeline, layer_sequential, sequential_tree
-from solvers.schedule.set.size import GROWTH, tree_count
+from solvers.schedule.set.size import GROWTH, tree_at, tree_count
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
@@ -25,6 +25,24 @@ def test_counts_by_enumeration(name: SpaceName, layers: int, batch: int) -> None
     space = TreeSpace(dict.fromkeys(names, ()), batch, tiles=layers, name=name)
     members = [tree for tree in every_tree(names, batch) if not space.violations(tree)]
     assert len(members) == len(set(members)) == tree_count(layers, batch, name)
+
+
+@pytest.mark.parametrize(("layers", "batch"), [(1, 4), (2, 1), (4, 1), (3, 6), (4, 2)])
+def test_every_tree_has_one_number(layers: int, batch: int) -> None:
+    names = tuple(f"layer{i}" for i in range(layers))
+    count = tree_count(layers, batch)
+    numbered = [tree_at(number, names, batch) for number in range(count)]
+    assert len(set(numbered)) == count
+    assert set(numbered) == set(every_tree(names, batch))
+    for number in (-1, count):
+        with pytest.raises(InputError, match=f"0 to before {count}"):
+            tree_at(number, names, batch)
+
+
+def test_the_last_number_of_a_large_network_has_a_valid_tree() -> None:
+    graph = load_graph("resnet")
+    tree = tree_at(tree_count(72, 8) - 1, tuple(graph.producers), 8)
+    assert TreeSpace(graph.producers, 8, tiles=72).violations(tree) == []
 
 
 def test_growth_is_the_papers() -> None:
