@@ -26,14 +26,16 @@ from solvers.mapping.problem import OBJECTIVES, MappingProblem
 from solvers.outcome import Outcome, Status
 
 VARIANTS = {
-    "Algorithm 1": kapla.Params.paper("greedy"),
-    "released filling": kapla.Params.paper("divisors"),
+    "Algorithm 1": kapla.Params.paper(),
+    "steepest steps": kapla.Params.paper("steepest", "steepest"),
+    "released filling": kapla.Params.paper("divisors", "steepest"),
     "and every stacking": kapla.Params(schemes=1, alike=1, variants=1, caution=0.0, polish=False),
     "and 64 schemes": kapla.Params(polish=False),
     "and polish": kapla.Params(),
-    "greedy filling, the rest": kapla.Params(filling="greedy"),
+    "steepest filling, the rest": kapla.Params(filling="steepest"),
+    "printed filling, the rest": kapla.Params(filling="printed"),
 }
-"""Each of the first five adds one thing to the one before; the last is the fifth with the paper's filling."""
+"""Each of the first six adds one thing to the one before; the others are the sixth with another filling."""
 
 
 @dataclass

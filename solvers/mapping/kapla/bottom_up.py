@@ -4,7 +4,7 @@ A scheme is a mapping whose inner levels are decided; the loops that are still o
 For each level, for each loop order (``genLoopOrder``) and each set of tensors that the level may keep:
 
 1. *stack*: spread the layer over the instances of the level, one or all ways;
-2. *cache*: grow the level's tiles while that lowers the estimated cost;
+2. *cache*: grow the level's tiles;
 3. let the best schemes go on to the next level (one in the paper).
 """
 
@@ -119,25 +119,29 @@ class BottomUp:
         return schemes, costs
 
     def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
-        """The schemes spread over the fan-out: greedily, one each, or the ``stacks`` best of all ways."""
-        if self._params.stacking == "greedy":
-            return filling.greedy(filling.ladder.begun(schemes))
+        """The schemes spread over the fan-out: step by step, one each, or the ``stacks`` best of all ways."""
+        if self._params.stacking == "printed":
+            return filling.printed(filling.ladder.begun(schemes))
+        if self._params.stacking == "steepest":
+            return filling.steepest(filling.ladder.begun(schemes))
         everywhere = np.ones(schemes.rest.shape, np.bool_)
         return filling.products(schemes, everywhere, self._params.stacks)
 
     def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
-        """The schemes with grown tiles: greedily in all dims, or as the released code does.
+        """The schemes with grown tiles: step by step in all dims, or as the released code does.
 
         That tries all products of divisors in the dims of the tensor that stays in place the longest, and
-        grows the ``variants`` best greedily in all dims.
+        grows the ``variants`` best step by step in all dims.
         """
-        if self._params.filling == "greedy":
-            return filling.greedy(filling.ladder.begun(schemes))
+        if self._params.filling == "printed":
+            return filling.printed(filling.ladder.begun(schemes))
+        if self._params.filling == "steepest":
+            return filling.steepest(filling.ladder.begun(schemes))
         innermost = np.zeros((len(self._orders), schemes.rest.shape[1]), np.bool_)
         for number, (_, dims) in enumerate(self._orders):
             innermost[number, list(dims)] = True
         products, _ = filling.products(schemes, ~innermost[schemes.pattern], self._params.variants)
-        return filling.greedy(products)
+        return filling.steepest(products)
 
     def _going_on(self, schemes: Schemes, costs: SchemeCosts, outer: int, most: int) -> Array:
         """The rows of the ``most`` schemes that go on to the next level, the best first, all different.

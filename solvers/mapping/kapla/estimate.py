@@ -63,6 +63,40 @@ class Estimator:
             np.where(fitting, values, np.inf), np.where(fitting, evaluation.edp_pj_cycles, np.inf)
         )
 
+    def fitting(self, schemes: Schemes, ladder: Ladder, outer: int) -> Array:
+        """Whether tiles fit their levels and spatial factors the fan-outs, bool [n]."""
+        found: Array = self.completed(schemes, outer)[1] & self.fits(schemes, ladder, outer)
+        return found
+
+    def accesses(self, schemes: Schemes, outer: int) -> Array:
+        """Words that each tensor asks of level ``outer`` with all open loops there, float64 [n, tensors].
+
+        A tensor's tile of all instances below an instance of ``outer`` comes anew in every iteration of the
+        open loops, but for those that stand inside all loops over the tensor's own dims. Outputs are written
+        as often, and read back but for the first time. A tensor that the level inside does not keep has none:
+        no growth of that level's tiles would change them. What of a sliding window stays in place is not
+        looked at.
+        """
+        tiles = tiles_inside(schemes, outer + 1)[:, outer] // schemes.temporal[:, outer]
+        words = tile_words(self.problem.layer, tiles).astype(np.float64)
+        index = np.arange(len(schemes))
+        found = np.empty_like(words)
+        for number, tensor in enumerate(self.problem.layer.tensors):
+            iterations, moved = np.ones(len(schemes)), np.zeros(len(schemes), np.bool_)
+            for position in range(schemes.rest.shape[1]):  # from the innermost open loop to the outermost
+                dims = schemes.order[:, outer, position]
+                counts = schemes.rest[index, dims]
+                own = np.isin(dims, [self.problem.layer.index[dim] for dim in tensor.dims])
+                moved |= own & (counts > 1)
+                iterations *= np.where(moved, counts, 1)
+            found[:, number] = words[:, number] * iterations
+            if tensor.is_output:
+                whole = tile_words(self.problem.layer, tiles * schemes.rest)[:, number]
+                found[:, number] = 2 * found[:, number] - whole
+            if outer > 0:
+                found[:, number] *= schemes.keep[:, outer - 1] >> number & 1
+        return found
+
     def unaided(self, schemes: Schemes, outer: int) -> Array:
         """What the schemes cost as whole mappings, float64 [n].
 

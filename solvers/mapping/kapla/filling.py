@@ -1,4 +1,4 @@
-"""Filling one block of loops (*stack* and *cache*): by greedy steps, or by all products of divisors."""
+"""Filling one block of loops (*stack* and *cache*): by steps, or by all products of divisors."""
 
 from __future__ import annotations
 
@@ -44,8 +44,40 @@ class Filling:
     def costs(self, schemes: Schemes) -> SchemeCosts:
         return self.estimator.costs(schemes, self.ladder, self.outer)
 
-    def greedy(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
-        """Every scheme grown step by step, each time in the dim that lowers its cost most (section IV-C).
+    def printed(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
+        """Every scheme grown step by step until no step fits, as section IV-C prints it; and the costs then.
+
+        Each step is in the dim that helps the tensor with the most accesses most; of those that help it
+        alike, the one that helps the tensor with the second most accesses most, and so on. A step takes a
+        dim's factor to the next larger one allowed. What a step costs is not looked at, so the last ones may
+        make a scheme worse.
+        """
+        active = np.arange(len(schemes))
+        while len(active) and self.in_time():
+            one, taken = self._helpful_steps(schemes[active])
+            active = active[one]
+            for all_rows, new_rows in zip(schemes.arrays, taken.arrays, strict=True):
+                all_rows[active] = new_rows
+        return schemes, self.costs(schemes)
+
+    def _helpful_steps(self, schemes: Schemes) -> tuple[Array, Schemes]:
+        """The rows that some step fits, and those rows after the most helpful one."""
+        steps = self.ladder.steps(schemes)
+        rows, dims = np.nonzero(steps)
+        stepped = schemes.chosen_and_grown(rows, self.ladder.slot, dims, steps[rows, dims])
+        fitting = self.estimator.fitting(stepped, self.ladder, self.outer)
+        rows, stepped = rows[fitting], stepped[np.flatnonzero(fitting)]
+        before = self.estimator.accesses(schemes, self.outer)[rows]
+        after = self.estimator.accesses(stepped, self.outer)
+        # columns in the order of the accesses before the step, the most accessed tensor first
+        ranked = np.take_along_axis(after, np.argsort(-before, axis=1, kind="stable"), axis=1)
+        order = np.lexsort((*ranked.T[::-1], rows))
+        _, first = np.unique(rows[order], return_index=True)
+        best = order[first]
+        return rows[best], stepped[best]
+
+    def steepest(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
+        """Every scheme grown step by step, each time in the dim that lowers its estimated cost most.
 
         A step takes a dim's factor to the next larger one allowed. Each scheme ends where no step helps.
         """

@@ -7,8 +7,8 @@ from typing import Literal
 
 from solvers.checks import check, check_choices, check_counts, check_switches, is_number
 
-Filling = Literal["greedy", "divisors"]
-Stacking = Literal["greedy", "every"]
+Filling = Literal["printed", "steepest", "divisors"]
+Stacking = Literal["printed", "steepest", "every"]
 
 COUNTS = ("schemes", "alike", "variants", "stacks", "starts")
 
@@ -17,11 +17,13 @@ COUNTS = ("schemes", "alike", "variants", "stacks", "starts")
 class Params:
     """The settings of one solve; ``Params.paper()`` is Algorithm 1 as printed.
 
-    ``filling``: how a level's tiles grow (caching). "greedy" takes one smallest step after the other (section
-    IV-C); "divisors" tries every product of divisors of the loops outside the innermost ones and then
-    grows those greedily, as the released code does.
-    ``stacking``: how a fan-out is spread. "greedy" takes one smallest step after the other, as the paper and
-    its code do; "every" tries all spatial factors that fit and keeps the ``stacks`` best of each scheme.
+    ``filling``: how a level's tiles grow (caching). "printed" takes one smallest step after the other, each
+    in the dim that helps the tensor with the most accesses, until nothing more fits (section IV-C).
+    "steepest" takes the step that lowers the estimated cost most, until none does. "divisors" tries every
+    product of divisors of the loops outside the innermost ones and then takes steepest steps, as the
+    released code does.
+    ``stacking``: how a fan-out is spread: "printed" and "steepest" as above; "every" tries all spatial
+    factors that fit and keeps the ``stacks`` best of each scheme.
     ``schemes``: how many go on from one level to the next, 1 in the paper; ``alike``: how many of these may
     have the same spatial factors. ``variants``: how many products of "divisors" go on from each scheme.
     ``caution``: the weight that the cost with all open loops at the outermost level has in the choice of
@@ -47,6 +49,6 @@ class Params:
         check_switches("kapla", self, "polish")
 
     @classmethod
-    def paper(cls, filling: Filling = "greedy") -> Params:
-        """Algorithm 1: one scheme a level, greedy stacking, no polish."""
-        return cls(filling, "greedy", schemes=1, alike=1, variants=1, caution=0.0, polish=False)
+    def paper(cls, filling: Filling = "printed", stacking: Stacking = "printed") -> Params:
+        """Algorithm 1: one scheme a level, no polish."""
+        return cls(filling, stacking, schemes=1, alike=1, variants=1, caution=0.0, polish=False)

@@ -55,8 +55,10 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "exact": ({"tolerance": 0.05}, {"tolerance": 0.5}, {"dominance": False}),
     "exhaustive": ({"limit": 50},),
     "kapla": (
-        {"filling": "greedy"},
-        {"stacking": "greedy"},
+        {"filling": "steepest"},
+        {"filling": "printed"},
+        {"stacking": "steepest"},
+        {"stacking": "printed"},
         {"schemes": 1, "alike": 1},
         {"polish": False},
         {"caution": 0.5, "starts": 2},

@@ -254,10 +254,64 @@ def buffer_filling(two_levels: Architecture) -> Filling:
     return Filling(Estimator(problem, space), ladder, 1)
 
 
-def test_greedy_growth_ends_where_no_step_helps(buffer_filling: Filling) -> None:
+@pytest.mark.parametrize("outer", [1, 2])
+def test_accesses_are_the_cost_models(outer: int, three_levels: Architecture) -> None:
+    """Reads and updates of the level outside, by the readable model, where all open loops stand at it.
+
+    In a product no window slides. The level outside serves all its instances' tiles with one read.
+    """
+    problem = MappingProblem(three_levels, gemm("g", M=8, N=6, K=12))
+    estimator = Estimator(problem, space_of(problem))
+    schemes = grown_at_random(problem, outer - 1, 300)
+    draws = np.random.default_rng(7)
+    order = np.stack([draws.permutation(3) for _ in range(len(schemes))]).astype(np.int8)
+    schemes.order[:, outer] = order
+    schemes = schemes[estimator.completed(schemes, outer)[1]]
+    batch, _ = estimator.completed(schemes, outer)
+    unlimited = replace(
+        three_levels, levels=tuple(replace(level, size_words=None) for level in three_levels.levels)
+    )
+    seen = set()
+    for row, counted in enumerate(estimator.accesses(schemes, outer).tolist()):
+        mapping = batch.mapping(row, problem.layer)
+        traffic = evaluate(unlimited, problem.layer, mapping).levels[outer].tensors
+        for tensor, count in zip(problem.layer.tensors, counted, strict=True):
+            if not batch.keep[row, outer - 1, problem.layer.tensors.index(tensor)]:
+                assert count == 0
+                continue
+            found = traffic[tensor.name]
+            assert count == (found.reads + found.updates) * found.instances
+            seen.add(count)
+    assert len(seen) > 8
+
+
+def test_printed_growth_ends_where_no_step_fits(buffer_filling: Filling) -> None:
+    """And each step is the lexicographically best for the tensors in the order of their accesses."""
+    estimator, ladder = buffer_filling.estimator, buffer_filling.ladder
+    scheme, steps_taken = ladder.begun(Schemes.of_nothing(estimator.space)), 0
+    expected = scheme
+    while True:
+        steps = ladder.steps(expected)
+        rows, dims = np.nonzero(steps)
+        further = expected[rows].grown(ladder.slot, dims, steps[rows, dims])
+        further = further[np.flatnonzero(estimator.fitting(further, ladder, 1))]
+        if not len(further):
+            break
+        (before,) = estimator.accesses(expected, 1).tolist()
+        most_first = sorted(range(3), key=lambda tensor: -before[tensor])
+        after = estimator.accesses(further, 1).tolist()
+        best = min(range(len(further)), key=lambda row: [after[row][tensor] for tensor in most_first])
+        expected, steps_taken = further[np.array([best])], steps_taken + 1
+    found, costs = buffer_filling.printed(scheme)
+    assert steps_taken > 2
+    assert found.temporal.tolist() == expected.temporal.tolist()
+    assert costs.objective.tolist() == buffer_filling.costs(expected).objective.tolist()
+
+
+def test_steepest_growth_ends_where_no_step_helps(buffer_filling: Filling) -> None:
     start = Schemes.of_nothing(buffer_filling.estimator.space)
     before = buffer_filling.costs(start).objective[0]
-    grown, costs = buffer_filling.greedy(start)
+    grown, costs = buffer_filling.steepest(start)
     steps = buffer_filling.ladder.steps(grown)
     rows, dims = np.nonzero(steps)
     further = grown[rows].grown(buffer_filling.ladder.slot, dims, steps[rows, dims])
@@ -283,7 +337,7 @@ def test_products_are_the_best_of_all_factors(buffer_filling: Filling, best: int
     assert (found.factors(buffer_filling.ladder.slot)[:, 2] == 1).all()
 
 
-@pytest.mark.parametrize("filling", ["greedy", "divisors"])
+@pytest.mark.parametrize("filling", ["printed", "steepest", "divisors"])
 def test_the_papers_scheme_spreads_and_fills(filling: Any) -> None:
     """Algorithm 1 on a layer with room for reuse: far below the cost of all loops at DRAM, rules obeyed."""
     architecture, layer = load_architecture("eyeriss"), convolution("c", K=64, C=64, P=28, Q=28, R=3, S=3)
@@ -314,7 +368,8 @@ def test_near_the_proven_optimum(name: str, layer: Layer) -> None:
     """As it stands within a few percent; every trick that is switched off costs no less."""
     problem = MappingProblem(load_architecture(name), layer, "energy")
     best = exact.solve(problem, Budget()).objective
-    params = [kapla.Params(), kapla.Params(polish=False), kapla.Params.paper()]
+    steepest = kapla.Params.paper("steepest", "steepest")
+    params = [kapla.Params(), kapla.Params(polish=False), steepest]
     found = [kapla.solve(problem, Budget(), one).objective or inf for one in params]
     assert best is not None
     assert found == sorted(found)
