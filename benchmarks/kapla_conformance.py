@@ -24,12 +24,12 @@ from typing import Any
 import record
 
 from costmodel.errors import InputError
+from costmodel.formats.directives.counts import accesses, cycles, parallelism
+from costmodel.formats.directives.values import LayerScheme
 from costmodel.formats.json.nn_dataflow_networks import FILE, load_network
 from costmodel.formats.json.safe_json import load_json
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.cases import SchemeCase, evaluated_line, read_schemes
-from costmodel.published.nn_dataflow.directives.counts import accesses, cycles, parallelism
-from costmodel.published.nn_dataflow.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.layers import TENSORS
 from costmodel.schedule.layer_graph.training import training_graph
 

@@ -61,7 +61,7 @@ ROOMS = {
         "bounds",
         "program",
     ),
-    "costmodel.formats": ("yaml", "json", "onnx", "cases", "timeloop", "machines"),
+    "costmodel.formats": ("yaml", "json", "onnx", "cases", "timeloop", "machines", "directives"),
     "sweep.run": ("ledgers", "progress"),
     "sweep.cli": ("arguments", "evaluate", "solve", "measured", "jobs"),
     "solvers.mapping.thistle": ("convex", "nest", "search"),

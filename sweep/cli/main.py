@@ -338,15 +338,21 @@ def evaluate(
             parser=stated_path,
             metavar="CASES...",
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
-            "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), "
-            "nn-dataflow's schemes (.jsonl), fused mappings (JSON lines with problem and mapping, as "
-            "`solve fusion --json` prints), or schedules as `solve schedule --json` prints them (.json).",
+            "(architecture, ERT, problem, constraints, mapping) of one mapping, KAPLA's directives of one "
+            "(.directives), RA trees (.json), nn-dataflow's schemes (.jsonl), fused mappings (JSON lines with "
+            "problem and mapping, as `solve fusion --json` prints), or schedules as "
+            "`solve schedule --json` prints them (.json).",
         ),
     ],
     architecture: Annotated[
-        str, typer.Option(help="For Timeloop files without an architecture: a library name or a file.")
+        str,
+        typer.Option(
+            help="For directives, and Timeloop files without an architecture: a library name or a file."
+        ),
     ] = "",
-    layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
+    layer: Annotated[
+        str, typer.Option(help="For directives, and Timeloop files without a problem: a layer.")
+    ] = "",
     as_json: JsonOut = False,
 ) -> None:
     """Count accesses, cycles and energy of given mappings, fused ones, RA trees or schemes, one line a case.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.blocking import AT_DRAM, AT_GBUF, IN_PE, Blocking
-from costmodel.published.nn_dataflow.directives.values import (
+from costmodel.formats.directives.values import (
     LayerScheme,
     LevelScheme,
     Stack,
     TensorTile,
     Update,
 )
+from costmodel.published.nn_dataflow.blocking import AT_DRAM, AT_GBUF, IN_PE, Blocking
 from costmodel.published.nn_dataflow.layers import LOOPS, C, K, LayerShape, N
 from costmodel.published.nn_dataflow.row_stationary import Folding, ProcessingPass, fold
 

@@ -12,11 +12,13 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.formats.cases.folder import Case, evaluated_line, read_cases
 from costmodel.formats.chips import chip_names, load_chip
+from costmodel.formats.directives.mapping_file import SUFFIX, read_mapping_directives
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_layer, load_network
 from costmodel.formats.operator_networks import exported_names, network_names
 from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
+from costmodel.mapping.mapping import violations as mapping_violations
 from costmodel.plug_ins import ARCHITECTURES, NETWORKS, TECHNOLOGIES, origin_of
 from costmodel.workload.network import distinct_layers
 from results.store.schema.tables import schema_markdown
@@ -31,9 +33,10 @@ from sweep.study.timeloop_space import level_rules
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """``archsweep evaluate``'s arguments: cases of the reference, or the Timeloop files of one mapping.
+    """``archsweep evaluate``'s arguments: cases of the reference, or one mapping.
 
-    ``architecture`` and ``layer`` stand in for Timeloop files without those sections; empty: none.
+    A mapping is Timeloop's files together, or a file of directives. ``architecture`` and ``layer`` are those
+    of directives, and stand in for Timeloop files without those sections; empty: none.
     """
 
     paths: tuple[Path, ...]
@@ -50,11 +53,30 @@ class EvaluateRequest:
         if self.of_timeloop:
             yield self._timeloop_case()
             return
+        if any(path.suffix == SUFFIX for path in self.paths):
+            yield self._case_of_directives()
+            return
         if self.architecture or self.layer:
             given = "--architecture" if self.architecture else "--layer"
-            raise InputError(given, "Timeloop files (.yaml) to go with", str(self.paths[0]))
+            raise InputError(
+                given, f"Timeloop files (.yaml) or directives ({SUFFIX}) to go with", str(self.paths[0])
+            )
         for path in self.paths:
             yield from read_cases(path)
+
+    def _case_of_directives(self) -> Case:
+        """The one file's mapping of ``layer`` on ``architecture``, which directives do not say."""
+        if len(self.paths) != 1:
+            raise InputError("evaluate", f"one file of directives ({SUFFIX})", f"{len(self.paths)} files")
+        (path,) = self.paths
+        for option, stated in (("--architecture", self.architecture), ("--layer", self.layer)):
+            if not stated:
+                raise InputError(str(path), f"{option} with a file of directives", "none")
+        architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
+        mapping = read_mapping_directives(path, architecture, layer)
+        if reasons := mapping_violations(architecture, layer, mapping):
+            raise InputError(str(path), "a mapping without violations", "; ".join(reasons))
+        return Case(path.stem, architecture, layer, mapping, str(path), {})
 
     def _timeloop_case(self) -> Case:
         architecture = load_architecture(self.architecture) if self.architecture else None

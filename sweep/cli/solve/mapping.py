@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError
+from costmodel.formats.directives.mapping_file import SUFFIX, mapping_directives
 from costmodel.formats.machines.gemmini import check_machine, tiled_call
 from costmodel.formats.timeloop.export import check_version, mapping_text
 from costmodel.formats.yaml.safe_yaml import parse_yaml
+from costmodel.mapping.uneven import UnevenMapping
 from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.solve.mapping import MappingAnswer, MappingRequest
@@ -63,6 +65,31 @@ class GemminiFile:
         write_file("--gemmini", self.path, json.dumps(call.to_json(), indent=2) + "\n")
 
 
+@dataclass(frozen=True)
+class DirectivesFile:
+    """``--directives``: where to write the mapping as KAPLA's directives."""
+
+    path: Path | None = None
+
+    def check(self) -> None:
+        """InputError for a path where no file can be, and for a name that ``evaluate`` would not know."""
+        check_file_to_write("--directives", self.path)
+        if self.path is not None and self.path.suffix != SUFFIX:
+            raise InputError("--directives", f"a file name that ends in {SUFFIX}", str(self.path))
+
+    def write(self, answer: MappingAnswer) -> None:
+        """Write the answer's mapping; InputError for one that directives cannot say."""
+        if self.path is None or answer.mapping is None:
+            return
+        layer = answer.problem.layer
+        if answer.executed_layer != layer:
+            raise InputError("--directives", "a mapping of the layer's own sizes", "one of padded sizes")
+        if isinstance(answer.mapping, UnevenMapping):
+            raise InputError("--directives", "a mapping whose levels keep all tensors alike", "an uneven one")
+        text = mapping_directives(answer.problem.architecture, layer, answer.mapping)
+        write_file("--directives", self.path, text)
+
+
 def changes(values: Iterable[str]) -> dict[str, Any]:
     """``--set KEY=VALUE`` as overrides of an architecture; a value is written as in a study."""
     found = {}
@@ -76,15 +103,34 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def solve_one(request: MappingRequest, timeloop: TimeloopFile, gemmini: GemminiFile, as_json: bool) -> None:
+@dataclass(frozen=True)
+class MappingFiles:
+    """The files that an answer's mapping is written to, each in another tool's language."""
+
+    timeloop: TimeloopFile = TimeloopFile()
+    gemmini: GemminiFile = GemminiFile()
+    directives: DirectivesFile = DirectivesFile()
+
+    def check(self, request: MappingRequest) -> None:
+        """InputError for a file that could not be written whatever the answer is."""
+        self.timeloop.check()
+        self.gemmini.check(request)
+        self.directives.check()
+
+    def write(self, answer: MappingAnswer, architecture: str) -> None:
+        """Write those that were asked for, if there is a mapping."""
+        self.timeloop.write(answer, architecture)
+        self.gemmini.write(answer)
+        self.directives.write(answer)
+
+
+def solve_one(request: MappingRequest, files: MappingFiles, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
-    timeloop.check()
-    gemmini.check(request)
+    files.check(request)
     for warning in request.warnings:
         warn(warning)
     found = request.solved()
-    timeloop.write(found, str(request.architecture))
-    gemmini.write(found)
+    files.write(found, str(request.architecture))
     answer = found.to_json()
     if as_json:
         print(json.dumps(answer))

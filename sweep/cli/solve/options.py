@@ -91,11 +91,26 @@ def solve_mapping(
             metavar="FILE",
         ),
     ] = None,
+    directives: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            help="Write the mapping as KAPLA's directives, too; archsweep evaluate reads them.",
+            metavar="FILE.directives",
+        ),
+    ] = None,
     dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
-    from sweep.cli.solve.mapping import GemminiFile, TimeloopFile, changes, solve_one
+    from sweep.cli.solve.mapping import (
+        DirectivesFile,
+        GemminiFile,
+        MappingFiles,
+        TimeloopFile,
+        changes,
+        solve_one,
+    )
     from sweep.cli.solve.solver_options import stated_params
     from sweep.solve.mapping import MappingRequest, SpaceOptions
 
@@ -111,7 +126,10 @@ def solve_mapping(
         changes(values or ()),
         dims_of(dim),
     )
-    solve_one(request, TimeloopFile(timeloop, timeloop_version), GemminiFile(gemmini), as_json)
+    files = MappingFiles(
+        TimeloopFile(timeloop, timeloop_version), GemminiFile(gemmini), DirectivesFile(directives)
+    )
+    solve_one(request, files, as_json)
 
 
 @solve_app.command("codesign")

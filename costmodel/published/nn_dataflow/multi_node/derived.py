@@ -43,7 +43,7 @@ def architecture(chip: MultiNode) -> Architecture:
         if not getattr(chip, key):
             where, remedy = (
                 f"multi-node {chip.name}",
-                "Count its schemes with costmodel.published.nn_dataflow.directives.cost",
+                "Count its schemes with costmodel.published.nn_dataflow.directive_cost",
             )
             raise InputError(where, "broadcast to count with loops", False, remedy, key=key)
     costs, bits = chip.costs, chip.word_bits

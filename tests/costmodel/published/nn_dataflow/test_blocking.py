@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.formats.directives.counts import accesses, cycles, parallelism
+from costmodel.formats.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.blocking import OFM, Blocking, NotFittingError, fetched, scheme_cost
 from costmodel.published.nn_dataflow.cases import SchemeCase, evaluated_line, is_scheme_file, read_schemes
-from costmodel.published.nn_dataflow.directives.counts import accesses, cycles, parallelism
-from costmodel.published.nn_dataflow.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
 from costmodel.published.nn_dataflow.row_stationary import fold, processing_passes
 

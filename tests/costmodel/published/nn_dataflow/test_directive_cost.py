@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.formats.directives.counts import accesses
+from costmodel.formats.directives.text import parse_layers
+from costmodel.formats.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.cases import SchemeCase, read_schemes
-from costmodel.published.nn_dataflow.directives.cost import cost, transfers, violations
-from costmodel.published.nn_dataflow.directives.counts import accesses
-from costmodel.published.nn_dataflow.directives.text import parse_layers
-from costmodel.published.nn_dataflow.directives.values import LayerScheme
+from costmodel.published.nn_dataflow.directive_cost import cost, transfers, violations
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.published.nn_dataflow.multi_node.template import EnergyTable, MultiNode
 
-CASES = read_schemes(Path(__file__).parents[4] / "data/kapla/layer_schemes.jsonl.gz")
+CASES = read_schemes(Path(__file__).parents[3] / "data/kapla/layer_schemes.jsonl.gz")
 
 
 def written(case: SchemeCase) -> LayerScheme | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.published.nn_dataflow.directives.values import Amounts, LevelScheme, TensorTile
+from costmodel.formats.directives.values import Amounts, LevelScheme, TensorTile
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 

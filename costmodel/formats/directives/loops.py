@@ -15,11 +15,8 @@ from itertools import product
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.counts.traffic import StridedLoop, nest_of
-from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops
-from costmodel.published.nn_dataflow.directives.counts import INPUT_DIMS, iterations
-from costmodel.published.nn_dataflow.directives.values import (
+from costmodel.formats.directives.counts import INPUT_DIMS, iterations
+from costmodel.formats.directives.values import (
     Amounts,
     LayerScheme,
     LevelScheme,
@@ -27,6 +24,9 @@ from costmodel.published.nn_dataflow.directives.values import (
     TensorTile,
     Update,
 )
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.counts.traffic import StridedLoop, nest_of
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops
 from costmodel.workload.network import Layer, Tensor
 from costmodel.workload.projection import Axis
 

@@ -9,12 +9,12 @@ from math import prod
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.formats.directives.counts import accesses, cycles
+from costmodel.formats.directives.loops import directives_of, mapping_of
+from costmodel.formats.directives.text import format_layers, parse_layers
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
-from costmodel.published.nn_dataflow.directives.counts import accesses, cycles
-from costmodel.published.nn_dataflow.directives.loops import directives_of, mapping_of
-from costmodel.published.nn_dataflow.directives.text import format_layers, parse_layers
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.workload.network import Layer, convolution, gemm
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.published.nn_dataflow.directives.values import (
+from costmodel.formats.directives.values import (
     Amounts,
     LayerScheme,
     LevelScheme,

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.directives.counts import (
+from costmodel.formats.directives.counts import (
     Transfers,
     accesses,
     cycles,
     iterations,
     parallelism,
 )
-from costmodel.published.nn_dataflow.directives.pipeline import mismatches
-from costmodel.published.nn_dataflow.directives.text import format_layers, parse_layers
-from costmodel.published.nn_dataflow.directives.values import (
+from costmodel.formats.directives.pipeline import mismatches
+from costmodel.formats.directives.text import format_layers, parse_layers
+from costmodel.formats.directives.values import (
     LayerScheme,
     LevelScheme,
     Stack,
@@ -256,7 +256,7 @@ def test_what_a_buffer_takes_is_what_it_did_not_hold(
 
     With two iterations each, as the cost model looks at.
     """
-    from costmodel.published.nn_dataflow.directives.counts import _Move, brought_words
+    from costmodel.formats.directives.counts import _Move, brought_words
 
     moves = [_Move((step, 0) if on_x else (0, step), trips) for step, trips, on_x in updates]
     region = (frozenset(range(width)), frozenset(range(height)))
@@ -278,7 +278,7 @@ def test_what_a_buffer_takes_is_what_it_did_not_hold(
 
 @given(SIZES, st.integers(1, 6), SIZES)
 def test_a_window_takes_what_it_slides_over(step: int, trips: int, width: int) -> None:
-    from costmodel.published.nn_dataflow.directives.counts import _Move, brought_words
+    from costmodel.formats.directives.counts import _Move, brought_words
 
     reached = {step * number + position for number in range(trips) for position in range(width)}
     assert brought_words((frozenset(range(width)),), [_Move((step,), trips)]) == len(reached)

@@ -6,11 +6,11 @@ from math import prod
 
 import pytest
 
+from costmodel.formats.directives.counts import accesses, parallelism
+from costmodel.formats.directives.networks import memory_level
+from costmodel.formats.directives.text import parse_layers
+from costmodel.formats.directives.values import LayerScheme
 from costmodel.formats.json.layer_graph_json import load_graph
-from costmodel.published.nn_dataflow.directives.counts import accesses, parallelism
-from costmodel.published.nn_dataflow.directives.networks import memory_level
-from costmodel.published.nn_dataflow.directives.text import parse_layers
-from costmodel.published.nn_dataflow.directives.values import LayerScheme
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
 

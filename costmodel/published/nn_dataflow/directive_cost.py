@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import ceil, prod
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.directives.counts import (
+from costmodel.formats.directives.counts import (
     INPUT_DIMS,
     TensorAccesses,
     Transfers,
@@ -15,7 +15,7 @@ from costmodel.published.nn_dataflow.directives.counts import (
     cycles,
     parallelism,
 )
-from costmodel.published.nn_dataflow.directives.values import LayerScheme, LevelScheme
+from costmodel.formats.directives.values import LayerScheme, LevelScheme
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 
 LEVELS = ("REGF", "GBUF", "DRAM")

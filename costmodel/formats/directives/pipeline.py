@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.directives.values import LayerScheme, LevelScheme, TensorTile
+from costmodel.formats.directives.values import LayerScheme, LevelScheme, TensorTile
 
 
 def mismatches(

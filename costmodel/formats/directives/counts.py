@@ -14,7 +14,7 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.directives.values import LayerScheme, LevelScheme, TensorTile, Update
+from costmodel.formats.directives.values import LayerScheme, LevelScheme, TensorTile, Update
 
 INPUT_DIMS = ("Xi", "Yi")
 """Columns and rows of inputs; their bounds follow from those of outputs and filters."""
