@@ -88,11 +88,11 @@ def test_wrong_constraints_name_the_file_and_key(tmp_path: Path) -> None:
 def test_the_call_of_gemminis_library_is_written(
     machine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from sweep.cli.solve.mapping import GemminiFile, TimeloopFile, solve_one
+    from sweep.cli.solve.mapping import GemminiFile, MappingFiles, solve_one
 
     path = tmp_path / "call.json"
     request = MappingRequest(machine, CONV, "exact", "edp", Budget(20.0, None, 0))
-    solve_one(request, TimeloopFile(), GemminiFile(path), as_json=True)
+    solve_one(request, MappingFiles(gemmini=GemminiFile(path)), as_json=True)
     answer, call = json.loads(capsys.readouterr().out), json.loads(path.read_text())
     assert call["call"] == "tiled_conv"
     assert call["DIM"] == 4
