@@ -58,12 +58,14 @@ class _Entries:
         """All entries, ordered by digest, those of one digest from the best rank on."""
         if len(parts) == 1:
             return parts[0]
-        digests = Digests.joined([part.digests for part in parts])
-        ranks = np.concatenate([part.ranks for part in parts])
-        positions = np.concatenate([part.positions for part in parts])
-        order = np.argsort(digests.high)
-        entries = _Entries(digests, ranks, positions).at(order)
-        high = entries.digests.high
+        high = np.concatenate([part.digests.high for part in parts])
+        order = np.argsort(high)
+        # a column at a time, for all of them unordered would take as much memory again
+        high = high[order]
+        low = np.concatenate([part.digests.low for part in parts])[order]
+        ranks = np.concatenate([part.ranks for part in parts])[order]
+        positions = np.concatenate([part.positions for part in parts])[order]
+        entries = _Entries(Digests(high, low), ranks, positions)
         same = np.zeros(len(high) + 1, dtype=bool)
         same[1:-1] = high[1:] == high[:-1]
         # most ids have one row: only those with several are ordered by all that orders them
@@ -94,9 +96,9 @@ class _Entries:
         """The entries after parts got other numbers: part n is ``numbers[n]`` now, dropped if that is -1."""
         given = numbers[(self.positions >> ROW_BITS).astype(np.int64)]
         kept = given >= 0
-        positions = _positions(given[kept], self.positions[kept] & LAST_ROW)
-        digests = Digests(self.digests.high[kept], self.digests.low[kept])
-        return _Entries(digests, self.ranks[kept], positions)
+        known = self if kept.all() else self.at(kept)
+        positions = _positions(given[kept], known.positions & LAST_ROW)
+        return _Entries(known.digests, known.ranks, positions)
 
 
 NO_ENTRIES = _Entries(Digests.joined([]), np.empty(0, np.int64), np.empty(0, np.uint64))
