@@ -206,6 +206,14 @@ MAPPINGS = (
         full="--every 2",
     ),
     Entry(
+        "fusion",
+        "Chains of einsums mapped together",
+        "fusion",
+        "--slack 4",
+        plain_tables,
+        published=("fusion/",),
+    ),
+    Entry(
         "learned_annealing",
         "What a learned model is worth to a mapping search",
         "learned_annealing",
