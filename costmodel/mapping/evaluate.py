@@ -85,10 +85,10 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
-    stay Timeloop's. Where the timing describes transfers, they replace the outermost level's bandwidth. Where
-    levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the
-    pace. An uneven mapping is counted part by part; the parts of a level use the level's ports together, and
-    the level leaks once.
+    stay Timeloop's. Where the timing describes transfers, they replace the outermost level's bandwidth.
+    Where levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both
+    sets the pace. An uneven mapping is counted part by part; the parts of a level use the level's ports
+    together, and the level leaks once.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
     if reasons := violations(architecture, layer, mapping):

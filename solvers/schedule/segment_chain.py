@@ -71,7 +71,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import TileCostsNeeded, need
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "6"
+VERSION = "7"
 
 TIME_FOR_CUTS = 0.25
 """The fraction of the time for segments that is kept for cutting input channels, where that is asked for."""

@@ -339,8 +339,8 @@ def evaluate(
             metavar="CASES...",
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
             "(architecture, ERT, problem, constraints, mapping) of one mapping, KAPLA's directives of one "
-            "(.directives), RA trees (.json), nn-dataflow's schemes (.jsonl), fused mappings (JSON lines with "
-            "problem and mapping, as `solve fusion --json` prints), or schedules as "
+            "(.directives), RA trees (.json), nn-dataflow's schemes (.jsonl), fused mappings (JSON lines "
+            "with problem and mapping, as `solve fusion --json` prints), or schedules as "
             "`solve schedule --json` prints them (.json).",
         ),
     ],
