@@ -26,6 +26,7 @@ NEEDED = {
     ),
     "programs": (*_OF_ALL, "schedule_id"),
     "tile_costs": _OF_ALL,
+    "codesigns": _OF_ALL,
 }
 """By table, the columns of a stored row that a run reads.
 

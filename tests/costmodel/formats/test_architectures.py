@@ -263,6 +263,8 @@ def test_plain_data_are_all_fields_in_their_order(name: str) -> None:
     fields = asdict(architecture)
     if architecture.timing is None:  # left out, so that ids from before there was timing stay
         del fields["timing"]
+    elif architecture.timing.level is None:  # as from before chips' levels had timing
+        del fields["timing"]["level"]
     assert json.dumps(data) == json.dumps(fields)
     assert Architecture.from_json(json.loads(json.dumps(data))) == architecture
     data["levels"][0]["keeps"].clear()
