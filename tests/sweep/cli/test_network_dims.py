@@ -79,20 +79,23 @@ def test_commands_that_solve_take_them(command_line: Command) -> None:
     assert "State --dim past=N --dim seq=N" in scheduled.err
 
 
-def test_a_network_of_nothing_counted_is_refused_by_all(command_line: Command, tmp_path: Path) -> None:
+def test_a_network_of_nothing_counted_is_listed_with_the_reason_and_refused_otherwise(
+    command_line: Command, tmp_path: Path
+) -> None:
     tensors = [{"name": n, "shape": [5, 7], "kind": k} for n, k in (("x", "input"), ("y", "output"))]
     twist = {"name": "odd", "type": "twist", "inputs": ["x"], "outputs": ["y"], "attrs": {}}
     path = tmp_path / "made.json"
     path.write_text(json.dumps({"name": "made", "tensors": tensors, "ops": [twist]}))
     codesign = ("solve", "codesign", "--architecture", "eyeriss", "--network", str(path))
-    for command in (
-        ("plan", str(written(tmp_path, str(path)))),
-        codesign,
-        ("list", f"layers/{path}", "--json"),
-    ):
+    for command in (("plan", str(written(tmp_path, str(path)))), codesign):
         ended = command_line(*command)
         assert (ended.status, ended.out) == (2, ""), command
         assert (
             "network made: expected an operator whose multiply-accumulates are counted, found 1 twist"
             in ended.err
         )
+    listed = command_line("list", f"layers/{path}", "--json")
+    assert (listed.status, json.loads(listed.out)) == (
+        0,
+        [{"total_macs": 0, "uncounted": [{"node": "odd", "kind": "twist", "why": "twist is not supported"}]}],
+    )
