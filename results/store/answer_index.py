@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ COPIED = 1 << 62
 """Added to the rank of a copied row: more than the microseconds of any time, so that it comes last."""
 ROW_BITS = 32
 LAST_ROW = (1 << ROW_BITS) - 1
+ROWS_AT_A_TIME = 10_000
 
 RowPosition = tuple[StoredPart, int]
 """A part, and the number of a row in it."""
@@ -42,12 +43,15 @@ class _Entries:
     positions: NDArray[np.uint64]
 
     @staticmethod
-    def of(rows: pyarrow.Table, column: str, number: int) -> _Entries:
-        """Entries of the answered ones among the ``rows`` of a part, which has this number."""
-        from pyarrow import array, compute, int64
+    def of(parts: Sequence[tuple[int, pyarrow.Table]], column: str) -> _Entries:
+        """Entries of the answered rows of these parts, each with its number."""
+        from pyarrow import array, compute, concat_tables, int64
 
+        lengths = [len(rows) for _, rows in parts]
+        numbers = np.repeat([number for number, _ in parts], lengths)
+        positions = _positions(numbers, LAST_ROW - np.concatenate([np.arange(length) for length in lengths]))
+        rows = concat_tables([rows for _, rows in parts]).combine_chunks()
         answered = compute.is_in(rows["status"], value_set=array(ANSWERED)).to_numpy()
-        positions = _positions(np.full(len(rows), number), LAST_ROW - np.arange(len(rows)))
         finished = rows["finished_at"].cast(int64()).fill_null(0).to_numpy()
         # A copy may be newer than the original in time, but says nothing that the original does not.
         ranks = finished + np.where(rows["cached"].fill_null(False).to_numpy(), COPIED, 0)
@@ -127,12 +131,13 @@ class ColumnIndex:
         # A part never changes once it is written, so what was read of it stays right.
         known_parts = set(self._parts)
         added = (
-            _Entries.of(rows, self._column, number)
+            (number, rows)
             for part, number in numbers.items()
             if part not in known_parts
             if (rows := self._read(part, (self._column, *RANKING))) is not None
         )
-        self._entries = _Entries.joined([known, *added])
+        entries = (_Entries.of(batch, self._column) for batch in _batches(added))
+        self._entries = _Entries.joined([known, *entries])
         self._parts = parts
 
     def holds(self, values: Iterable[str]) -> set[str]:
@@ -203,6 +208,22 @@ class ColumnIndex:
     def _position(self, position: int | np.uint64) -> RowPosition:
         number, back = divmod(int(position), 1 << ROW_BITS)
         return self._parts[number], LAST_ROW - back
+
+
+def _batches(
+    parts: Iterable[tuple[int, pyarrow.Table]],
+) -> Iterator[list[tuple[int, pyarrow.Table]]]:
+    """The parts in batches of at least ROWS_AT_A_TIME rows, but for the last: most parts are small, and
+    entries of a batch take as many calls as those of a part."""
+    batch, length = list[tuple[int, "pyarrow.Table"]](), 0
+    for number, rows in parts:
+        batch.append((number, rows))
+        length += len(rows)
+        if length >= ROWS_AT_A_TIME:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
 
 
 def _positions(numbers: NDArray[np.int64], backs: NDArray[Any]) -> NDArray[np.uint64]:

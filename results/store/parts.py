@@ -176,7 +176,12 @@ def _with_columns(
     for name in coded:
         field = pyarrow.field(name, pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))
         today = today.set(today.get_field_index(name), field)
-    if rows.schema.names == list(columns) and all(field in today for field in rows.schema):
+    # not `field in today`, which makes an object of every field of the table each time
+    positions = [today.get_field_index(name) for name in rows.schema.names]
+    if rows.schema.names == list(columns) and all(
+        position >= 0 and today.field(position).equals(field)
+        for position, field in zip(positions, rows.schema, strict=True)
+    ):
         return rows
     arrays = []
     for name in columns:
