@@ -139,7 +139,11 @@ def _installed(path: tuple[str, ...]) -> dict[str, tuple[PlugIn, ...]]:
     """The plug-ins that ``sys.path`` leads to, by group; looked for again where the path has changed."""
     found: dict[str, list[PlugIn]] = {group: [] for group in GROUPS}
     seen: set[str] = set()
-    for distribution in distributions(path=list(path)):
+    installed = list(distributions(path=list(path)))
+    # their names are in files of metadata, which take long to read: only where there is a plug-in at all
+    if not any(point.group in found for one in installed for point in one.entry_points):
+        installed = []
+    for distribution in installed:
         name = _normal_name(distribution)
         # of two copies the first on the path is the one that is imported
         if not name or name in seen:
