@@ -18,7 +18,7 @@ from solvers.catalogue import solver
 from solvers.outcome import Outcome
 from solvers.scratchpad.budgets import NAMES, budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem
-from sweep.papers.cosma_cases import HEURISTICS, SCHEMES, Approach, Case, Found
+from sweep.papers.cosma_cases import HEURISTICS, SCHEMES, Approach, ApproachAnswer, CosmaCase
 
 
 def network_of(folder: Path, name: str, *, raw: bool) -> Network | None:
@@ -36,25 +36,29 @@ def network_of(folder: Path, name: str, *, raw: bool) -> Network | None:
     return load_network(fused) if fused.is_file() else None
 
 
-def settings_of(name: str, network: Network, *, parameters: bool) -> Iterator[tuple[Case, ScratchpadProblem]]:
+def settings_of(
+    name: str, network: Network, *, parameters: bool
+) -> Iterator[tuple[CosmaCase, ScratchpadProblem]]:
     """A network's three budgets (Section V-A)."""
     graph = operator_graph(network, ScratchpadSettings(parameters=parameters))
     for level in NAMES:
         budget = budget_bytes(graph, level, wall_seconds=60.0)
         setting = f"{level}p" if parameters else level
-        case = Case(name, setting, len(graph.operators), budget.size_bytes, budget.note)
+        case = CosmaCase(name, setting, len(graph.operators), budget.size_bytes, budget.note)
         yield case, ScratchpadProblem(graph, budget.size_bytes)
 
 
-def found_by(approach: Approach, problem: ScratchpadProblem, budget: Budget) -> Found:
+def found_by(approach: Approach, problem: ScratchpadProblem, budget: Budget) -> ApproachAnswer:
     """What an approach answers, with the CPU seconds that it took."""
     module = solver(approach[0]).load()
     outcome: Outcome[Plan] = module.solve(problem, budget, module.Params(**approach[1]))
     moved = None if outcome.objective is None else round(outcome.objective)
-    return Found(moved, outcome.bound, str(outcome.status), round(outcome.cpu_seconds, 3))
+    return ApproachAnswer(moved, outcome.bound, str(outcome.status), round(outcome.cpu_seconds, 3))
 
 
-def solve_all(case: Case, problem: ScratchpadProblem, budget: Budget, heuristics: Iterable[str] = ()) -> Case:
+def solve_all(
+    case: CosmaCase, problem: ScratchpadProblem, budget: Budget, heuristics: Iterable[str] = ()
+) -> CosmaCase:
     """The case with the answers of cosma, the heuristics and the four schemes."""
     cosma: dict[str, Approach] = {"cosma": ("cosma", {})}
     approaches = cosma | {name: HEURISTICS[name] for name in heuristics} | SCHEMES
@@ -64,7 +68,7 @@ def solve_all(case: Case, problem: ScratchpadProblem, budget: Budget, heuristics
     return case
 
 
-def figure_3(networks: Mapping[str, Network], budget: Budget) -> list[Case]:
+def figure_3(networks: Mapping[str, Network], budget: Budget) -> list[CosmaCase]:
     return [
         solve_all(case, problem, budget)
         for name, network in networks.items()
@@ -73,7 +77,7 @@ def figure_3(networks: Mapping[str, Network], budget: Budget) -> list[Case]:
     ]
 
 
-def figure_4(networks: Mapping[str, Network], budget: Budget) -> list[Case]:
+def figure_4(networks: Mapping[str, Network], budget: Budget) -> list[CosmaCase]:
     return [
         solve_all(case, problem, budget, HEURISTICS)
         for name, network in networks.items()

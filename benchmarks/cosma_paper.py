@@ -36,7 +36,7 @@ from costmodel.formats.torch_export import EXPORTED
 from costmodel.workload.network import Network
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.budgets import NAMES
-from sweep.papers.cosma_cases import HEURISTICS, Case, Found, reduction_rows, summary
+from sweep.papers.cosma_cases import HEURISTICS, ApproachAnswer, CosmaCase, reduction_rows, summary
 
 NAS = ("pnasnet5_large", "amoebanet_d", "nasnet_a_large", "darts")
 COLOURS = {
@@ -55,7 +55,7 @@ def megabytes(moved: int | None) -> str:
     return "-" if moved is None else f"{moved / 1e6:.3f}"
 
 
-def show_bytes(title: str, cases: Sequence[Case]) -> None:
+def show_bytes(title: str, cases: Sequence[CosmaCase]) -> None:
     """A line a case: budget, bytes by approach, and what cosma proved in how long."""
     approaches = list(cases[0].found)
     print(f"\n{title}: MB moved off chip beyond the compulsory")
@@ -68,7 +68,7 @@ def show_bytes(title: str, cases: Sequence[Case]) -> None:
         print(f"{start}{numbers}  {case.found['cosma']} {case.note}")
 
 
-def show_reductions(title: str, cases: Sequence[Case], approach: str) -> None:
+def show_reductions(title: str, cases: Sequence[CosmaCase], approach: str) -> None:
     rows = reduction_rows(cases, approach)
     print(f"\n{title}: mean reduction by {approach}, of the cases in which a scheme moves anything")
     print(f"{'setting':>8}" + "".join(f"{name:>17}" for name in rows["all"]))
@@ -77,7 +77,7 @@ def show_reductions(title: str, cases: Sequence[Case], approach: str) -> None:
         print(f"{setting:>8}" + "".join(f"{text:>17}" for text in shown))
 
 
-def show_table_ii(cases: Sequence[Case]) -> None:
+def show_table_ii(cases: Sequence[CosmaCase]) -> None:
     print("\nTable II: time to solution, CPU s (the paper's s)")
     approaches = (*HEURISTICS, "cosma")
     print(f"{'network':>16} {'budget':>6}" + "".join(f"{name:>20}" for name in approaches))
@@ -90,7 +90,9 @@ def show_table_ii(cases: Sequence[Case]) -> None:
         print(f"{case.network:>16} {case.setting:>6}" + "".join(f"{text:>20}" for text in texts))
 
 
-def bars(title: str, cases: Sequence[Case], value: Callable[[Found], float | None], unit: str) -> str:
+def bars(
+    title: str, cases: Sequence[CosmaCase], value: Callable[[ApproachAnswer], float | None], unit: str
+) -> str:
     """A panel a network: groups of bars over the settings, one colour an approach."""
     from plotly.graph_objects import Bar
     from plotly.subplots import make_subplots
@@ -123,8 +125,8 @@ def page_of(charts: Iterable[str]) -> str:
     return f"<!doctype html><html><head>{head}</head><body>{''.join(charts)}</body></html>"
 
 
-def charts_of(figure: str, cases: Sequence[Case]) -> Iterator[str]:
-    def moved(found: Found) -> float | None:
+def charts_of(figure: str, cases: Sequence[CosmaCase]) -> Iterator[str]:
+    def moved(found: ApproachAnswer) -> float | None:
         return None if found.objective_bytes is None else found.objective_bytes / 1e6
 
     yield bars(f"{figure}: bytes moved off chip beyond the compulsory", cases, moved, "MB")
@@ -147,7 +149,7 @@ def existing(
     return found
 
 
-def report(figure: str, cases: Sequence[Case], approaches: Sequence[str]) -> dict[str, Any]:
+def report(figure: str, cases: Sequence[CosmaCase], approaches: Sequence[str]) -> dict[str, Any]:
     """Print the figure's tables; its JSON."""
     show_bytes(figure, cases)
     for approach in approaches:

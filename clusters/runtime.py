@@ -50,7 +50,7 @@ class RuntimeSettings:
     address: str = ""
     packages: tuple[str, ...] = ("clusters",)
     prepare: Callable[[], None] = nothing
-    divide: Callable[[], Division] | None = None
+    divide: Callable[[], PayloadDivision] | None = None
     sub_drivers: int | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
+class JoinedCompletion:
     """What became of a payload that a sub-driver has cut up: a value or a failure, as of a completion.
 
     The seconds are those of workers, in all.
@@ -126,7 +126,7 @@ class Divided:
     cpu_seconds: float
 
 
-class Division(Protocol):
+class PayloadDivision(Protocol):
     """How a sub-driver divides payloads among its workers, and joins what comes back.
 
     A part is a payload of the same work, so that a worker does not know who sent it.
@@ -138,7 +138,7 @@ class Division(Protocol):
     def draw(self, workers: int) -> tuple[str, Any] | None:
         """The next part and a key for it; None while all that was accepted is handed out."""
 
-    def file(self, completion: Completion) -> list[Divided]:
+    def file(self, completion: Completion) -> list[JoinedCompletion]:
         """Take in what came of a part; returns what is done by that."""
 
 

@@ -15,9 +15,9 @@ import ray
 from clusters.execution import ItemReport, attempt, dump_value, load_work, worker_name
 from clusters.runtime import (
     Completion,
-    Divided,
-    Division,
     Failure,
+    JoinedCompletion,
+    PayloadDivision,
     Runtime,
     RuntimeSettings,
     Work,
@@ -50,7 +50,7 @@ class SubDriver:
         self._settings, self._work = settings, work
         self._changed = threading.Condition()
         self._arrived: list[tuple[str, bytes]] = []
-        self._answers: dict[str, Future[Divided]] = {}
+        self._answers: dict[str, Future[JoinedCompletion]] = {}
         self._numbers = count()
         self._workers: int | None = None
         """How many there are to be; None: the driver has not said it yet."""
@@ -78,7 +78,7 @@ class SubDriver:
             value, failure = (None, tried) if isinstance(tried, Failure) else (tried, None)
             yield ItemReport(value, failure, done.wall_seconds, done.cpu_seconds)
 
-    def _accept(self, payload: bytes) -> Future[Divided]:
+    def _accept(self, payload: bytes) -> Future[JoinedCompletion]:
         with self._changed:
             if self._ended is not None:
                 raise self._ended
@@ -105,7 +105,7 @@ class SubDriver:
                 for answer in self._answers.values():
                     answer.set_exception(error)
 
-    def _feed(self, runtime: Feeder, division: Division) -> None:
+    def _feed(self, runtime: Feeder, division: PayloadDivision) -> None:
         fed = None
         while True:
             with self._changed:
@@ -124,11 +124,11 @@ class SubDriver:
                 self._answer(division, completion)
                 self._fill(runtime, division)
 
-    def _fill(self, runtime: Feeder, division: Division) -> None:
+    def _fill(self, runtime: Feeder, division: PayloadDivision) -> None:
         while runtime.capacity > 0 and (part := division.draw(runtime.workers)) is not None:
             runtime.submit(*part)
 
-    def _answer(self, division: Division, completion: Completion) -> None:
+    def _answer(self, division: PayloadDivision, completion: Completion) -> None:
         for done in division.file(completion):
             with self._changed:
                 answer = self._answers.pop(done.key)

@@ -12,7 +12,7 @@ from results.report.page import page_of, write_page
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredRun:
     """One run: measured and predicted cycles, and what the machine waited for."""
 
     name: str
@@ -21,13 +21,13 @@ class Point:
     cause: str
 
 
-def write_measured(path: Path, title: str, points: Sequence[Point]) -> Path:
+def write_measured(path: Path, title: str, runs: Sequence[MeasuredRun]) -> Path:
     """Write the page, whole or not at all; CannotWriteError where it cannot be written."""
-    by_cause: dict[str, list[Point]] = defaultdict(list)
-    for point in points:
-        by_cause[point.cause].append(point)
+    by_cause: dict[str, list[MeasuredRun]] = defaultdict(list)
+    for run in runs:
+        by_cause[run.cause].append(run)
     causes = sorted(by_cause.items())
-    ends = [min(point.measured for point in points), max(point.measured for point in points)]
+    ends = [min(run.measured for run in runs), max(run.measured for run in runs)]
     scatter = Figure(
         "measured",
         "Predicted cycles over measured cycles, one point a run; the line is where both are equal.",
@@ -63,12 +63,12 @@ def write_measured(path: Path, title: str, points: Sequence[Point]) -> Path:
         ReportSection("measured-section", "Measured against predicted", scatter.html()),
         ReportSection("left-section", "What is left, by cause", left.html()),
     ]
-    head = paragraph(f"{len(points)} runs. Causes are what the machine waits for in most steps.")
+    head = paragraph(f"{len(runs)} runs. Causes are what the machine waits for in most steps.")
     return write_page(page_of(title, "Predicted cycles beside measured ones.", head, sections), path)
 
 
-def _names(points: Sequence[Point]) -> dict[str, object]:
-    return {"text": [chart_text(point.name) for point in points], "hoverinfo": "text+x+y"}
+def _names(runs: Sequence[MeasuredRun]) -> dict[str, object]:
+    return {"text": [chart_text(run.name) for run in runs], "hoverinfo": "text+x+y"}
 
 
 def _dots(cause: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
 from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
-from costmodel.schedule.bounds.staying import PLAIN, Kinds
+from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
@@ -76,7 +76,7 @@ class ChipModel:
         """
         costs = self.tile_costs
         floors: TileFloors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
-        kinds = Kinds(self.bands, self.reductions)
+        kinds = SegmentKinds(self.bands, self.reductions)
         if kinds != PLAIN:
             # what bands and parts of input channels cost is not in the rows that floors are read from
             if not isinstance(costs, TabledTileCosts):
@@ -124,7 +124,7 @@ class FloorsOfOperations:
         return replace(self.costs.floor_of_work(layer, max(batches)), energy_pj=least_pj)
 
 
-def floors_of(kinds: Kinds, costs: TabledTileCosts) -> FloorsOfWork | FloorsOfOperations:
+def floors_of(kinds: SegmentKinds, costs: TabledTileCosts) -> FloorsOfWork | FloorsOfOperations:
     """The floors of a table for schedules with bands, or with input channels cut."""
     return FloorsOfOperations(costs) if kinds.reductions else FloorsOfWork(costs)
 

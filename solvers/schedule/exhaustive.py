@@ -190,7 +190,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     """
     model = _checked(problem)
     deadline = Deadline(budget.wall_seconds)
-    search = _Search(problem, model.evaluator(problem.graph, problem.batch, problem.objective), deadline)
+    search = _TreeSearch(problem, model.evaluator(problem.graph, problem.batch, problem.objective), deadline)
     best = search.best(budget.iterations)
     if best is None and not search.complete:
         return no_tree(problem, f"no tree among the first {search.count} segments", deadline)
@@ -231,7 +231,7 @@ def _checked(problem: ScheduleProblem) -> ChipModel:
 
 
 @dataclass
-class _Search:
+class _TreeSearch:
     """The search of one problem. It changes: ``count`` segments are costed so far.
 
     ``complete``: whether no segment was left out. ``reason``: why the last one that cannot run cannot.

@@ -118,7 +118,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Option:
+class SegmentOption:
     """A segment that can run the layers from number ``first`` on."""
 
     first: int
@@ -201,13 +201,13 @@ class _Segments:
         self._found: dict[tuple[int, int], list[CountedSegment]] = defaultdict(list)
         self.counted, self.reason = 0, ""
 
-    def kept(self) -> list[list[Option]]:
+    def kept(self) -> list[list[SegmentOption]]:
         """The segments that may be in a best chain, by the layer after their last one."""
         every = (one.most.pj_per_cycle for segments in self._found.values() for one in segments)
         most_pj = max(every, default=0.0)
-        ending: list[list[Option]] = [[] for _ in range(len(self._names) + 1)]
+        ending: list[list[SegmentOption]] = [[] for _ in range(len(self._names) + 1)]
         for (first, end), segments in self._found.items():
-            ending[end] += (Option(first, one) for one in worth_keeping(segments, most_pj))
+            ending[end] += (SegmentOption(first, one) for one in worth_keeping(segments, most_pj))
         return ending
 
     def saved(self, before: CountedSegment, after: CountedSegment) -> Cost:
@@ -423,7 +423,7 @@ class Chains:
     ``saved``: energy and cycles that a segment saves by the one before it.
     """
 
-    ending: Sequence[Sequence[Option]]
+    ending: Sequence[Sequence[SegmentOption]]
     saved: Callable[[CountedSegment, CountedSegment], Cost]
     rounds: int
 

@@ -65,7 +65,7 @@ class Params:
         object.__setattr__(self, "break_nodes", tuple(nodes))
 
 
-class Divided(NamedTuple):
+class ScheduleWithReplacement(NamedTuple):
     """A schedule and the best replacement found for it."""
 
     schedule: Schedule
@@ -105,13 +105,13 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 
 def divided(
     problem: ScratchpadProblem, budget: Budget, params: Params = Params(), target: float = 0.0
-) -> Divided | None:
+) -> ScheduleWithReplacement | None:
     """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound)."""
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
     masks = GraphMasks.of(problem.graph)
     order = minimum_peak(problem.graph, budget.wall_seconds / 6).order
-    best: Divided | None = None
+    best: ScheduleWithReplacement | None = None
     idle = 0
     for round_ in range(params.rounds):
         late = watch.wall_seconds > 0.8 * budget.wall_seconds
@@ -129,7 +129,7 @@ def divided(
         schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)
         replacement = _replaced(problem, schedule, deadline, budget.seed)
         if replacement is not None and (best is None or replacement.cost < best.cost):
-            best, idle = Divided(schedule, replacement), 0
+            best, idle = ScheduleWithReplacement(schedule, replacement), 0
         else:
             idle += 1
         order = best.schedule.order if best else schedule.order
@@ -165,7 +165,7 @@ def sub_graphs(problem: ScratchpadProblem, break_nodes: Sequence[str]) -> list[t
 
 def _conquered(
     problem: ScratchpadProblem, segments: list[tuple[int, ...]], budget: Budget, params: Params
-) -> Divided | None:
+) -> ScheduleWithReplacement | None:
     """The segments searched one after the other, once; None when the time is up before."""
     deadline = Deadline(budget.wall_seconds)
     masks = GraphMasks.of(problem.graph)
@@ -175,7 +175,7 @@ def _conquered(
         return None
     schedule = Schedule(masks, order)
     replacement = _replaced(problem, schedule, deadline, budget.seed)
-    return None if replacement is None else Divided(schedule, replacement)
+    return None if replacement is None else ScheduleWithReplacement(schedule, replacement)
 
 
 def _replaced(

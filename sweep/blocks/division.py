@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, cast
 
-from clusters.runtime import Completion, Divided
+from clusters.runtime import Completion, JoinedCompletion
 from results.store.known_answers import AnswersAtHand, FoundAnswers
 from results.store.row_batch import PART_ROWS, RowBatch
 from results.store.schema.rows import DesignRow
@@ -28,7 +28,7 @@ JOINED_AT = 4 * PART_ROWS
 
 
 class BlockDivision:
-    """Shares of a run at work in one sub-driver; see :class:`clusters.runtime.Division`."""
+    """Shares of a run at work in one sub-driver; see :class:`clusters.runtime.PayloadDivision`."""
 
     def __init__(self, work: BlockWork) -> None:
         self._work = work
@@ -57,7 +57,7 @@ class BlockDivision:
         self._out[key] = share, begin, end
         return key, share.payload(begin, end, latest_end(workers))
 
-    def file(self, completion: Completion) -> list[Divided]:
+    def file(self, completion: Completion) -> list[JoinedCompletion]:
         """Take in what a worker made; returns the answers that are whole by that."""
         share, begin, end = self._out.pop(completion.key)
         share.wall_seconds += completion.wall_seconds
@@ -260,11 +260,13 @@ class _Share:
             joined = folder.stored(joined)
         self._batches.append(joined)
 
-    def divided(self) -> Divided:
+    def divided(self) -> JoinedCompletion:
         """All of it, once it is done."""
         if self._failure is not None:
-            return Divided(self._key, self._value, self._failure.error, self.wall_seconds, self.cpu_seconds)
+            return JoinedCompletion(
+                self._key, self._value, self._failure.error, self.wall_seconds, self.cpu_seconds
+            )
         for table in self._small:
             self._join(table)
         answers = BlockAnswers(self._solves, tuple(self._batches), tuple(self._unfinished), self._tally, True)
-        return Divided(self._key, answers, None, self.wall_seconds, self.cpu_seconds)
+        return JoinedCompletion(self._key, answers, None, self.wall_seconds, self.cpu_seconds)

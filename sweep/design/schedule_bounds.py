@@ -10,7 +10,7 @@ from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds.bounds import lower_bounds
-from costmodel.schedule.bounds.staying import PLAIN, Kinds
+from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
 from costmodel.schedule.tile_cost import TileFloor
 from solvers.schedule.chip_model import floors_of, with_bands, with_reductions
 from solvers.schedule.tiles.cost_table import TabledTileCosts
@@ -67,7 +67,7 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     costs = TabledTileCosts(
         demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
-    kinds = Kinds(with_bands(params), with_reductions(params))
+    kinds = SegmentKinds(with_bands(params), with_reductions(params))
     floors = _RaisedFloors(costs) if kinds == PLAIN else floors_of(kinds, costs)
     found = lower_bounds(demand.graph, chip, demand.batch, floors, kinds)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):

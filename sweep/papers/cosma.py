@@ -25,8 +25,8 @@ from sweep.papers.cosma_cases import (
     HEURISTICS,
     SCHEMES,
     Approach,
-    Case,
-    Found,
+    ApproachAnswer,
+    CosmaCase,
     claims,
     must_move,
     reduction_rows,
@@ -148,30 +148,30 @@ def _joined(parts: Sequence[dict[Hashable, PaperTask]]) -> dict[Hashable, PaperT
     return {label: task for part in parts for label, task in part.items()}
 
 
-def cases_of(rows: LayerRows) -> list[Case]:
+def cases_of(rows: LayerRows) -> list[CosmaCase]:
     """The rows as cases, in their order; what has no plan is left out of a case."""
-    found: dict[tuple[str, str], Case] = {}
+    found: dict[tuple[str, str], CosmaCase] = {}
     for (graph, setting, approach), row in rows.items():
         if row["objective_bytes"] is None:
             continue
         key = graph, setting
-        found.setdefault(key, Case(graph, setting, len(row["block_bytes"]), row["budget_bytes"], ""))
-        answer = Found(row["objective_bytes"], row["bound_bytes"], row["status"], row["cpu_seconds"])
+        found.setdefault(key, CosmaCase(graph, setting, len(row["block_bytes"]), row["budget_bytes"], ""))
+        answer = ApproachAnswer(row["objective_bytes"], row["bound_bytes"], row["status"], row["cpu_seconds"])
         found[key].found[approach] = answer
     return [case for case in found.values() if "cosma" in case.found]
 
 
-def _cases(rows: ReadOnlyDict[str, LayerRows], effort: Effort, kind: str) -> list[list[Case]]:
+def _cases(rows: ReadOnlyDict[str, LayerRows], effort: Effort, kind: str) -> list[list[CosmaCase]]:
     """The cases by form of the graphs."""
     return [cases_of(rows[f"{kind}-{form}"]) for form in forms(effort)]
 
 
-def _cell(case: Case, approach: str) -> str | float:
+def _cell(case: CosmaCase, approach: str) -> str | float:
     found = case.found.get(approach)
     return "no plan" if found is None or found.objective_bytes is None else found.objective_bytes / 1e6
 
 
-def bytes_table(cases: Sequence[Case], approaches: Sequence[str], remarks: Sequence[str]) -> FigureTable:
+def bytes_table(cases: Sequence[CosmaCase], approaches: Sequence[str], remarks: Sequence[str]) -> FigureTable:
     """MB beyond the compulsory ones that each approach moves, a row a graph and budget, and bars of all."""
     headers = ("graph", "budget", "budget MB", *approaches, "proven")
     table = tuple(
@@ -204,7 +204,7 @@ def figure_4(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
     return bytes_table(cases, (*COSMA, *HEURISTICS, *SCHEMES), remarks)
 
 
-def means(cases: Sequence[Case], form: str, approach: str) -> Iterator[tuple[str | float, ...]]:
+def means(cases: Sequence[CosmaCase], form: str, approach: str) -> Iterator[tuple[str | float, ...]]:
     """Per budget and over all, the per cent that an approach moves less than the schemes on average.
 
     First over all cases in which a scheme moves anything, then over those of them in which every plan has to.
@@ -318,7 +318,7 @@ def times(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
     return FigureTable(headers, tuple(table), (remark,))
 
 
-def _deep_lab(case: Case) -> bool:
+def _deep_lab(case: CosmaCase) -> bool:
     return case.network.startswith("deeplabv3") and case.setting in ("MRp", "MHp")
 
 

@@ -29,7 +29,7 @@ HEURISTICS: dict[str, Approach] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class ApproachAnswer:
     """One approach's answer: bytes off chip (None without a plan), what is proven, CPU seconds."""
 
     objective_bytes: int | None
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Case:
+class CosmaCase:
     """One network under one setting (MR, ... MPp), with the answers by approach."""
 
     network: str
@@ -54,18 +54,18 @@ class Case:
     operators: int
     budget_bytes: int
     note: str
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, ApproachAnswer] = field(default_factory=dict)
 
     def bytes_of(self, approach: str) -> int | None:
         return self.found[approach].objective_bytes
 
 
-def must_move(cases: Iterable[Case]) -> list[Case]:
+def must_move(cases: Iterable[CosmaCase]) -> list[CosmaCase]:
     """The cases in which cosma's plan moves something; of all others the optimum is 0 bytes."""
     return [case for case in cases if case.bytes_of("cosma")]
 
 
-def reductions(cases: Sequence[Case], approach: str, schemes: Iterable[str]) -> list[float]:
+def reductions(cases: Sequence[CosmaCase], approach: str, schemes: Iterable[str]) -> list[float]:
     """1 - bytes / the scheme's bytes, of every case and scheme that moves any: elsewhere there is nothing
     to reduce."""
     return [
@@ -76,7 +76,7 @@ def reductions(cases: Sequence[Case], approach: str, schemes: Iterable[str]) -> 
     ]
 
 
-def of_setting(cases: Sequence[Case], setting: str) -> list[Case]:
+def of_setting(cases: Sequence[CosmaCase], setting: str) -> list[CosmaCase]:
     return [case for case in cases if case.setting == setting]
 
 
@@ -86,7 +86,7 @@ def rivals(approach: str) -> tuple[str, ...]:
     return tuple(scheme for scheme in SCHEMES if scheme.startswith(order))
 
 
-def reduction_rows(cases: Sequence[Case], approach: str) -> dict[str, dict[str, float | None]]:
+def reduction_rows(cases: Sequence[CosmaCase], approach: str) -> dict[str, dict[str, float | None]]:
     """Mean reduction by setting and over all, against each scheme and against all; None where none moves
     anything."""
     groups = {scheme: (scheme,) for scheme in rivals(approach)} | {"all": rivals(approach)}
@@ -101,14 +101,14 @@ def mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def counted(cases: Iterable[Case], holds: Callable[[int, int], bool], one: str, other: str) -> str:
+def counted(cases: Iterable[CosmaCase], holds: Callable[[int, int], bool], one: str, other: str) -> str:
     """In how many of the cases where both have a plan the two approaches' bytes stand in the relation."""
     pairs = [(case.bytes_of(one), case.bytes_of(other)) for case in cases]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     return f"{sum(holds(a, b) for a, b in known)} of {len(known)}"
 
 
-def claims(cases: Sequence[Case]) -> dict[str, str]:
+def claims(cases: Sequence[CosmaCase]) -> dict[str, str]:
     """The paper's statements (Section V-B2), counted."""
     at_peak = [case for case in cases if case.setting in ("MP", "MPp")]
     idle = [case for case in at_peak if not any(case.bytes_of(scheme) for scheme in SCHEMES)]
@@ -129,7 +129,7 @@ def claims(cases: Sequence[Case]) -> dict[str, str]:
     return found
 
 
-def summary(cases: Sequence[Case], approaches: Sequence[str]) -> dict[str, Any]:
+def summary(cases: Sequence[CosmaCase], approaches: Sequence[str]) -> dict[str, Any]:
     solved = [case.found["cosma"] for case in cases]
     seconds = [found.cpu_seconds for found in solved]
     return {

@@ -66,12 +66,12 @@ def infer(model: onnx.ModelProto) -> Inferred:
     values (the positions of nonzero elements) stays unknown. Raises InputError for operators whose shapes do
     not fit; a product of more query heads with fewer key-value heads fits here, though not in ONNX.
     """
-    walk = _Walk(model)
+    walk = _GraphWalk(model)
     walk.go()
     return walk.found
 
 
-class _Walk:
+class _GraphWalk:
     """Inference node by node in topological order."""
 
     def __init__(self, model: onnx.ModelProto) -> None:

@@ -13,15 +13,15 @@ from costmodel.schedule.bounds.compulsory import Compulsory, layers_traffic
 from costmodel.schedule.bounds.leaves import (
     Corner,
     LayerAsked,
+    LeafWays,
     RoundsOf,
-    Ways,
     above,
     corners_of_sum,
     hops_to_nearest,
     layers_in_line,
     ways_of,
 )
-from costmodel.schedule.bounds.staying import PLAIN, Kinds, edges_that_can_stay, layers_by_themselves
+from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds, edges_that_can_stay, layers_by_themselves
 from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -95,7 +95,7 @@ class LeastOfRounds:
 
 
 def lower_bounds(
-    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: Kinds = PLAIN
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: SegmentKinds = PLAIN
 ) -> ScheduleBounds:
     """Proven lower bounds; ``tile_costs`` bounds the work within tiles, of leaves of all ``kinds``."""
     found = least_by_rounds(graph, chip, batch, tile_costs, kinds)
@@ -107,7 +107,7 @@ def lower_bounds(
 
 
 def least_by_rounds(
-    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: Kinds = PLAIN
+    graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: SegmentKinds = PLAIN
 ) -> tuple[LeastOfRounds, ...]:
     """Proven lower bounds for each number of rounds, with their parts.
 
@@ -137,7 +137,7 @@ def _of_rounds(
     chip: Chip,
     batch_and_rounds: tuple[int, int],
     floors: Sequence[TileFloor],
-    kinds: Kinds,
+    kinds: SegmentKinds,
 ) -> LeastOfRounds:
     """Lower bounds for all schedules of a batch in so many rounds."""
     batch, rounds = batch_and_rounds
@@ -183,7 +183,7 @@ def _of_rounds(
 
 
 def _corners(
-    chip: Chip, together: Sequence[Ways], segments: Sequence[SegmentFloor], elsewhere_pj: float
+    chip: Chip, together: Sequence[LeafWays], segments: Sequence[SegmentFloor], elsewhere_pj: float
 ) -> tuple[Corner, ...]:
     """Corners of energy and cycles of a whole chip; ``elsewhere_pj``: all energy but of the layers together.
 

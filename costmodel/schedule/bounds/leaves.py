@@ -59,7 +59,7 @@ class RoundsOf:
 
 
 @dataclass(frozen=True)
-class Ways:
+class LeafWays:
     """The ways to run a layer and the least that each takes for a whole batch; all arrays are [n].
 
     ``tiles_pj``, ``transfers_pj``, ``noc_pj``: energy within tiles, of their buffers' transfers, and of the
@@ -76,20 +76,20 @@ class Ways:
         """All three parts of the energy."""
         return self.tiles_pj + self.transfers_pj + self.noc_pj
 
-    def kept(self, way: Any) -> Ways:
+    def kept(self, way: Any) -> LeafWays:
         """Only one way, or those that an index chooses."""
-        return Ways(*(getattr(self, one.name)[way] for one in fields(self)))
+        return LeafWays(*(getattr(self, one.name)[way] for one in fields(self)))
 
-    def and_also(self, others: Ways) -> Ways:
+    def and_also(self, others: LeafWays) -> LeafWays:
         """These ways and others."""
-        return Ways(
+        return LeafWays(
             *(np.concatenate([getattr(self, one.name), getattr(others, one.name)]) for one in fields(self))
         )
 
     @staticmethod
-    def of_one(tiles_pj: float, transfers_pj: float, noc_pj: float, tile_cycles: float) -> Ways:
+    def of_one(tiles_pj: float, transfers_pj: float, noc_pj: float, tile_cycles: float) -> LeafWays:
         """A single way; of infinite energy where there is none."""
-        return Ways(*np.array([[tiles_pj], [transfers_pj], [noc_pj], [tile_cycles]], np.float64))
+        return LeafWays(*np.array([[tiles_pj], [transfers_pj], [noc_pj], [tile_cycles]], np.float64))
 
 
 @dataclass(frozen=True)
@@ -107,27 +107,27 @@ class LayerAsked:
     in_line: bool
 
 
-def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> Ways:
+def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     """The ways to run a layer, on tiles and mapped on the whole chip; of infinite energy if it cannot run."""
     layer, floor, moved = asked.layer, asked.floor, asked.moved
     hop_pj, buffer = chip.noc.hop_pj_per_bit, chip.tile.buffer
     fetched_pj = moved.dram_read * hops_to_nearest(chip) * hop_pj
     known = isfinite(floor.whole_chip_tile_cycles)
     least_cycles = floor.whole_chip_tile_cycles if known else floor.tile_cycles
-    on_chip = Ways.of_one(run.batch * floor.whole_chip_pj, 0.0, fetched_pj, run.batch * least_cycles)
+    on_chip = LeafWays.of_one(run.batch * floor.whole_chip_pj, 0.0, fetched_pj, run.batch * least_cycles)
     if asked.by_itself or layer.needs_whole_chip:
         return on_chip
     emptied_pj = 0.0 if layer.has_weights else moved.emptied * buffer.read_pj_per_bit
     if floor.rows is None:
         filled_pj = moved.filled * buffer.write_pj_per_bit
         least_pj = run.batch * floor.energy_pj
-        return Ways.of_one(
+        return LeafWays.of_one(
             least_pj, filled_pj + emptied_pj, fetched_pj, run.batch * floor.tile_cycles
         ).and_also(on_chip)
     rows = floor.rows.kept(run.samples % floor.rows.batch == 0)
     filled, crossed = _filled_and_crossed(layer, chip, run, rows, moved)
     waiting = (chip.tiles - rows.tiles) * rows.batch / run.samples if asked.in_line else 0.0
-    on_tiles = Ways(
+    on_tiles = LeafWays(
         run.batch * (rows.energy_pj / rows.batch),
         filled * buffer.write_pj_per_bit + emptied_pj,
         crossed * hop_pj,
@@ -140,7 +140,7 @@ Corner = tuple[float, float]
 """Energy and time, in any units."""
 
 
-def corners_of_sum(layers: Sequence[Ways]) -> list[Corner]:
+def corners_of_sum(layers: Sequence[LeafWays]) -> list[Corner]:
     """The corners of the lower left hull of what all layers together take, in any of their ways.
 
     Energy in pJ and tile-cycles, from the least energy on; infinite where some layer cannot run. The hull of

@@ -42,14 +42,14 @@ from costmodel.schedule.row_bands import whole_map_reason
 Array = NDArray[Any]
 
 
-class Kinds(NamedTuple):
+class SegmentKinds(NamedTuple):
     """What segments may have: ``bands`` of rows, and leaves whose input channels are cut (``reductions``)."""
 
     bands: bool = False
     reductions: bool = False
 
 
-PLAIN = Kinds()
+PLAIN = SegmentKinds()
 
 Edge = tuple[int, int]
 """Producer and consumer, as numbers of layers."""
@@ -71,7 +71,9 @@ class _Size(NamedTuple):
     reduces: bool
 
 
-def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds = PLAIN) -> frozenset[Edge]:
+def edges_that_can_stay(
+    graph: LayerGraph, chip: Chip, samples: int, kinds: SegmentKinds = PLAIN
+) -> frozenset[Edge]:
     """The edges that some segment of ``samples`` samples can keep on the chip; all others pass DRAM."""
     with_bands = _with_bands(graph) if kinds.bands else frozenset[int]()
     held = _held_by_layer(graph, chip, samples, kinds)
@@ -83,7 +85,9 @@ def edges_that_can_stay(graph: LayerGraph, chip: Chip, samples: int, kinds: Kind
     )
 
 
-def layers_by_themselves(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds = PLAIN) -> frozenset[int]:
+def layers_by_themselves(
+    graph: LayerGraph, chip: Chip, samples: int, kinds: SegmentKinds = PLAIN
+) -> frozenset[int]:
     """The layers that no leaf of a segment of ``samples`` samples can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
@@ -99,7 +103,7 @@ def _with_bands(graph: LayerGraph) -> frozenset[int]:
     return frozenset(number for number, layer in enumerate(graph.layers) if not whole_map_reason(layer))
 
 
-def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int, kinds: Kinds) -> list[Array]:
+def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int, kinds: SegmentKinds) -> list[Array]:
     """What tiles hold of every layer: :func:`_held`, and nothing for layers that no leaf can have."""
     return [
         np.zeros((0, 3), np.int64)
@@ -132,7 +136,7 @@ def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool
     return bool((at_consumer & at_producer).any())
 
 
-def _size(layer: NetworkLayer, chip: Chip, kinds: Kinds) -> _Size:
+def _size(layer: NetworkLayer, chip: Chip, kinds: SegmentKinds) -> _Size:
     bits = ElementBits.of(layer, chip.tile.widths)
     parameters = layer.has_weights and not layer.weight_producers
     of_channel = bits.weights * layer.group_c * layer.r * layer.s if parameters else 0

@@ -70,7 +70,7 @@ def violations(program: Program) -> list[str]:
     stored = _Stored(program)
     reasons += stored.reasons()
     if not reasons:
-        reasons += _Run(program, listing, issued, stored).reasons()
+        reasons += _ProgramRun(program, listing, issued, stored).reasons()
     return reasons[:MOST_REASONS]
 
 
@@ -406,7 +406,7 @@ class _Stored:
 
 
 @dataclass
-class _Run:
+class _ProgramRun:
     """Runs a program without a clock."""
 
     program: Program

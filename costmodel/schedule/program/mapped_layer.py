@@ -38,7 +38,7 @@ Array = NDArray[Any]
 Code = tuple[Instruction | Repeat, ...]
 
 
-class _Group(NamedTuple):
+class _TileGroup(NamedTuple):
     """The group of each tile by its number, where each group's data begins, and the tiles of each."""
 
     of_tile: dict[int, int]
@@ -105,13 +105,13 @@ class MappedLayer:
             if len(self._sources[tensor.name]) > 1:
                 yield from self._numbers.channel_dims(tensor)
 
-    def _groups(self, tensor: Tensor, sides: Sides, position: dict[tuple[int, int], int]) -> _Group:
+    def _groups(self, tensor: Tensor, sides: Sides, position: dict[tuple[int, int], int]) -> _TileGroup:
         found = tile_groups(tensor, sides)
         of_tile = {position[x, y]: int(found.of_tile[x, y]) for x, y in np.ndindex(found.of_tile.shape)}
         members: list[list[int]] = [[] for _ in found.origins]
         for tile in sorted(of_tile):
             members[of_tile[tile]].append(tile)
-        return _Group(of_tile, found.origins, [tuple(one) for one in members])
+        return _TileGroup(of_tile, found.origins, [tuple(one) for one in members])
 
     def tile(self, tile: int) -> Iterator[Instruction | Repeat]:
         """The code of a tile; nothing for one that the mapping does not use."""

@@ -210,16 +210,16 @@ def planned(stack: LoopsAroundBuffer, capacity: int) -> MappedPlan:
     # less comes ahead where no addresses are found for all of it
     for share in (1.0, 0.5, 0.0):
         sizes = regions(stack.nest, stack.mapping, stack.bits, capacity, share)
-        walk = _Walk(stack, inner, around, cuts, sizes)
+        walk = _StepWalk(stack, inner, around, cuts, sizes)
         if not walk.alike:
-            walk = _Walk(stack, outer, [], cuts, sizes)
+            walk = _StepWalk(stack, outer, [], cuts, sizes)
         found = walk.plan()
         if found is not None:
             return found
     raise NotPossibleError(f"{stack.nest.name}: no addresses were found for its tiles of {held // 8:,} bytes")
 
 
-class _Walk:
+class _StepWalk:
     """Goes through the steps of a mapping: ``inner`` loops are written out, those ``around`` repeat them.
 
     ``sizes``: of the regions of tensors in the buffer.
@@ -390,7 +390,7 @@ class _Region:
     ``stored``: outputs that are leaving, and have their bytes until these are needed.
     """
 
-    def __init__(self, walk: _Walk, tensor: int, size: int) -> None:
+    def __init__(self, walk: _StepWalk, tensor: int, size: int) -> None:
         self.walk, self.size = walk, size
         own = [number for number, piece in enumerate(walk.pieces) if piece.tensor == tensor]
         self.order = sorted(own, key=lambda number: (walk.pieces[number].first, number))

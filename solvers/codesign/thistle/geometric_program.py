@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.budget import LEAST_SECONDS, Deadline
-from solvers.mapping.thistle.convex.exponential_cones import ConeRows, Kinds, minimise
+from solvers.mapping.thistle.convex.exponential_cones import ConeCounts, ConeRows, minimise
 from solvers.mapping.thistle.convex.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
@@ -139,8 +139,8 @@ class _Cones:
             self._add_monomial(rows, equality.terms[0])
         equations = rows.count
         self._add_inequalities(rows)
-        kinds = Kinds(equations, rows.count - equations, self._add_exponentials(rows))
-        answer = minimise(goal, rows, kinds, seconds)
+        counts = ConeCounts(equations, rows.count - equations, self._add_exponentials(rows))
+        answer = minimise(goal, rows, counts, seconds)
         # Here the point itself is used, as a design to round. A program that ended early ("MaxIterations",
         # "MaxTime") has a point that may break its limits.
         if str(answer.status) not in ("Solved", "AlmostSolved"):

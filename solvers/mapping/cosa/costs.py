@@ -43,7 +43,7 @@ class Power(NamedTuple):
         return self.factor * float(2.0 ** value(self.exponent, values))
 
 
-class Transfer(NamedTuple):
+class BoundaryWords(NamedTuple):
     """Words over one boundary: all that instances of the parent send, and all that those of the child take.
 
     ``sent_by_one`` and ``received_by_one`` are those of one instance. Of outputs, which move outwards, the
@@ -77,14 +77,14 @@ class Costs:
         return compute(self.variables)
 
     @cached_property
-    def _transfers(self) -> tuple[Transfer, ...]:
+    def _transfers(self) -> tuple[BoundaryWords, ...]:
         return tuple(self._transfer(boundary) for boundary in self.traffic.boundaries)
 
-    def _transfer(self, boundary: Boundary) -> Transfer:
+    def _transfer(self, boundary: Boundary) -> BoundaryWords:
         sent = self.traffic.sent(boundary, self.pattern)
         received = self.traffic.received(boundary, self.pattern)
         parents, children = (self._instances(level) for level in (boundary.parent, boundary.child))
-        return Transfer(
+        return BoundaryWords(
             boundary,
             sent,
             received,

@@ -11,7 +11,7 @@ from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
 from solvers.schedule.kapla.pareto import undominated
-from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Candidates:
         """
         layers = range(len(self.slicing.problem.graph.layers))
         # With these a chain from the first layer to the last exists before anything else is costed.
-        self._cost([Scheme(self.slicing.single(number), Division(1)) for number in layers], limit)
+        self._cost([Scheme(self.slicing.single(number), BatchDivision(1)) for number in layers], limit)
         rounds = self.slicing.params.rounds
         while not limit.reached and (new := self._likely(limit)):
             self._cost(new, limit)
@@ -136,7 +136,7 @@ class Candidates:
             chosen = likely_schemes(self._costs(), layers, problem.objective, most, limit.in_time)
         return [scheme for scheme in chosen if scheme not in self._costed]
 
-    def _costs(self) -> dict[Segment, dict[Division, BatchCost]]:
+    def _costs(self) -> dict[Segment, dict[BatchDivision, BatchCost]]:
         """The best known cost of every scheme: counted in full, else estimated.
 
         A scheme that was counted and found impossible has none, and so is in no chain.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.estimate import BatchCost
-from solvers.schedule.kapla.segments import Division, Scheme, Segment
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.objective import Objective
 
 NOTHING = BatchCost(0.0, 0.0)
@@ -43,7 +43,7 @@ class Chain:
 
 
 def likely_schemes(
-    costs: Mapping[Segment, Mapping[Division, BatchCost]],
+    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
     layers: int,
     objective: Objective,
     most: int,
@@ -74,7 +74,7 @@ def likely_schemes(
 
 
 def best_chain(
-    costs: Mapping[Segment, Mapping[Division, BatchCost]],
+    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
     layers: int,
     objective: Objective,
     saved: Callable[[Scheme, Scheme], BatchCost] = lambda before, after: NOTHING,
@@ -142,7 +142,7 @@ class Link(NamedTuple):
 
 def _links(
     segments: Iterable[Segment],
-    costs: Mapping[Segment, Mapping[Division, BatchCost]],
+    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
     before: Sequence[Sequence[Chain]],
 ) -> Iterator[Link]:
     """Every way to extend a chain by one of ``segments``, with each division that has a cost.

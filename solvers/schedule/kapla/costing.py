@@ -12,7 +12,7 @@ from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
 from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.tiles.cost_table import need
 
 
@@ -57,7 +57,7 @@ class Costing:
         self._known: set[Scheme] = set()
         self._complete = True
         self._counts: dict[Scheme, NodeCost] = {}
-        self.found: dict[Segment, dict[Division, BatchCost]] = {}
+        self.found: dict[Segment, dict[BatchDivision, BatchCost]] = {}
         self.reason = "too few were costed"
 
     def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:

@@ -20,7 +20,7 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.leaf_floors import LeafFloor, LeafFloors, PlacedLeaf
 from solvers.schedule.kapla.regions import Region, Regions
-from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ class Estimates:
             sums.append(sums[-1] + floor.weights)
         return sums
 
-    def _leaf(self, number: int, tiles: int, division: Division, streamed: bool) -> LeafFloor | None:
+    def _leaf(self, number: int, tiles: int, division: BatchDivision, streamed: bool) -> LeafFloor | None:
         """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
         batch, runs = self.slicing.batch // division.subbatches, division.subbatches
         return self._leaves.of(PlacedLeaf(number, batch, tiles, runs, streamed, division.bands))
 
-    def _held(self, region: Region, division: Division, together: bool, streamed: bool) -> int:
+    def _held(self, region: Region, division: BatchDivision, together: bool, streamed: bool) -> int:
         """Bits that the tiles of a region hold at least at the time when they hold the most.
 
         - One layer: its weights, and the inputs of a sub-batch; with more than one sub-batch also the inputs
@@ -192,8 +192,8 @@ class Estimates:
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
     def least(
-        self, segment: Segment, divisions: Sequence[Division]
-    ) -> Iterator[tuple[Division, SchemeEstimate]]:
+        self, segment: Segment, divisions: Sequence[BatchDivision]
+    ) -> Iterator[tuple[BatchDivision, SchemeEstimate]]:
         """Pairs of one of the ``divisions`` and the least that the segment costs with it.
 
         It assumes the best of everything at once: DRAM and NoC move each bit once, buffers take in what the

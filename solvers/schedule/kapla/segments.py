@@ -43,7 +43,7 @@ class Segment:
         return self.end - self.first
 
 
-class Division(NamedTuple):
+class BatchDivision(NamedTuple):
     """Into how many sub-batches a batch falls, and each of these into how many bands of rows.
 
     With several bands a sub-batch is one sample (:mod:`costmodel.schedule.row_bands`).
@@ -57,7 +57,7 @@ class Scheme(NamedTuple):
     """A segment with the division of its batch."""
 
     segment: Segment
-    division: Division
+    division: BatchDivision
 
     @property
     def subbatches(self) -> int:
@@ -142,7 +142,7 @@ class Slicing:
                 found.append([number])
         return found
 
-    def divisions(self, segment: Segment) -> tuple[Division, ...]:
+    def divisions(self, segment: Segment) -> tuple[BatchDivision, ...]:
         """All divisions of a segment's batch: how finely a layer hands on its data to the next.
 
         KAPLA wants layers whose forwarding granularities match (section III-A). The chip model forwards whole
@@ -155,13 +155,13 @@ class Slicing:
         layer may turn out to be empty: see :meth:`has_rows`.
         """
         if self.problem.graph.layers[segment.first].needs_whole_chip:
-            return (Division(1),)
-        whole = tuple(map(Division, divisors(self.batch)))
+            return (BatchDivision(1),)
+        whole = tuple(map(BatchDivision, divisors(self.batch)))
         if self.params.bands == 1 or self._whole_maps[segment.end] > self._whole_maps[segment.first]:
             return whole
         rows = self.problem.graph.layers[segment.end - 1].h
         bands = (count for count in divisors(rows)[1:] if count <= self.params.bands)
-        return (*whole, *(Division(self.batch, count) for count in bands))
+        return (*whole, *(BatchDivision(self.batch, count) for count in bands))
 
     @cached_property
     def _whole_maps(self) -> tuple[int, ...]:
@@ -208,7 +208,7 @@ class Slicing:
 
         That does not depend on the division. Any would do: here a sub-batch is a sample.
         """
-        return SegmentFlow(self.node(Scheme(segment, Division(self.batch))), wiring)
+        return SegmentFlow(self.node(Scheme(segment, BatchDivision(self.batch))), wiring)
 
     def tree(self, chain: Iterable[Scheme]) -> Cut:
         """The schedule of a chain: its schemes, one after the other, below a root T cut."""

@@ -93,10 +93,10 @@ class Annealing:
         self, progress: AnnealingProgress, until: int, stop: Callable[[], bool] = lambda: False
     ) -> AnnealingProgress:
         """The state after ``until`` rounds in all, or earlier if ``stop`` says so; it is asked each round."""
-        return _Run(self, progress).until(min(until, self.rounds), stop)
+        return _AnnealingRun(self, progress).until(min(until, self.rounds), stop)
 
 
-class _Run:
+class _AnnealingRun:
     """The variables of :meth:`Annealing.advance`: the progress in a form that rounds can change."""
 
     def __init__(self, annealing: Annealing, progress: AnnealingProgress) -> None:

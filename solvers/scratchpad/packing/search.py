@@ -64,7 +64,7 @@ SHORT_PER_LONG = 6
 """Placements of short searches for one of a long search."""
 
 
-class Found(NamedTuple):
+class PackingResult(NamedTuple):
     """``addresses`` of the buffers, in their order, or None; ``proven`` says that there are none.
 
     ``searches`` were started.
@@ -77,7 +77,7 @@ class Found(NamedTuple):
 
 def search_packing(
     buffers: Sequence[Buffer], capacity: int, budget: Budget, params: Params, clock: Stopwatch
-) -> Found:
+) -> PackingResult:
     """Addresses of ``buffers`` (sorted as :func:`sorted_buffers`) below ``capacity``, alignments aside.
 
     ``budget.iterations`` is the most searches to start.
@@ -90,13 +90,13 @@ def search_packing(
     ranks = Ranks(buffers, compiled.instance, np.random.default_rng(budget.seed), params.repairs)
     for count, (nodes, plain) in enumerate(_searches(len(buffers), params.restarts)):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):
-            return Found(None, False, count)
+            return PackingResult(None, False, count)
         work.rank[:] = ranks.plain() if plain else ranks.next()
         result = compiled.search(nodes)
         if result == kernel.FOUND:
-            return Found(tuple(work.address.tolist()), False, count + 1)
+            return PackingResult(tuple(work.address.tolist()), False, count + 1)
         if result == kernel.EXHAUSTED:
-            return Found(None, True, count + 1)
+            return PackingResult(None, True, count + 1)
         if not plain:
             ranks.learn(work.rank, int(work.counts[MOST_PLACED]), work.failures)
     raise AssertionError("searches are without end")

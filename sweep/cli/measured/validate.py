@@ -96,9 +96,11 @@ def _compared_on_eyeriss(architecture: str, path: Path) -> list[Compared]:
 
 def draw(page: Path, title: str, rows: list[Compared]) -> None:
     """Write the page of measured against predicted cycles."""
-    from results.report.measured import Point, write_measured
+    from results.report.measured import MeasuredRun, write_measured
 
-    write_measured(page, title, [Point(row.id, row.measured, row.predicted, row.binding) for row in rows])
+    write_measured(
+        page, title, [MeasuredRun(row.id, row.measured, row.predicted, row.binding) for row in rows]
+    )
 
 
 def errors_of(rows: list[Compared]) -> Accuracy:

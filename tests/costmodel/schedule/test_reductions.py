@@ -17,7 +17,7 @@ from costmodel.formats.json.programs import program_from_json, program_to_json
 from costmodel.hardware.chip import Chip
 from costmodel.replay.replay import replay
 from costmodel.schedule.bounds.bounds import lower_bounds
-from costmodel.schedule.bounds.staying import Kinds
+from costmodel.schedule.bounds.staying import SegmentKinds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -157,7 +157,7 @@ def test_bounds_of_random_trees(on: Chip) -> None:
         found = evaluated(graph, on, seed)
         if found is not None:
             evaluation, _ = found
-            kinds, batch = Kinds(reductions=True), evaluation.tree.batch
+            kinds, batch = SegmentKinds(reductions=True), evaluation.tree.batch
             bounds = lower_bounds(graph, on, batch, OnlyOperations(graph), kinds)
             assert evaluation.energy_pj >= bounds.energy_pj
             assert evaluation.cycles >= bounds.cycles

@@ -12,7 +12,7 @@ import pytest
 from costmodel.formats.chips import load_chip
 from costmodel.hardware.chip import Chip
 from costmodel.replay.replay import replay
-from costmodel.schedule.bounds.staying import Kinds, layers_by_themselves
+from costmodel.schedule.bounds.staying import SegmentKinds, layers_by_themselves
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations as program_violations
@@ -106,7 +106,7 @@ def test_bounds_know_that_parts_of_input_channels_fit_where_whole_ones_do_not() 
     problem = problem_on(load_chip("set-edge", {"mesh": [4, 4], "tile.buffer.size": "12 KiB"}), deep())
     assert isinstance(problem.model, ChipModel)
     plain, cut = (
-        layers_by_themselves(problem.graph, problem.model.chip, 1, Kinds(reductions=cuts))
+        layers_by_themselves(problem.graph, problem.model.chip, 1, SegmentKinds(reductions=cuts))
         for cuts in (False, True)
     )
     assert [sorted(plain), sorted(cut)] == [[0], []]

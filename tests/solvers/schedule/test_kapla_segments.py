@@ -27,7 +27,7 @@ from solvers.schedule.kapla.chains import best_chain, likely_schemes
 from solvers.schedule.kapla.estimate import BatchCost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Division, Scheme, Segment, Slicing
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
 
@@ -119,7 +119,7 @@ def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
         segments = [Segment(first, end, "turns") for end in range(1, 6) for first in range(end)]
         costs = {
             segment: {
-                Division(parts): BatchCost(
+                BatchDivision(parts): BatchCost(
                     random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment)
                 )
                 for parts in (1, 2)
@@ -144,16 +144,16 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
     segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
     costs = {
         segment: {
-            Division(parts): BatchCost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)
+            BatchDivision(parts): BatchCost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)
         }
         for segment in segments
     }
     likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]
-    schemes = {Scheme(segment, Division(parts)) for segment in segments for parts in (1, 2)}
+    schemes = {Scheme(segment, BatchDivision(parts)) for segment in segments for parts in (1, 2)}
     assert likely[0] < likely[1] < likely[2] == schemes
     best = min(
         (
-            [Scheme(segment, Division(parts)) for segment, parts in zip(chain, chosen, strict=True)]
+            [Scheme(segment, BatchDivision(parts)) for segment, parts in zip(chain, chosen, strict=True)]
             for chain in every_chain(6, segments)
             for chosen in product((1, 2), repeat=len(chain))
         ),

@@ -24,7 +24,7 @@ from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses
 from solvers.schedule.kapla.pareto import undominated
-from solvers.schedule.kapla.segments import Division, Scheme, Segment
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TileCostDemand, TilePart, requested_parts
@@ -221,7 +221,7 @@ def test_pareto_pruning_keeps_what_no_other_scheme_beats(margin: float) -> None:
     """By its definition, pair by pair."""
     random = Random(margin)
     estimates = {
-        Scheme(Segment(0, end, "turns"), Division(parts)): SchemeEstimate(
+        Scheme(Segment(0, end, "turns"), BatchDivision(parts)): SchemeEstimate(
             BatchCost(1.0, float(random.randint(1, 9))),
             SegmentAccesses(
                 (random.randint(0, 2),), (random.randint(0, 2),), (float(random.randint(0, 2)),), 0

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.convex.exponential_cones import ConeRows, Kinds, minimise
+from solvers.mapping.thistle.convex.exponential_cones import ConeCounts, ConeRows, minimise
 from solvers.mapping.thistle.convex.program import ClassProgram, Posynomial
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ def solve(program: ClassProgram, scale: float) -> ClassOptimum | None:
     layout, rows = _Layout(program, scale), ConeRows()
     groups, limits = _linear_rows(layout, rows)
     sums = _sum_rows(layout, rows)
-    answer = minimise(layout.goal, rows, Kinds(groups, limits + sums, _term_rows(layout, rows)))
+    answer = minimise(layout.goal, rows, ConeCounts(groups, limits + sums, _term_rows(layout, rows)))
     # The last two have a point and multipliers that are not optimal. Both are good enough here: points are
     # rounded and judged by the cost model, and a bound is certified from any multipliers. Only a program that
     # is shown to be infeasible has none.

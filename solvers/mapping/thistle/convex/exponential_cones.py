@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 
 
-class Kinds(NamedTuple):
+class ConeCounts(NamedTuple):
     """How many rows are equations and inequalities, and how many exponential cones of three rows follow."""
 
     equations: int
@@ -42,7 +42,7 @@ class ConeRows:
         self.count += len(self.right[-1])
 
 
-def minimise(goal: Array, rows: ConeRows, kinds: Kinds, seconds: float = inf) -> Any:
+def minimise(goal: Array, rows: ConeRows, counts: ConeCounts, seconds: float = inf) -> Any:
     """Clarabel's answer to: minimise ``goal @ z`` where the rows s are 0, at least 0, or in their cones.
 
     It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``. Clarabel may
@@ -51,8 +51,8 @@ def minimise(goal: Array, rows: ConeRows, kinds: Kinds, seconds: float = inf) ->
     import clarabel
     from scipy import sparse
 
-    cones = [clarabel.ZeroConeT(kinds.equations), clarabel.NonnegativeConeT(kinds.inequalities)]
-    cones += [clarabel.ExponentialConeT()] * kinds.exponentials
+    cones = [clarabel.ZeroConeT(counts.equations), clarabel.NonnegativeConeT(counts.inequalities)]
+    cones += [clarabel.ExponentialConeT()] * counts.exponentials
     entries = np.concatenate(rows.at), np.concatenate(rows.column)
     matrix = sparse.csc_matrix((np.concatenate(rows.value), entries), shape=(rows.count, len(goal)))
     nothing = sparse.csc_matrix((len(goal), len(goal)))

@@ -11,7 +11,7 @@ import pytest
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.bounds.bounds import least_by_rounds
-from costmodel.schedule.bounds.leaves import Ways, above, corners_of_sum, layers_in_line
+from costmodel.schedule.bounds.leaves import LeafWays, above, corners_of_sum, layers_in_line
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import FloorRows, TileRows
@@ -146,7 +146,7 @@ def test_the_hull_of_a_sum_is_that_of_all_sums() -> None:
     layers = []
     for _ in range(4):
         energy, cycles = random.integers(1, 20, (2, 5)).astype(float)
-        layers.append(Ways(energy, np.zeros(5), np.zeros(5), cycles))
+        layers.append(LeafWays(energy, np.zeros(5), np.zeros(5), cycles))
     sums = {
         (sum(one.energy_pj[way] for one, way in zip(layers, ways, strict=True)),
          sum(one.tile_cycles[way] for one, way in zip(layers, ways, strict=True)))
