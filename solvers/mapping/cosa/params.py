@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from math import inf
 from typing import Any, Literal
@@ -12,16 +11,15 @@ from typing import Any, Literal
 from costmodel.hardware.architecture import ALL_ROLES, Architecture
 from costmodel.workload.network import Role
 from solvers.checks import check, check_choices, check_counts, check_switches, is_number
+from solvers.presets import BY_PRESET, Preset, fill_in
 
 EngineName = Literal["cp-sat", "highs"]
-Preset = Literal["archsweep", "paper"]
 Surrogate = Literal["weighted-sum", "difference", "cost"]
 Boundaries = Literal["paper", "network", "all"]
 Permutation = Literal["enumerated", "program"]
 CapacitySplit = Literal["auto", "free", "even"]
 
 CHOICES = {
-    "preset": Preset,
     "engine": EngineName,
     "surrogate": Surrogate,
     "capacity_split": CapacitySplit,
@@ -56,18 +54,8 @@ PAPER: dict[str, Any] = {
     "polish": False,
     "kicks": 0,
 }
-PRESETS: dict[str, dict[str, Any]] = {"archsweep": OURS, "paper": PAPER}
+PRESETS = {"archsweep": OURS, "paper": PAPER}
 """What a setting is that nobody states, by preset."""
-
-
-class _Unstated(Enum):
-    """A value of no other kind: a setting that a file states as null is refused, not taken as unstated."""
-
-    AS_PRESET = "as the preset says"
-
-
-AS_PRESET: Any = _Unstated.AS_PRESET
-"""Stands for a setting that nobody states; a Params that has been built has none."""
 
 
 @dataclass(frozen=True)
@@ -114,23 +102,20 @@ class Params:
 
     engine: EngineName = "cp-sat"
     preset: Preset = "archsweep"
-    surrogate: Surrogate = AS_PRESET
-    utilisation_weight: float = AS_PRESET
-    compute_weight: float = AS_PRESET
-    traffic_weight: float = AS_PRESET
-    boundaries: Boundaries = AS_PRESET
-    permutation: Permutation = AS_PRESET
+    surrogate: Surrogate = BY_PRESET
+    utilisation_weight: float = BY_PRESET
+    compute_weight: float = BY_PRESET
+    traffic_weight: float = BY_PRESET
+    boundaries: Boundaries = BY_PRESET
+    permutation: Permutation = BY_PRESET
     capacity_fractions: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
-    capacity_split: CapacitySplit = AS_PRESET
-    keep_choices: int = AS_PRESET
-    polish: bool = AS_PRESET
-    kicks: int = AS_PRESET
+    capacity_split: CapacitySplit = BY_PRESET
+    keep_choices: int = BY_PRESET
+    polish: bool = BY_PRESET
+    kicks: int = BY_PRESET
 
     def __post_init__(self) -> None:
-        check_choices("cosa", self, {"preset": Preset})
-        for key, value in PRESETS[self.preset].items():
-            if getattr(self, key) is AS_PRESET:
-                object.__setattr__(self, key, value)
+        fill_in("cosa", self, PRESETS)
         check_choices("cosa", self, CHOICES)
         for key in ("utilisation_weight", "compute_weight", "traffic_weight"):
             weight = getattr(self, key)
