@@ -16,7 +16,7 @@ second goes from the top down: S cuts divide their tiles among their children by
 is searched on the tiles that it got, and the costs are added up on the way back (``_node``).
 
 A segment of a single leaf has a second way to run: its loop nest is mapped on the whole chip as one stack of
-levels, with nothing pinned (``whole_chip_cost.py``). The segment costs what the better way costs.
+levels, with nothing pinned (:mod:`.whole_chip.cost`). The segment costs what the better way costs.
 """
 
 from __future__ import annotations
@@ -55,37 +55,37 @@ MOST_REMEMBERED = 30_000
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What a node of a segment costs.
+    """What a node of a segment costs for one batch of the segment, in which the node may run several times.
 
-    ``cycles`` is the time of one batch of the node itself: of a segment in full, of a node below with all its
-    data there, of a leaf with the traffic of its batch. All other numbers are for one batch of its
-    segment, in which the node may run several times. ``parts_pj`` [4]: energy (pJ) by ENERGY_PARTS. ``busy``:
-    tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bits on each link, times
-    the number of DRAM ports; this keeps whole numbers where a transfer is divided among all ports. ``held``:
-    bits in the tiles' buffers. ``runs``: how the node runs its first batch, which brings the weights, and
-    each later one.
-
-    A leaf on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs
-    in ``whole_chip`` instead; its ``links`` are empty [0], because its mapping accounts for them.
-
-    ``stages`` [children] of an S cut: the pipeline stage, counted from 0, in which each child starts.
+    Only ``cycles`` and ``runs`` are of one batch of the node itself. A leaf is either cut among tiles
+    (``leaf``) or mapped on the whole chip (``whole_chip``).
     """
 
     node: Node
     first_tile: int
     tiles: int
     cycles: int
+    """Time of one batch of the node: of a segment with its first fetch, of a cut below it from the moment all
+    its data is there, of a leaf with the traffic of the batch."""
     parts_pj: tuple[float, float, float, float]
+    """Energy by ENERGY_PARTS."""
     dram_read_bits: int
     dram_write_bits: int
     busy: int
+    """Cycles in which a tile computes, summed over tiles."""
     links: Array
+    """[X * Y * 4]: bits on each link, times the number of DRAM ports, which keeps whole numbers where a
+    transfer is divided among all ports. [0] of a leaf mapped on the whole chip: ``whole_chip`` has them."""
     held: Held
+    """Bits in the tiles' buffers."""
     runs: NodeRuns | None = None
+    """How the node runs its first batch, which brings the weights, and each later one; None on the whole
+    chip."""
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
     children: tuple[NodeCost, ...] = ()
     stages: tuple[int, ...] = ()
+    """[children] of an S cut: the pipeline stage, counted from 0, in which each child starts."""
 
     @property
     def dram_bits(self) -> int:
@@ -118,13 +118,13 @@ class _Planned:
 
 @dataclass(frozen=True)
 class _Overflow:
-    """A cut that the buffers do not hold: the ``reason``, and how many bits are missing on the fullest tile
-    of each of its children. ``of_weights``: whether they would not be without pinned weights.
-    """
+    """A cut that the buffers do not hold, and why."""
 
     reason: str
     missing: tuple[int, ...]
+    """[children]: how many bits are missing on the fullest tile of each child."""
     of_weights: bool
+    """Whether the buffers would hold the cut without its pinned weights."""
 
 
 class KnownNodes:
@@ -462,7 +462,7 @@ class SegmentEvaluation:
 
         found = self._known.leaf(key, count)
         assert found.leaf is not None
-        self._placements[layer] = found.leaf.place
+        self._placements[layer] = found.leaf.placement
         return found
 
     def _searched(self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> NodeCost:

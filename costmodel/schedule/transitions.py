@@ -100,25 +100,39 @@ class _LastRuns:
         return found
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a segment ends.
+class MadeOutputs(NamedTuple):
+    """The runs of a layer, by which its outputs come to DRAM.
 
-    Arrays [tiles]: ``begun`` and ``done`` are cycles before the segment's end, in which a tile begins its
-    last step and has ended it; ``held``: bits in its buffer meanwhile. ``made``: for each layer when its
-    last run has ended, the cycles of a run, the number of runs, how many of them have the same samples (one
-    for each band), and these samples. ``running``: cycles
-    of the segment in which DRAM moves ``dram_bits`` and the busiest link is busy for ``link_cycles``.
+    ``done``: when the last of its ``runs`` ends, in cycles before the segment's end. Each takes ``taken``
+    cycles. ``bands`` runs in a row, one for each band of rows, make the outputs of ``samples`` samples.
     """
 
+    done: int
+    taken: int
+    runs: int
+    bands: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a segment ends. Times are cycles before the segment's end; arrays are [tiles]."""
+
     begun: Array
+    """When a tile begins its last step."""
     done: Array
+    """When that step has ended."""
     held: Array
-    made: Mapping[str, tuple[int, int, int, int, int]]
+    """Bits in the tile's buffer during that step."""
+    made: Mapping[str, MadeOutputs]
+    """By layer, when which of its outputs are in DRAM."""
     last: _LastRuns
     running: int
+    """Cycles of the segment, without its first fetch unless that overlaps the computation that needs it."""
     dram_bits: int
+    """What DRAM moves in these cycles."""
     link_cycles: int
+    """For how many of them the busiest link is busy."""
 
     @staticmethod
     def of(cost: NodeCost, chip: Chip) -> Ending:
@@ -134,7 +148,7 @@ class Ending:
         bands = cost.node.bands if isinstance(cost.node, Cut) else 1
         runs = [bands * (cost.node.batch // one.leaf.node.batch) for one in leaves]
         made = {
-            one.leaf.node.layer: (one.done, cycles, times, bands, one.leaf.node.batch)  # type: ignore[union-attr]
+            one.leaf.node.layer: MadeOutputs(one.done, cycles, times, bands, one.leaf.node.batch)  # type: ignore[union-attr]
             for one, cycles, times in zip(leaves, taken, runs, strict=True)
         }
         return Ending(
@@ -179,8 +193,9 @@ class Ending:
 
     def made_before(self, layer: str, samples: int) -> int:
         """How many cycles before the end the first ``samples`` of one of its layers are in DRAM."""
-        done, taken, runs, bands, each = self.made[layer]
-        return min(done + max(0, runs - bands * -(-samples // each)) * taken, self.running)
+        made = self.made[layer]
+        needed = made.bands * -(-samples // made.samples)
+        return min(made.done + max(0, made.runs - needed) * made.taken, self.running)
 
 
 class _LastRun(NamedTuple):
@@ -219,25 +234,32 @@ def _ending(cost: NodeCost, done: int, most: int, is_last: bool = True) -> Itera
 class Beginning:
     """How a segment begins: what the leaves that run first on their tiles need from DRAM.
 
-    ``need`` [2, tiles]: bits in buffers, of the weights that stay, and of these with the inputs; ``without``:
-    where a tile gets no weights, or no inputs. The leaves have tiles from ``first_tiles`` [leaves] on.
-    ``needed`` [2, leaves]: whether a leaf needs weights, and inputs. Of those that it needs, in this order,
-    ``sizes`` are the bits, each once, and ``links`` the cycles of the busiest link. ``producers``: by the
-    leaf's number, who makes the inputs of how many samples. ``cycles``, ``runs``: of the segment by itself.
-    ``leakage_pj``: of its tiles, in a cycle.
+    The first index of ``need``, ``without`` and ``needed`` is 0 for weights and 1 for inputs. ``sizes`` and
+    ``links`` have an entry for each True of ``needed``, in its order (weights of all leaves, then inputs).
     """
 
     need: Array
+    """[2, tiles]: bits in buffers, of the weights that stay, and of these together with the inputs."""
     without: Array
+    """[2, tiles]: whether a tile gets none."""
     first_tiles: Array
+    """[leaves]: the first tile of each leaf, whose tiles follow one another."""
     needed: Array
+    """[2, leaves]: whether a leaf needs any."""
     sizes: Array
+    """Bits, each once."""
     links: Array
+    """Cycles of the busiest link."""
     producers: tuple[tuple[int, str, int], ...]
+    """Leaf (its number), the layer whose outputs it reads, and of how many samples."""
     cycles: int
+    """Of the segment by itself."""
     runs: NodeRuns
+    """Of the segment by itself."""
     overlaps_itself: bool
+    """See :func:`_overlaps_itself`."""
     leakage_pj: float
+    """Of the segment's tiles, in a cycle."""
 
     @staticmethod
     def of(cost: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]) -> Beginning:

@@ -224,7 +224,7 @@ def _window(node: Node, values: dict[str, Value]) -> _Window | None:
 
 
 def _is_local(kind: object) -> bool:
-    """Whether an operator of this kind makes an element of those at its own place, or of constants."""
+    """Whether an operator of this kind makes an element of those at its own position, or of constants."""
     return getattr(kind, "elements", "") == "pointwise" or getattr(kind, "name", "") == "batch_norm"
 
 

@@ -19,7 +19,7 @@ one before it only, every layer is a block, and there is one flat cut. A residua
 
 Here the outputs of ``a`` are held until ``d`` has run, and not longer. In a comb
 (:func:`.segment_chain.comb`) what a layer gets from before its own cut is held until the comb ends, as
-everything after it is below that cut: the edges of all layers take room at the same time.
+everything after it is below that cut: buffers hold the data of all edges at the same time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from itertools import pairwise
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 
 Edge = tuple[int, int]
-"""Producer and consumer, as places in a run of layers."""
+"""Producer and consumer, as positions in a run of layers, from 0."""
 
 
 def block_ends(edges: Sequence[Edge], count: int) -> list[int]:
-    """Where the blocks of ``count`` layers end, each as the place after its last layer.
+    """Where the blocks of ``count`` layers end, each as the position after its last layer.
 
     The first block is the first layer. Each further one begins as early as it may: behind the consumers of
     all edges that the beginning of the block before it has cut. No choice gives more blocks.

@@ -30,13 +30,13 @@ def joined(
     least, counted = _value(tree, evaluator, objective), 0
     while True:
         found = None
-        for place, (one, other) in enumerate(zip(tree.children, tree.children[1:], strict=False)):
+        for number, (one, other) in enumerate(zip(tree.children, tree.children[1:], strict=False)):
             if not go_on():
                 return found or tree, counted
             for segment in joints(one, other):
                 counted += 1
                 changed = replace(
-                    tree, children=(*tree.children[:place], segment, *tree.children[place + 2 :])
+                    tree, children=(*tree.children[:number], segment, *tree.children[number + 2 :])
                 )
                 try:
                     value = _value(changed, evaluator, objective)

@@ -262,10 +262,10 @@ class _Segments:
 
     def _all_between_necks(self, most: int | None, in_time: InTime) -> bool:
         """Count turns and pipelines of blocks, of more layers, from neck to neck; see :func:`necks`."""
-        places = necks(self._graph)
-        for number, first in enumerate(places):
+        boundaries = necks(self._graph)
+        for number, first in enumerate(boundaries):
             missed = 0
-            for end in places[number + 1 :]:
+            for end in boundaries[number + 1 :]:
                 if end - first <= self._params.longest:
                     continue
                 if not in_time() or (most is not None and self.counted >= most):
@@ -377,8 +377,11 @@ class _Segments:
 
 
 def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:
-    """Where ``count`` runs of layers of these ``cycles`` end, if each ends as soon as it and those before it
-    have their share of all cycles; None where a run would have no layer."""
+    """Where ``count`` runs of layers with these ``cycles`` end, each as the position after its last layer.
+
+    Run ``number``, counted from 1, ends as soon as it and those before it have ``number / count`` of all
+    cycles. None where a run would have no layer.
+    """
     reached = list(accumulate(cycles))
     ends = [bisect_left(reached, reached[-1] * number / count) + 1 for number in range(1, count)]
     ends.append(len(cycles))
@@ -386,9 +389,10 @@ def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:
 
 
 def necks(graph: LayerGraph) -> list[int]:
-    """The places between layers that few data cross: no more than those next to them; and both ends.
+    """The boundaries between layers that no more data crosses than the two next to them; and both ends.
 
-    What crosses a place are the outputs of layers in front of it that one behind it reads.
+    Boundary ``number`` lies in front of the layer of that number. What crosses it are the outputs of layers
+    in front of it that a layer behind it reads.
     """
     count = len(graph.layers)
     last_read = list(range(count))
@@ -398,10 +402,10 @@ def necks(graph: LayerGraph) -> list[int]:
     crossing = [
         sum(
             layer.compulsory_elements(1).outputs
-            for producer, layer in enumerate(graph.layers[:place])
-            if last_read[producer] >= place
+            for producer, layer in enumerate(graph.layers[:boundary])
+            if last_read[producer] >= boundary
         )
-        for place in range(count + 1)
+        for boundary in range(count + 1)
     ]
     around = [inf, *crossing[1:count], inf]  # nothing crosses an end, but there is nothing to compare with
     inner = (at for at in range(1, count) if around[at] <= min(around[at - 1], around[at + 1]))

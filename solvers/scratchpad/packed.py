@@ -21,8 +21,8 @@ def packed(
     """The cheapest plan found; the search ends with one that moves no more than ``target`` bytes.
 
     A replacement whose tensors cannot be packed is forbidden, and the next best one for the same schedule is
-    tried. When all fail, the first schedule's replacement gets less and less capacity, so that more of the
-    scratchpad is left for packing to waste.
+    tried. When all fail, the first schedule's replacement is found for less and less capacity: what it does
+    not use is left for the gaps of the packing.
     """
     deadline = Deadline(budget.wall_seconds)
     best: Plan | None = None
@@ -36,7 +36,7 @@ def packed(
         if spent:
             break
     if best is None and first is not None:
-        return _with_slack(problem, first, budget.seed, deadline)
+        return _with_less_capacity(problem, first, budget.seed, deadline)
     return best
 
 
@@ -59,12 +59,14 @@ def _exact_fit(problem: ScratchpadProblem, schedule: Schedule, seed: int, deadli
         if not deadline.in_time():
             return None
         forbidden.append(replacement.away)
-    effect = "none of one order's could be packed, and the next order is tried, or one with room to spare"
+    effect = "none of one order's could be packed, and the next order, or one with unused capacity, is tried"
     limit_reached("replacements of an order", TRIES_PER_SCHEDULE, effect)
     return None
 
 
-def _with_slack(problem: ScratchpadProblem, schedule: Schedule, seed: int, deadline: Deadline) -> Plan | None:
+def _with_less_capacity(
+    problem: ScratchpadProblem, schedule: Schedule, seed: int, deadline: Deadline
+) -> Plan | None:
     """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free; never below what operators need."""
     least = problem.graph.required_bytes
     for percent in (1, 2, 4, 8, 16, 32, 64):

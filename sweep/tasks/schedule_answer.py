@@ -146,11 +146,11 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
         },
     }
     if cost.leaf:
-        row["parts"] = dict(zip(CUT_DIMS, cost.leaf.place.parts, strict=True))
-        row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.place.order]
-        if cost.leaf.place.reduced > 1:
+        row["parts"] = dict(zip(CUT_DIMS, cost.leaf.placement.parts, strict=True))
+        row["order"] = [CUT_DIMS[axis] for axis in cost.leaf.placement.order]
+        if cost.leaf.placement.reduced > 1:
             # parts of the input channels are neighbours whatever the order of the others
-            row["parts"][REDUCED_DIM] = cost.leaf.place.reduced
+            row["parts"][REDUCED_DIM] = cost.leaf.placement.reduced
             row["order"].append(REDUCED_DIM)
         if cost.leaf.slices:
             row["slices"] = cost.leaf.slices

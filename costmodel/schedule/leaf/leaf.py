@@ -50,41 +50,44 @@ MOST_REMEMBERED = 30_000
 
 @dataclass(frozen=True)
 class LeafCost:
-    """What a leaf costs over all runs.
+    """What a leaf costs over all runs, where a field does not say otherwise.
 
-    ``place``: its partition and placement; equal ones of one search are the same object. ``tiles_pj``: energy
-    within tiles; ``transfers_pj``: of filling and emptying the tiles' buffers. ``cycles`` of one run, with
-    waiting for DRAM and links; ``tile_cycles`` of the slowest tile for one run, without. ``links``
-    [X * Y * 4]: bits times DRAM ports on each link. ``held`` [streams, tiles]: bits of one batch of each of
-    the layer's streams on every tile. ``leakage_pj_per_cycle``: of the leaf's tiles, in each cycle in which
-    they belong to it. ``runs``: how it runs its first batch, and each later one. ``slices``: how many a tile
-    computes one after the other in a run, with weights that come anew for each; 0 where the weights are
-    pinned, or there are none. ``value``: E^n D^m, by which the leaf was found.
-
-    Of a leaf with bands ``cycles`` and ``held`` are of one band, ``tile_cycles`` of all bands of a run and
-    ``band_cycles`` of each of its ``bands``; ``kept`` [tiles]: bits of inputs that stay from band to band.
-
-    ``gathering``: how the partial sums are added of a leaf whose input channels are cut; its ``tile_cycles``
-    are those of an owner, with adding.
+    Of a leaf with bands, ``cycles`` and ``held`` are of one band, and ``tile_cycles`` of all bands of a run.
+    Of a leaf whose input channels are cut, ``tile_cycles`` are those of an owner, which also adds.
     """
 
-    place: Placement
+    placement: Placement
+    """Its partition, and the tiles of its parts; equal ones of one search are the same object."""
     tiles_pj: float
+    """Energy within tiles."""
     transfers_pj: float
+    """Energy of filling and emptying the tiles' buffers."""
     cycles: int
+    """Of one run, with waiting for DRAM and links."""
     tile_cycles: int
+    """Of one run on the slowest tile, without waiting."""
     dram_read_bits: int
     dram_write_bits: int
     links: Array
+    """[X * Y * 4]: bits on each link, times the number of DRAM ports."""
     held: Array
+    """[streams, tiles]: bits of one batch of each of the layer's streams on every tile."""
     leakage_pj_per_cycle: float
+    """Of the leaf's tiles, in each cycle in which they belong to it."""
     runs: NodeRuns
+    """How it runs its first batch, and each later one."""
     slices: int
+    """How many slices a tile computes one after the other in a run, with weights that come anew for each; 0
+    where the weights are pinned, or there are none."""
     value: float
+    """E^n D^m, by which the leaf was found."""
     bands: LeafBands | None = None
     band_cycles: tuple[int, ...] = ()
+    """Of one run on the slowest tile, for each of its bands."""
     kept: Array | None = None
+    """[tiles]: bits of inputs that stay from one band to the next."""
     gathering: Gathering | None = None
+    """How partial sums are added, where the input channels are cut."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class LeafSearch:
         self._reduced: dict[tuple[int, int, int, int], _Rows] = {}
         self._channel_spaces: dict[tuple[int, int], list[Any]] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
-        self._places: dict[Placement, Placement] = {}
+        self._placements: dict[Placement, Placement] = {}
         self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
         self._prices = prices_of(chip, exponents)
 
@@ -242,11 +245,11 @@ class LeafSearch:
             found.sums,
         )
         k, b, h, w = parts.tolist()
-        place = Placement(run.batch, run.first_tile, (k, b, h, w), found.order, run.reduced)
+        placement = Placement(run.batch, run.first_tile, (k, b, h, w), found.order, run.reduced)
         tile_cycles = int(rows.cycles[row])
         runs = self._reduced_runs(layer, run, found, tile_cycles, gathering)
         return LeafCost(
-            place=self._places.setdefault(place, place),
+            placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
             cycles=max(found.cycles, runs.later.running),
@@ -344,9 +347,9 @@ class LeafSearch:
         dram, noc = self.chip.dram, self.chip.noc
         energy_pj += int(links.sum()) / len(self.chip.ports) * noc.hop_pj_per_bit
         energy_pj += read * dram.read_pj_per_bit + written * dram.write_pj_per_bit
-        place = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
+        placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
         return LeafCost(
-            place=self._places.setdefault(place, place),
+            placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(
                 run.runs * rows.transfers_pj[row] + (run.runs if run.streamed else 1) * rows.weights_pj[row]

@@ -514,7 +514,7 @@ class _ProgramRun:
             left_begin=np.concatenate(([0], np.cumsum(leave))),
             left_slot=nothing(int(leave.sum()), np.int64),
             issued=nothing(slots, np.int64),
-            place=np.full(slots, -1),
+            position=np.full(slots, -1),
             address=nothing(slots, np.int64),
             gone=nothing(slots, np.int64),
             stored=np.full(slots, -1),

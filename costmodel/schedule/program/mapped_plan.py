@@ -6,7 +6,7 @@ All tiles go through the same steps, each with its own part of the data, so a pl
 A step is one iteration of DRAM's temporal loops; what is fetched in it is what the cost model counts
 (:mod:`costmodel.schedule.whole_chip.steps`). The mapping's tiles are all that a buffer has to hold, so there
 may be no bytes for the next step's data beside them. As the next data comes during this step all the same, in
-the place of what is done with, a step is cut into *parts*: iterations of the outermost loops inside the
+the bytes of what is done with, a step is cut into *parts*: iterations of the outermost loops inside the
 tile. A piece is what is needed from the same part of a step on, to the same part; its bytes are free after
 that.
 
@@ -15,9 +15,9 @@ that.
     weights, cut by K    | k0   k1   k2   k3 | k0'  k1'  k2'  k3'|    k0 leaves after part 0, and k0' comes
     inputs               | i    i    i    i  | i'   i'   i'   i' |
 
-Each tensor has a region of the buffer to itself: for its tile, and as much again as there is room
-(:func:`costmodel.schedule.whole_chip.steps.regions`). Pieces come as early as their region has bytes for
-them, but not before the step before the one that needs them.
+Each tensor has a region of the buffer to itself: its tile, and up to as many bytes again of what the tiles
+leave free (:func:`costmodel.schedule.whole_chip.steps.regions`). Pieces come as early as their region has
+bytes for them, but not before the step before the one that needs them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
     ``begin``, ``end``: its elements, behind the tile's first one. ``size`` in bits. ``before``: of outputs
     that have been stored before, and have to be loaded again, the piece as which they were; else -1.
-    ``place``: where it lies in its tensor's region, in bits, if that follows from the box, else -1.
+    ``offset``: where it lies in its tensor's region, in bits, if that follows from the box, else -1.
     """
 
     tensor: int
@@ -61,7 +61,7 @@ class Piece(NamedTuple):
     last: int
     size: int = 0
     before: int = -1
-    place: int = -1
+    offset: int = -1
 
 
 class PlannedPart(NamedTuple):
@@ -166,7 +166,7 @@ class LoopsAroundBuffer:
         """Loops that cut a step into ``least`` parts or more, innermost first; fewer if there are none.
 
         The outermost temporal loops below the buffer. One of a dim that a fan-out outside of it spreads makes
-        no boxes: its iterations are done in several places at once.
+        no boxes: its iterations run on several tiles at once.
         """
         found: list[StridedLoop] = []
         spread: set[str] = set()
@@ -208,8 +208,8 @@ def planned(stack: LoopsAroundBuffer, capacity: int) -> MappedPlan:
         )
     inner, around = stack.divided()
     # less comes ahead where no addresses are found for all of it
-    for share in (1.0, 0.5, 0.0):
-        sizes = regions(stack.nest, stack.mapping, stack.bits, capacity, share)
+    for ahead in (1.0, 0.5, 0.0):
+        sizes = regions(stack.nest, stack.mapping, stack.bits, capacity, ahead)
         walk = _StepWalk(stack, inner, around, cuts, sizes)
         if not walk.alike:
             walk = _StepWalk(stack, outer, [], cuts, sizes)
@@ -295,9 +295,9 @@ class _StepWalk:
                 )
                 self.alias.append(first_time.setdefault(key, own))
                 before = before if before < 0 else self.alias[before]
-                place = -1 if ring is None else ring.place(low, high) * bits
+                offset = -1 if ring is None else ring.offset(low, high) * bits
                 size = int((high - low).prod()) * bits
-                self.pieces.append(Piece(number, begin, end, uses[0], uses[-1], size, before, place))
+                self.pieces.append(Piece(number, begin, end, uses[0], uses[-1], size, before, offset))
                 for part in uses:
                     self.reads[part].append(own)
 
@@ -402,8 +402,8 @@ class _Region:
         freed: list[int] = []
         taken: list[int] = []
         while (number := self._next(end)) is not None:
-            if self.walk.pieces[number].place >= 0 and not self._fits(number):
-                raise RuntimeError(f"piece {number} has no place")
+            if self.walk.pieces[number].offset >= 0 and not self._fits(number):
+                raise RuntimeError(f"piece {number} has no free bytes at its offset")
             while self.stored and not self._fits(number):
                 first = next(iter(self._in_the_way(number)), self.stored[0])
                 self.stored.remove(first)
@@ -427,7 +427,7 @@ class _Region:
         return self.order[self.head]
 
     def _fits(self, number: int) -> bool:
-        if self.walk.pieces[number].place >= 0:
+        if self.walk.pieces[number].offset >= 0:
             return not any(self._overlap(number, other) for other in self.occupancy.live)
         free = self.size - self.occupancy.live_bytes
         if self.walk.pieces[number].size > free or self._in_the_way(number):
@@ -436,13 +436,13 @@ class _Region:
 
     def addresses(self, first: int) -> dict[int, int | float] | None:
         """The address of each piece in the region, which begins at ``first``; None where none were found."""
-        if self.order and self.walk.pieces[self.order[0]].place >= 0:
-            return {alias: first + self.walk.pieces[alias].place for alias in self.occupancy.together}
+        if self.order and self.walk.pieces[self.order[0]].offset >= 0:
+            return {alias: first + self.walk.pieces[alias].offset for alias in self.occupancy.together}
         return addresses(self.occupancy, first, first + self.size)
 
     def _overlap(self, number: int, other: int) -> bool:
         one, two = self.walk.pieces[number], self.walk.pieces[other]
-        return one.place < two.place + two.size and two.place < one.place + one.size
+        return one.offset < two.offset + two.size and two.offset < one.offset + one.size
 
     def _in_the_way(self, number: int) -> list[int]:
         """Stored outputs that have to be gone: those that are loaded again, and those of the time before."""
@@ -454,9 +454,9 @@ class _Region:
 class _Ring:
     """Where a tensor lies whose boxes move along ``axis`` and keep what they have in common.
 
-    Rows (along that axis) take turns in ``length`` places, from the first row of each box that comes whole:
-    the next row takes the place of the one that has been in the buffer longest. What is cut along other axes
-    has such places for each interval: ``width`` elements of a row.
+    Rows (along that axis) lie in ``length`` slots, from the first row of each box that comes whole: the next
+    row overwrites the one that has been in the buffer longest. A slot holds ``width`` elements, one row. What
+    is cut along other axes, too, has such slots for each interval.
     """
 
     axis: int
@@ -481,10 +481,10 @@ class _Ring:
         self.start = start
 
     def ends(self, end: int) -> Array:
-        """Where along the axis, before ``end``, the places begin anew."""
+        """Where along the axis, before ``end``, the slots begin anew."""
         return np.arange(self.start[self.axis], end, self.length)
 
-    def place(self, begin: Array, end: Array) -> int:
+    def offset(self, begin: Array, end: Array) -> int:
         """Where a piece lies: behind the intervals before it along other axes, by its first row."""
         behind, inside = 0, self.width
         for axis in range(len(begin)):

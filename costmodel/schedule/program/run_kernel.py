@@ -111,9 +111,9 @@ class RunState(NamedTuple):
     By tile: ``next`` instruction, ``loops`` [tiles, depth] still to be done, ``work`` and ``time`` of the
     last compute, the slots in the buffer, ``held`` many from ``held_begin`` on in ``held_slot``, and those
     that left after the last compute, ``left`` many from ``left_begin`` on in ``left_slot``. By slot: how
-    often it was ``issued``, its ``place`` among those held (-1: not there), its ``address``, and whether it
-    ``gone`` out since the last compute, and the slot that was stored from its bytes (``stored``, -1: none).
-    By message: how often all tiles have ``called`` it, how many tiles are ``lacking`` for the next time, how
+    often it was ``issued``, its ``position`` among those held (-1: not there), its ``address``, whether it
+    has ``gone`` out since the last compute, and the slot that was ``stored`` from its bytes (-1: none). By
+    message: how often all tiles have ``called`` it, how many tiles are ``lacking`` for the next time, how
     often it ``ended``. ``done`` [works]. ``failure`` [4]: what, tile, instruction, and the other message or
     time.
     """
@@ -129,7 +129,7 @@ class RunState(NamedTuple):
     left_begin: Array
     left_slot: Array
     issued: Array
-    place: Array
+    position: Array
     address: Array
     gone: Array
     stored: Array
@@ -169,7 +169,7 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
     elif operation == COMPUTE:
         for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
             read = code.reads[number]
-            if read < 0 or run.place[read] < 0:
+            if read < 0 or run.position[read] < 0:
                 return _fail(run, NOT_READABLE, tile, at, number)
         for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
             if not _all_there(tables, run, code.reads[number]):
@@ -189,18 +189,18 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
             return False
         _issue(tables, run, slot)
     elif operation == FREE:
-        if slot < 0 or run.place[slot] < 0:
+        if slot < 0 or run.position[slot] < 0:
             return _fail(run, NOT_HELD, tile, at, 0)
         if not _all_there(tables, run, slot):
             return False
         if run.stored[slot] >= 0 and not _all_there(tables, run, run.stored[slot]):
             return False
-        # the last of the list takes the place that becomes free
+        # the last of the list moves to the position that becomes free
         run.held[tile] -= 1
         last = run.held_slot[run.held_begin[tile] + run.held[tile]]
-        run.held_slot[run.held_begin[tile] + run.place[slot]] = last
-        run.place[last] = run.place[slot]
-        run.place[slot] = -1
+        run.held_slot[run.held_begin[tile] + run.position[slot]] = last
+        run.position[last] = run.position[slot]
+        run.position[slot] = -1
     elif operation == HOLD:
         if not _placed(tables, run, tile, at, slot):
             return False
@@ -235,7 +235,7 @@ def _all_there(tables: RunTables, run: RunState, slot: Int) -> Truth:
 def _placed(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> Truth:
     """Puts data into the buffer, where it lies within it and no other data does."""
     address, size = tables.code.address[at], tables.size[tables.slots.message[slot]]
-    if run.place[slot] >= 0:
+    if run.position[slot] >= 0:
         return _fail(run, HELD_TWICE, tile, at, 0)
     if address < tables.first or address > tables.end - size:
         return _fail(run, OUTSIDE, tile, at, size)
@@ -245,7 +245,7 @@ def _placed(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> 
         length = tables.size[tables.slots.message[other]]
         if address < run.address[other] + length and run.address[other] < address + size:
             return _fail(run, OVERLAP, tile, at, tables.slots.message[other])
-    run.address[slot], run.place[slot], run.stored[slot] = address, run.held[tile], -1
+    run.address[slot], run.position[slot], run.stored[slot] = address, run.held[tile], -1
     run.held_slot[first + run.held[tile]] = slot
     run.held[tile] += 1
     return True
@@ -256,7 +256,7 @@ def _stored(tables: RunTables, run: RunState, tile: Int, at: Int, slot: Int) -> 
     """Notes that the outputs of a store leave from the bytes of another slot, or of its own."""
     number = tables.code.reads_begin[at]
     bytes_of = tables.code.reads[number]
-    if bytes_of < 0 or run.place[bytes_of] < 0:
+    if bytes_of < 0 or run.position[bytes_of] < 0:
         return _fail(run, NOT_THERE, tile, at, number)
     if run.stored[bytes_of] >= 0:
         return _fail(run, LEFT_TWICE, tile, at, 0)

@@ -140,7 +140,7 @@ class SegmentMessages:
     def _parts_of(self, name: str) -> PlacedParts:
         leaf = self._costs[name].leaf
         assert leaf is not None
-        return PlacedParts(self._layer(name), leaf.place, max(leaf.slices, 1))
+        return PlacedParts(self._layer(name), leaf.placement, max(leaf.slices, 1))
 
     def _bits(self, name: str) -> ElementBits:
         return ElementBits.of(self._layer(name), self._widths)

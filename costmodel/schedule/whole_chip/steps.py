@@ -63,16 +63,17 @@ def fetched_boxes(tensor: Tensor, extents: Sequence[int], loops: Sequence[Stride
 
 
 def regions(
-    nest: Layer, mapping: Mapping, bits: Sequence[int], capacity: int, share: float = 1.0
+    nest: Layer, mapping: Mapping, bits: Sequence[int], capacity: int, ahead: float = 1.0
 ) -> list[int]:
     """Bits of a buffer that each tensor of ``nest`` takes: its tile, and what comes for the next step.
 
-    Tensors that move get their tile once more, the smallest first, as far as ``share`` of the bits beside
-    all tiles goes. ``bits``: of an element of each tensor; ``capacity``: of the buffer.
+    Of the bits that all tiles together leave free, the fraction ``ahead`` is for the next step: tensors that
+    move get the bits of their tile once more, the smallest tile first, until that fraction is used up.
+    ``bits``: of an element of each tensor; ``capacity``: of the buffer.
     """
     tile, moving = mapping.tiles[-2], {dim for dim, _ in mapping.levels[-1].temporal}
     found = [tensor.words(tile) * width for tensor, width in zip(nest.tensors, bits, strict=True)]
-    free = int(share * max(capacity - sum(found), 0))
+    free = int(ahead * max(capacity - sum(found), 0))
     for number in sorted(range(len(found)), key=lambda one: found[one]):
         if moving & nest.tensors[number].steps.keys():
             more = min(found[number], free)

@@ -278,7 +278,7 @@ class TabledTileCosts:
             nest_shape(layer, 2, self.tile.widths) if layer.has_weights else None
             for layer in self.graph.layers
         )
-        return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
+        return [first.setdefault(shape or number, number) for number, shape in enumerate(shapes)]
 
     @cached_property
     def _ids(self) -> list[int]:

@@ -243,7 +243,7 @@ def streamed_partitions(
 def _in_fewest_slices(
     layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int
 ) -> Iterator[tuple[int, ...]]:
-    """Partitions and their slices, with room for the inputs of so many ``runs``."""
+    """Partitions and their slices where buffers also hold the inputs of so many ``runs``."""
     parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     parts = parts[parts[:, 0] <= layer.k]
     slices = np.ones(len(parts), np.int64)

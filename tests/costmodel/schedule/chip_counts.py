@@ -34,7 +34,7 @@ def split(length: int, parts: int, part: int) -> range:
 def outputs(layer: NetworkLayer, cost: NodeCost) -> dict[int, tuple[range, range, range, range]]:
     """Of every tile of a leaf the outputs that it computes: K, samples of the batch, H, W."""
     assert cost.leaf is not None
-    place = cost.leaf.place
+    place = cost.leaf.placement
     sizes, found = layer.sizes(place.batch), {}
     ordered: list[list[tuple[int, ...]]] = [[()]]
     for axis in place.order:
@@ -50,7 +50,7 @@ def outputs(layer: NetworkLayer, cost: NodeCost) -> dict[int, tuple[range, range
 def members(layer: NetworkLayer, cost: NodeCost, owner: int) -> dict[int, range]:
     """The tiles that compute an owner's outputs, with the input channels of each."""
     assert cost.leaf is not None
-    reduced = cost.leaf.place.reduced
+    reduced = cost.leaf.placement.reduced
     return {owner + part: split(layer.group_c, reduced, part) for part in range(reduced)}
 
 
@@ -60,7 +60,7 @@ def needed_by_tile(layer: NetworkLayer, cost: NodeCost, of_weights: bool) -> dic
     found = {}
     for owner, out in outputs(layer, cost).items():
         every = (weights if of_weights else inputs)(layer, out)
-        if cost.leaf.place.reduced == 1:
+        if cost.leaf.placement.reduced == 1:
             found[owner] = every
             continue
         for tile, channels in members(layer, cost, owner).items():
@@ -225,7 +225,7 @@ class Counts:
         return {
             owner: len(k) * len(b) * len(h) * len(w) * self.chip.tile.widths.partial_sums
             for owner, (k, b, h, w) in outputs(layer, cost).items()
-            if cost.leaf.place.reduced > 1
+            if cost.leaf.placement.reduced > 1
         }
 
     def streams(self, number: int) -> bool:
@@ -239,12 +239,12 @@ class Counts:
         layer, cost = self.graph.layers[number], self.leaves[number]
         assert cost.leaf is not None
         count, found = max(cost.leaf.slices, 1), []
-        if cost.leaf.place.reduced > 1:
+        if cost.leaf.placement.reduced > 1:
             return [needed_by_tile(layer, cost, True)]
         for one in range(count):
             needed = {}
             for tile, (k, b, h, w) in outputs(layer, cost).items():
-                parts = cost.leaf.place.parts[0]
+                parts = cost.leaf.placement.parts[0]
                 every = [split(layer.k, parts * count, part) for part in range(parts * count)]
                 own = [part for part in every if part and k and k[0] <= part[0] and part[-1] <= k[-1]]
                 assert not k or [channel for part in own for channel in part] == list(k)
@@ -312,12 +312,12 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     assert cost.leaf is not None
     buffer, out = chip.tile.buffer, outputs(layer, cost)
     runs = counts.batch // cost.node.batch
-    slices, reduced = cost.leaf.slices, cost.leaf.place.reduced
+    slices, reduced = cost.leaf.slices, cost.leaf.placement.reduced
     if reduced > 1:
         return _reduced_pj(counts, costs, number)
     rows = (costs.streamed_rows if slices else costs.rows)(number, cost.node.batch, cost.tiles)
     both = zip(rows.parts.tolist(), rows.slices.tolist(), strict=True)
-    row = list(both).index((list(cost.leaf.place.parts), max(slices, 1)))
+    row = list(both).index((list(cost.leaf.placement.parts), max(slices, 1)))
     arriving = sum(len(_stream_inputs(counts.graph, number, one)) for one in out.values()) * runs
     pinned = 0 if layer.weight_producers else sum(len(weights(layer, one)) for one in out.values())
     pinned *= runs if slices else 1
@@ -336,8 +336,8 @@ def _reduced_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     """The same of a leaf whose input channels are cut: also of receiving partial sums and adding them."""
     chip, cost, layer = counts.chip, counts.leaves[number], counts.graph.layers[number]
     assert cost.leaf is not None
-    place, buffer, widths = cost.leaf.place, chip.tile.buffer, chip.tile.widths
-    runs, reduced = counts.batch // cost.node.batch, cost.leaf.place.reduced
+    place, buffer, widths = cost.leaf.placement, chip.tile.buffer, chip.tile.widths
+    runs, reduced = counts.batch // cost.node.batch, cost.leaf.placement.reduced
     rows = costs.reduced_rows(number, cost.node.batch, cost.tiles // reduced, reduced)
     row = rows.parts.tolist().index(list(place.parts))
     arriving = sum(
@@ -413,7 +413,7 @@ def cycles(
         running = max(cost.leaf.tile_cycles, at_dram(out), on_links if runs > 1 else 0)
         moved = counts.read[number] + counts.written[number]
         total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
-        if cost.leaf.place.reduced > 1:
+        if cost.leaf.placement.reduced > 1:
             running = max(_gathered(counts, cost, number, at_dram(out)), on_links if runs > 1 else 0)
             total = max(total, running)
             fetched = max(
@@ -480,7 +480,7 @@ def _gathered(counts: Counts, cost: NodeCost, number: int, leaving: int) -> int:
     assert cost.leaf is not None
     chip, runs, layer = counts.chip, counts.batch // cost.node.batch, counts.graph.layers[number]
     largest = max(len(k) * len(b) * len(h) * len(w) for k, b, h, w in outputs(layer, cost).values())
-    adding = ceil(Fraction(cost.leaf.place.reduced * largest, chip.tile.vector_units))
+    adding = ceil(Fraction(cost.leaf.placement.reduced * largest, chip.tile.vector_units))
     busiest = max(counts.sum_links[number].values(), default=Fraction(0))
     sending = ceil(busiest / (8 * runs * chip.noc.link_bytes_per_cycle))
     return max(cost.leaf.tile_cycles - adding, sending) + max(adding, leaving)

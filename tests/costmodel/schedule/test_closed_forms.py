@@ -50,8 +50,8 @@ def test_a_port_at_every_end_of_a_row_shares_what_a_tile_needs() -> None:
     found = evaluate("layer0 2", graph, chip(2, 1))
     picked = found.segments[0].leaf
     assert picked is not None
-    weights = 16 if picked.place.parts[0] > 1 else 32  # as many copies as the output channels are not cut
-    inputs = 128 * (2 if picked.place.parts[0] > 1 else 1)
+    weights = 16 if picked.placement.parts[0] > 1 else 32  # as many copies as the output channels are not cut
+    inputs = 128 * (2 if picked.placement.parts[0] > 1 else 1)
     assert found.noc_hop_bytes == (weights + inputs + 128) / 2
 
 

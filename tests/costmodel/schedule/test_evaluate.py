@@ -191,8 +191,8 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
     for parts, tile_cycles in zip(rows.parts.tolist(), rows.cycles.tolist(), strict=True):
         for order in {tuple(axis for axis in one if parts[axis] > 1) for one in permutations(range(4))}:
             rest = tuple(axis for axis in range(3, -1, -1) if parts[axis] == 1)
-            place = replace(picked.leaf.place, parts=tuple(parts), order=order + rest)
-            leaf = replace(picked.leaf, place=place, tile_cycles=tile_cycles)
+            place = replace(picked.leaf.placement, parts=tuple(parts), order=order + rest)
+            leaf = replace(picked.leaf, placement=place, tile_cycles=tile_cycles)
             counts.leaves[number] = replace(picked, leaf=leaf)
             recount_leaf(counts, flow, number)
             energy = energy_pj(counts, costs, number)
@@ -201,7 +201,7 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
             values[place] = energy**ENERGY * time.cycles**CYCLES
     counts.leaves[number] = picked
     recount_leaf(counts, flow, number)
-    assert values[picked.leaf.place] == pytest.approx(min(values.values()), rel=1e-12)
+    assert values[picked.leaf.placement] == pytest.approx(min(values.values()), rel=1e-12)
     return len(values)
 
 

@@ -281,7 +281,7 @@ def test_every_tile_leaks_for_the_whole_run(tree: str) -> None:
     plain, leaking = (
         ChipEvaluator(graph, on, 4, costs).evaluate(node) for costs in (FormulaCosts(graph), Leaking(graph))
     )
-    left = [leaf.leaf.place for leaf in leaking.nodes() if leaf.leaf]
-    assert left == [leaf.leaf.place for leaf in plain.nodes() if leaf.leaf]
+    left = [leaf.leaf.placement for leaf in leaking.nodes() if leaf.leaf]
+    assert left == [leaf.leaf.placement for leaf in plain.nodes() if leaf.leaf]
     assert leaking.cycles == plain.cycles
     assert leaking.energy_pj - plain.energy_pj == pytest.approx(0.5 * on.tiles * plain.cycles)
