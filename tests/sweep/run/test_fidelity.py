@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,6 +22,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.lock import study_id
 from sweep.study.search_choice import Fidelity, GridSearch
 from sweep.study.study import Study, load_study
+from tests.sweep.conftest import PROBLEM
 from tests.sweep.run.explored import MakeRuntime
 
 HERE = RuntimeChoice(in_process=True)
@@ -40,13 +41,41 @@ EACH = 3
 """Distinct layers, so that many solves for each architecture."""
 
 
-@pytest.fixture
-def family(write_study: Callable[..., Path], tmp_path: Path) -> Study:
-    path = write_study(FAMILY)
-    problem = (tmp_path / "problem.yaml").read_text()
-    (tmp_path / "other.yaml").write_text(problem.replace("M: 8", "M: 6"))
-    (tmp_path / "third.yaml").write_text(problem.replace("M: 8, N: 12", "M: 3, N: 4"))
-    return load_study(str(path))
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    folder = tmp_path_factory.mktemp("family")
+    (folder / "family.yaml").write_text(FAMILY)
+    (folder / "problem.yaml").write_text(PROBLEM)
+    (folder / "other.yaml").write_text(PROBLEM.replace("M: 8", "M: 6"))
+    (folder / "third.yaml").write_text(PROBLEM.replace("M: 8, N: 12", "M: 3, N: 4"))
+    return load_study(str(folder / "family.yaml"))
+
+
+@pytest.fixture(scope="module")
+def everything(family: Study, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run of the family with its own solver; tests read it."""
+    return run_study(family, tmp_path_factory.mktemp("everything") / "family", HERE)
+
+
+@pytest.fixture(scope="module")
+def two_runs(family: Study, tmp_path_factory: pytest.TempPathFactory) -> TwoRuns:
+    """The family with kapla first, run twice in one folder; tests read it."""
+    two, folder = looked_at_first(family), tmp_path_factory.mktemp("two") / "family"
+    rows: list[dict[str, int]] = []
+    tallies = RunTally(), RunTally()
+    for tally in tallies:
+        found = run_study(two, folder, HERE, observer=tally)
+        rows.append({table: len(found.read_rows(table)) for table in ("layers", "designs")})
+    return TwoRuns(two, found, tallies[1], rows)
+
+
+class TwoRuns(NamedTuple):
+    """``second``: what the second run counted; ``rows``: of each table after the first and the second."""
+
+    study: Study
+    folder: RunFolder
+    second: RunTally
+    rows: list[dict[str, int]]
 
 
 def looked_at_first(study: Study, **fidelity: Any) -> Study:
@@ -69,6 +98,7 @@ def layers_of(folder: RunFolder, solver: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "chosen"),
     [
@@ -114,19 +144,17 @@ def test_the_front_is_the_same_and_takes_fewer_solves(
 
 
 def test_a_first_look_that_misleads_costs_solves_and_no_design_of_the_front(
-    family: Study, tmp_path: Path
+    family: Study, everything: RunFolder, tmp_path: Path
 ) -> None:
     """One random mapping a layer says next to nothing; the bounds decide what is left out all the same."""
-    everything = run_study(family, tmp_path / "a" / "family", HERE)
     wrong = looked_at_first(family, solver="random_search", iterations=1, seed=5)
     some = run_study(wrong, tmp_path / "b" / "family", HERE)
     assert front(some, wrong) == front(everything, family)
 
 
 def test_a_first_look_that_fails_is_said_and_changes_nothing(
-    family: Study, tmp_path: Path, in_process: MakeRuntime
+    family: Study, everything: RunFolder, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
-    everything = run_study(family, tmp_path / "a" / "family", HERE)
     two = looked_at_first(family)
 
     def failing(problem: Any, asked: Any) -> Any:
@@ -147,36 +175,29 @@ def test_a_first_look_that_fails_is_said_and_changes_nothing(
     assert {row["error"] for row in layers_of(folder, "kapla").values()} == {"RuntimeError: no cheap answer"}
 
 
-def test_a_group_is_left_in_the_middle(family: Study, tmp_path: Path) -> None:
+def test_a_group_is_left_in_the_middle(two_runs: TwoRuns) -> None:
     """What a design's first solves answered is counted instead of their bounds, and its row says so."""
-    two = looked_at_first(family)
-    folder = run_study(two, tmp_path / "family", HERE)
-    left = [row for row in folder.read_rows("designs") if row["status"] == "dominated" and row["solves"]]
+    left = [
+        row for row in two_runs.folder.read_rows("designs") if row["status"] == "dominated" and row["solves"]
+    ]
     assert left, "the family has designs whose bounds alone do not say enough"
     for row in left:
         assert 0 < row["solves"] < EACH
         assert "an evaluated design has" in row["note"]
 
 
-def test_the_same_command_goes_on_and_solves_nothing_twice(family: Study, tmp_path: Path) -> None:
-    two = looked_at_first(family)
-    first = run_study(two, tmp_path / "family", HERE)
-    rows = {table: len(first.read_rows(table)) for table in ("layers", "designs")}
-    fronts = front(first, two)
-    tally = RunTally()
-    again = run_study(two, tmp_path / "family", HERE, observer=tally)
-    assert tally.done == tally.hits
-    assert {table: len(again.read_rows(table)) for table in rows} == rows
-    assert front(again, two) == fronts
+def test_the_same_command_goes_on_and_solves_nothing_twice(two_runs: TwoRuns, everything: RunFolder) -> None:
+    assert two_runs.second.done == two_runs.second.hits
+    assert two_runs.rows[0] == two_runs.rows[1]
+    assert front(two_runs.folder, two_runs.study) == front(everything, two_runs.study)
 
 
-def test_the_plan_counts_both_fidelities(family: Study, tmp_path: Path) -> None:
+def test_the_plan_counts_both_fidelities(family: Study, everything: RunFolder) -> None:
     assert plan(family).distinct == EACH * 30
     two = looked_at_first(family)
     planned = plan(two)
     assert (planned.distinct, planned.open, planned.first_open) == (2 * EACH * 30, 2 * EACH * 30, EACH * 30)
-    run_study(family, tmp_path / "runs" / "family", HERE)
-    planned = plan(two, StoredAnswers(tmp_path / "runs"))
+    planned = plan(two, StoredAnswers(everything.path.parent))
     assert (planned.open, planned.first_open) == (EACH * 30, EACH * 30)
 
 
@@ -217,8 +238,9 @@ def test_fidelities_are_of_studies_of_mappings(name: str, of: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_workers_of_a_cluster_find_the_same_front(family: Study, tmp_path: Path) -> None:
-    everything = run_study(family, tmp_path / "a" / "family", HERE)
+def test_workers_of_a_cluster_find_the_same_front(
+    family: Study, everything: RunFolder, tmp_path: Path
+) -> None:
     two = looked_at_first(family)
     some = run_study(two, tmp_path / "b" / "family", RuntimeChoice(workers=2))
     assert front(some, two) == front(everything, family)
