@@ -74,6 +74,7 @@ ROOMS = {
         "bounds",
         "program",
     ),
+    "costmodel.schedule.layer_graph": ("reading",),
     "costmodel.formats": ("yaml", "json", "onnx", "cases", "timeloop", "machines", "directives"),
     "sweep.run": ("ledgers", "progress"),
     "sweep.cli": ("arguments", "evaluate", "solve", "measured", "jobs"),

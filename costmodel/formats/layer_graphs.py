@@ -43,7 +43,7 @@ def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = 
 
 def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
     from costmodel.formats.json.layer_graph_json import graph_from_json, load_graph
-    from costmodel.schedule.layer_graph.reader import layer_graph
+    from costmodel.schedule.layer_graph.reading.reader import layer_graph
 
     if dims and not name.endswith(".onnx"):
         raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.formats.onnx import operators as onnx_names
-from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.reading.reader import layer_graph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.library.builder import Convolution, NetworkBuilder, Pool
 from costmodel.workload.network import Network

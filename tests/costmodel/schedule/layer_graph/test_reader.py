@@ -17,7 +17,7 @@ from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_network
 from costmodel.formats.operator_networks import network_names
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.reading.reader import layer_graph
 from costmodel.workload.attributes import Attributes
 from costmodel.workload.library.builder import Convolution, NetworkBuilder, Pool
 from costmodel.workload.library.inception import googlenet

@@ -18,7 +18,7 @@ from costmodel.errors import InputError
 from costmodel.formats.json.graph_json import network_of_graph
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.reading.reader import layer_graph
 from tests.costmodel.schedule.layer_graph.layer_graph_runs import Made, number, run
 
 

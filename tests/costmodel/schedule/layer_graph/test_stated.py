@@ -13,7 +13,7 @@ from costmodel.errors import InputError
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_network
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.reading.reader import layer_graph
 from costmodel.schedule.layer_graph.stated import network_of
 from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 

@@ -20,7 +20,7 @@ from costmodel.formats.networks import load_layer
 from costmodel.formats.networks import load_network as load_library_network
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
 from costmodel.schedule.layer_graph.layer import Part
-from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.reading.reader import layer_graph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.network import Layer, Tensor
 

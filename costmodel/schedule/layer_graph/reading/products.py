@@ -1,7 +1,7 @@
 """Convolutions, matrix products and attention as layers of a chip's schedule.
 
-Where the axes of both operands are known, :mod:`~costmodel.schedule.layer_graph.contraction` makes the layer
-of a product; where the file folds views away, :mod:`~costmodel.schedule.layer_graph.folded` does.
+Where the axes of both operands are known, ``contraction.py`` makes the layer of a product; where the file
+folds views away, ``folded.py`` does.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.contraction import Operand, contraction, letters_of_matmul
-from costmodel.schedule.layer_graph.data import Builder
-from costmodel.schedule.layer_graph.drafts import Draft, Parts, in_any_order, picked, taken
-from costmodel.schedule.layer_graph.folded import folded_heads, folded_linear, folded_matmul
-from costmodel.schedule.layer_graph.layout import (
+from costmodel.schedule.layer_graph.reading.contraction import Operand, contraction, letters_of_matmul
+from costmodel.schedule.layer_graph.reading.data import Builder
+from costmodel.schedule.layer_graph.reading.drafts import Draft, Parts, in_any_order, picked, taken
+from costmodel.schedule.layer_graph.reading.folded import folded_heads, folded_linear, folded_matmul
+from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     as_image,
     full,
@@ -23,7 +23,7 @@ from costmodel.schedule.layer_graph.layout import (
     in_order_if_known,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.windows import Windows, stated_windows
+from costmodel.schedule.layer_graph.reading.windows import Windows, stated_windows
 from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 

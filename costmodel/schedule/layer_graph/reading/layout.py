@@ -16,7 +16,7 @@ from itertools import product as combinations
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.drafts import EXTERNAL, Parts, Slice, channels, joined, picked
+from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Parts, Slice, channels, joined, picked
 from costmodel.workload.digits import (
     Digit,
     Digits,

@@ -21,11 +21,11 @@ from dataclasses import replace
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.data import Builder
-from costmodel.schedule.layer_graph.drafts import EXTERNAL, Slice, layer_graph_of
-from costmodel.schedule.layer_graph.folded import folded_rows
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.layout import (
+from costmodel.schedule.layer_graph.reading.data import Builder
+from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Slice, layer_graph_of
+from costmodel.schedule.layer_graph.reading.folded import folded_rows
+from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     as_image,
     external,
@@ -37,9 +37,8 @@ from costmodel.schedule.layer_graph.layout import (
     side_by_side,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.products import ProductOperands, attention, product
-from costmodel.schedule.layer_graph.stated import stated_graph
-from costmodel.schedule.layer_graph.views import (
+from costmodel.schedule.layer_graph.reading.products import ProductOperands, attention, product
+from costmodel.schedule.layer_graph.reading.views import (
     ViewNode,
     concatenation_axis,
     part,
@@ -47,7 +46,8 @@ from costmodel.schedule.layer_graph.views import (
     split,
     viewed,
 )
-from costmodel.schedule.layer_graph.windows import Windows, each, even_window, stated_windows
+from costmodel.schedule.layer_graph.reading.windows import Windows, each, even_window, stated_windows
+from costmodel.schedule.layer_graph.stated import stated_graph
 from costmodel.workload.digits import Digits, Shape
 from costmodel.workload.network import Network, Node, Value
 from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole

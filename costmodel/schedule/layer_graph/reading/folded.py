@@ -1,9 +1,9 @@
 """Products whose file leaves out the views in front of them: what the shapes prove about the operands.
 
 Operator graphs in JSON may drop the reshapes, transposes and slices between a value and the product that
-reads it, so the letters of :mod:`~costmodel.schedule.layer_graph.contraction` cannot be assigned. What is
-known is the loop nest (dims B, M, N and K) and the box of each operand, C channels x H rows x W columns. Each
-function here looks for a reading of the box that has the nest's numbers, and refuses what stays ambiguous.
+reads it, so the letters of ``contraction.py`` cannot be assigned. What is known is the loop nest (dims B, M,
+N and K) and the box of each operand, C channels x H rows x W columns. Each function here looks for a reading
+of the box that has the nest's numbers, and refuses what stays ambiguous.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.data import Builder
-from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, taken
-from costmodel.schedule.layer_graph.layout import Data, full, in_order_if_known, reshaped, rows_of_channels
-from costmodel.schedule.layer_graph.windows import Windows
+from costmodel.schedule.layer_graph.reading.data import Builder
+from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, taken
+from costmodel.schedule.layer_graph.reading.layout import (
+    Data,
+    full,
+    in_order_if_known,
+    reshaped,
+    rows_of_channels,
+)
+from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.drafts import (
+from costmodel.schedule.layer_graph.reading.drafts import (
     EXTERNAL,
     Draft,
     Parts,
@@ -23,7 +23,7 @@ from costmodel.schedule.layer_graph.drafts import (
     sorted_already,
     taken,
 )
-from costmodel.schedule.layer_graph.layout import (
+from costmodel.schedule.layer_graph.reading.layout import (
     NO_PADDING,
     Data,
     full,
@@ -32,7 +32,7 @@ from costmodel.schedule.layer_graph.layout import (
     selected,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.windows import Windows
+from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Digits, merged
 
 

@@ -13,8 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.data import Builder
-from costmodel.schedule.layer_graph.layout import (
+from costmodel.schedule.layer_graph.reading.data import Builder
+from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     expanded,
     external,
