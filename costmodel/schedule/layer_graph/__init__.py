@@ -4,6 +4,5 @@
 which layer computes which elements of a tensor, or that DRAM has them, ``element_bits.py`` how wide they are,
 and ``order.py`` gives another order of the layers. ``training.py`` derives a training step from a graph, and
 ``stated.py`` makes a network of a graph whose layers were stated one by one. ``reading/`` makes a graph of a
-:class:`~costmodel.workload.network.Network`, and :mod:`costmodel.formats.layer_graphs` finds one by name or in
-a file.
+:class:`~costmodel.workload.network.Network`; :mod:`costmodel.formats.layer_graphs` finds one by name.
 """
