@@ -157,7 +157,11 @@ RULES = {
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+@pytest.mark.parametrize(
+    "rules",
+    # enumerating what levels may keep takes seconds
+    [pytest.param(one, marks=[pytest.mark.slow] if one.keep else [], id=name) for name, one in RULES.items()],
+)
 def test_the_best_that_the_rules_allow(rules: LevelRules, objective: str) -> None:
     layer = convolution("c", K=2, C=2, P=4, Q=1, R=3, S=1)
     asked = SpaceRules("free" if rules.keep else "fitting", (rules,))
@@ -321,7 +325,13 @@ class FewLooks:
         return self.looks <= 3
 
 
-@pytest.mark.parametrize("rules", [SpaceRules(), SpaceRules(uneven=True)], ids=["even", "uneven"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param(SpaceRules(), id="even"),
+        pytest.param(SpaceRules(uneven=True), id="uneven", marks=pytest.mark.slow),
+    ],
+)
 def test_a_solve_that_is_left_and_continued_ends_where_one_that_is_not_does(
     rules: SpaceRules, monkeypatch: pytest.MonkeyPatch
 ) -> None:

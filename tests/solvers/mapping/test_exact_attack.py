@@ -43,17 +43,20 @@ def same_as_enumerated(problem: MappingProblem, most: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_small_problems_have_the_enumerated_optimum() -> None:
     drawn = islice(random_problems.problems(seed=1), 32)
     assert sum(same_as_enumerated(problem, 20_000) for problem in drawn) >= 16
 
 
+@pytest.mark.slow
 def test_constrained_problems_have_the_enumerated_optimum() -> None:
     drawn = enumerate(islice(random_problems.problems(seed=6), 32))
     constrained = [random_problems.constrained(problem, number) for number, problem in drawn]
     assert sum(same_as_enumerated(problem, 20_000) for problem in constrained) >= 24
 
 
+@pytest.mark.slow
 def test_machines_of_any_kind_have_the_enumerated_optimum() -> None:
     """2 to 6 levels, fan-outs and bypasses anywhere."""
     drawn = islice(random_problems.invented_problems(seed=7), 40)

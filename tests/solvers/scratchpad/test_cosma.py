@@ -42,7 +42,9 @@ def test_reference_optima_are_proven_and_packed(
         assert violations(problem, outcome.solution) == []
 
 
-@pytest.mark.parametrize("network", ["resnet50", "transformer", "amoebanet_d"])
+@pytest.mark.parametrize(
+    "network", ["resnet50", "transformer", pytest.param("amoebanet_d", marks=pytest.mark.slow)]
+)
 def test_fixed_schedule_optima_are_the_reference_s(
     network: str, reference_graph: Load, optima: list[dict[str, Any]]
 ) -> None:
@@ -125,6 +127,7 @@ def test_kinder_settings_never_cost_more(reference_graph: Load) -> None:
     assert max(costs[1:]) <= costs[0]
 
 
+@pytest.mark.slow
 def test_a_search_cut_short_still_plans_and_states_its_gap(reference_graph: Load) -> None:
     graph = reference_graph("transformer")
     problem = ScratchpadProblem(graph, graph.required_bytes)

@@ -232,6 +232,7 @@ def test_streamed_layers() -> None:
     assert rows >= 4
 
 
+@pytest.mark.slow
 def test_layers_hand_on_their_outputs_through_dram() -> None:
     """A layer waits for the last visit of partial sums, wherever its own loops begin."""
     random, programs = Random(5), 0
@@ -245,6 +246,7 @@ def test_layers_hand_on_their_outputs_through_dram() -> None:
     assert programs > 5
 
 
+@pytest.mark.slow
 def test_a_layer_on_the_whole_chip_among_others() -> None:
     """In two rounds, between segments whose weights are pinned."""
     graph, on = chain(4), mapped_chip(2, 2, 256)

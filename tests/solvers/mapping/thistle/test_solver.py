@@ -17,6 +17,7 @@ from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
 
+@pytest.mark.slow
 def test_eyeriss_spends_20_to_30_pj_per_mac() -> None:
     """Thistle, Fig. 4: the paper's architecture, energies and layers (every third here)."""
     eyeriss = load_architecture("eyeriss")
@@ -78,6 +79,7 @@ def test_half_of_the_classes_are_enough_where_height_and_width_are_the_same() ->
     assert half.evaluations < 0.9 * all_of_them.evaluations
 
 
+@pytest.mark.slow
 def test_the_rules_are_kept() -> None:
     asked = LevelRules(
         "SRAM",
@@ -97,6 +99,7 @@ def test_the_rules_are_kept() -> None:
     assert free.objective <= outcome.objective
 
 
+@pytest.mark.slow
 def test_bypass_is_searched_where_the_rules_leave_it_free() -> None:
     """Eyeriss's registers cost more than its SRAM: whoever may pass them by spends less than half."""
     layer = load_network("thistle_resnet18").layers[7]
