@@ -12,15 +12,16 @@ gives a leaf fewer than all tiles. Take one of n sub-batches, whose children i h
     cycles >= (n - 1) max x_i + the sum over stages of their slowest x_i
     t cycles - the sum over i of n t_i x_i >= the sum over stages with one child of (t - t_i) x_i
 
-for the t_i add up to no more than t. So the tiles wait at least (t - t_i) x_i cycles because of a child that
-is alone in its stage, beside the n t_i x_i in which its own compute: the child takes n t_i x_i (1 + (t / t_i
-- 1) / n) tile-cycles. Of S cuts within S cuts such factors multiply, and the product is no less than the
-factor of one cut with as many tiles, and as many sub-batches, as all of them. T cuts add up their children.
+for the t_i add up to no more than t. So because of a child that is the only one of its stage, tiles wait for
+at least (t - t_i) x_i tile-cycles. Its own tiles compute for n t_i x_i. Together the child takes
+n t_i x_i (1 + (t / t_i - 1) / n) tile-cycles. Of S cuts within S cuts such factors multiply, and the product
+is no less than the factor of one cut with as many tiles, and as many sub-batches, as all of them. T cuts add
+up their children.
 A leaf of b samples runs s / b times in a round of s samples, at least as often as these sub-batches. So it
 takes at least cycles (t + (T - t) b / s) tile-cycles a run.
 
-A child is alone in its stage where it holds a layer that every other layer of the network follows, or comes
-before, near or far: between the two are only layers of the same cut, and each that another child reads
+A child is the only one of its stage where it holds a layer that every other layer of the network follows, or
+comes before, near or far: between the two are only layers of the same cut, and each that another child reads
 begins a later stage. Other layers count without waiting. What waits is in no layer's way: it need not be over
 when the layer has ended, so :mod:`.waiting` does without.
 """
@@ -97,7 +98,7 @@ class LayerAsked:
     """A layer whose ways are asked for.
 
     ``moved``: bits that every schedule moves for it. ``by_itself``: it only fits mapped on the whole chip.
-    ``in_line``: tiles wait because of it alone while a pipeline fills (:func:`layers_in_line`).
+    ``in_line``: while a pipeline fills tiles wait for this layer and no other (:func:`layers_in_line`).
     """
 
     layer: NetworkLayer

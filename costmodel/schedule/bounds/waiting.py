@@ -19,8 +19,8 @@ It does not matter how segments, sub-batches and partitions are chosen, nor whet
 for every run, nor whether a segment's data comes while the one before it still computes: copies in several
 tiles and inputs beside the weights only take more of the C bits. Two things are used of the model. Rounds
 compute one after the other, so the time between two layers' ends passes once a round. And what is fetched for
-later is in some tile's buffer. A layer by itself on the whole chip uses the chip alone; its time is not in
-these cycles but is added to them, and its weights do not count here.
+later is in some tile's buffer. While a layer is mapped on the whole chip no other one runs; its time is not
+in these cycles but is added to them, and its weights do not count here.
 """
 
 from __future__ import annotations
