@@ -23,7 +23,7 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
 from solvers.schedule.set.search import AnnealingPlan, SearchState
-from solvers.schedule.tiles.cost_table import TileCostsNeeded
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
 from sweep.tasks.columns import CostRequests
@@ -42,7 +42,8 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
-    watch, problem, budget = Stopwatch(), problem_of(content), Budget(**content["budget"])
+    watch, budget = Stopwatch(), Budget(**content["budget"])
+    problem = problem_of(content, _LAST_TABLE.table(content))
     params = checked_params(content["solver"], content["params"])
     module = solver(content["solver"]).load()
     if content["epoch"] is None:
@@ -69,13 +70,45 @@ def cost_requests(needed: TileCostsNeeded, watch: Stopwatch) -> CostRequests:
     return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
 
 
-def problem_of(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
-    """The problem in a payload, with a table of costs that solves none that it lacks."""
-    chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
-    costs = SchedulingCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
+def problem_of(content: ReadOnlyDict[str, Any], costs: TabledTileCosts | None = None) -> ScheduleProblem:
+    """The problem in a payload; ``costs``: the table of its costs, None for a new one."""
+    chip, costs = Chip.from_json(content["chip"]), costs or _table(content)
     params = content.get("params") or {}
     model = ChipModel(chip, costs, with_bands(params), with_reductions(params))
-    return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
+    return ScheduleProblem(costs.graph, model, content["batch"], Objective.named(content["objective"]))
+
+
+def _table(content: ReadOnlyDict[str, Any]) -> TabledTileCosts:
+    """The costs in a payload, as a table that solves none that it lacks."""
+    graph, chip = _graph(content["layers"]), Chip.from_json(content["chip"])
+    return SchedulingCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
+
+
+class _LastTable:
+    """The table of the last schedule task of this process, for the next one that has the same costs.
+
+    Rows of a table are made when they are first asked for, and a bound asks for all of them: 7,000 for
+    GoogLeNet on 16 tiles, which takes longer than a short annealing. Seeds of one study and rivals that
+    answer the same question have equal costs, and mostly follow each other on a worker. A row depends on
+    nothing but its costs, so answers do not depend on what was solved before.
+    """
+
+    DECIDE = ("layers", "chip", "pruning", "tile_costs", "whole_chip_costs")
+    """The keys of a payload that a table is made of."""
+
+    def __init__(self) -> None:
+        self._content: list[Any] = []
+        self._made: TabledTileCosts | None = None
+
+    def table(self, content: ReadOnlyDict[str, Any]) -> TabledTileCosts:
+        """The table of a payload's costs, the last one if that had the same."""
+        own = [content[key] for key in self.DECIDE]
+        if self._made is None or own != self._content:
+            self._content, self._made = own, _table(content)
+        return self._made
+
+
+_LAST_TABLE = _LastTable()
 
 
 def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
