@@ -124,7 +124,8 @@ def run(
 @app.command()
 def paper(
     name: Annotated[
-        str, typer.Argument(callback=stated, help="A paper: cosa, cosma or thistle.", metavar="PAPER")
+        str,
+        typer.Argument(callback=stated, help="cosa, cosma, kapla, set or thistle.", metavar="PAPER"),
     ],
     figure: Annotated[
         list[str] | None, typer.Option(help="A figure or table, once for each, such as 6; default all.")

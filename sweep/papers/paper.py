@@ -14,7 +14,11 @@ Effort = Literal["quick", "full"]
 """``quick`` is a part of the paper's networks, enough to see the figure; ``full`` is all of them."""
 
 LayerRows = ReadOnlyDict[Any, ReadOnlyDict[str, Any]]
-"""The row of each solve that has an answer: of a study's by layer, of :class:`PaperSolves` by label."""
+"""The row of each solve that has an answer.
+
+Of a study of architectures by layer, of a study of a chip by (network, solver, seed), of :class:`PaperSolves`
+by label.
+"""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,19 @@ from sweep.study.identity import canonical_json
 from sweep.study.study import study_of
 from sweep.tasks.mapping import layer_content
 
+SCHEDULE_COLUMNS = [
+    "task_id",
+    "solver",
+    "seed",
+    "energy_pj",
+    "cycles",
+    "objective",
+    "gap",
+    "dram_bytes",
+    "noc_hop_bytes",
+    "cpu_seconds",
+    "note",
+]
 ANSWERED_WITH = ("optimal", "feasible")
 """Statuses of solves that found something."""
 
@@ -75,12 +88,17 @@ def reproduce(
     wanted = {key for figure in figures for key in figure.needs}
     chosen = [study for study in paper.studies(effort) if study.key in wanted]
     rows: dict[str, LayerRows] = {}
-    layers = _layers(paper, effort)
+    layers, unanswered = _layers(paper, effort), 0
+    every = {layer for equal in layers.values() for layer in equal}
     for number, study in enumerate(chosen, 1):
         say(f"study {number} of {len(chosen)}: {study.key}")
-        rows[study.key] = _rows(_run(study, output, runtime), layers)
-    every = {layer for equal in layers.values() for layer in equal}
-    unanswered = sum(len(every - found.keys()) for found in rows.values())
+        run = _run(study, output, runtime)
+        if "schedule" in study.document:
+            rows[study.key], missing = _schedules(run)
+        else:
+            rows[study.key] = _rows(run, layers)
+            missing = len(every - rows[study.key].keys())
+        unanswered += missing
     while open_solves := _open(paper, effort, rows, wanted):
         for solves in open_solves:
             say(f"{len(solves.tasks)} solves: {solves.key}")
@@ -133,6 +151,28 @@ def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]]) -> LayerRows:
         if row["energy_pj"] is not None:
             found |= dict.fromkeys(layers.get(canonical_json(shape), ()), row)
     return found
+
+
+def _schedules(run: RunFolder) -> tuple[LayerRows, int]:
+    """The schedules of a study of one chip by (network, solver, seed), and how many solves have none.
+
+    The best one of each network has its program, packed, under ``program``.
+    """
+    (design,) = run.read("designs", ["networks"]).to_pylist()
+    entries = json.loads(design["networks"])
+    asked = {task_id: name for name, entry in entries.items() for task_id in entry["seeds"]}
+    programs = {
+        row["schedule_id"]: row["program"]
+        for row in run.read("programs", ["schedule_id", "program"]).to_pylist()
+        if row["program"] is not None
+    }
+    found: dict[tuple[str, str, int], ReadOnlyDict[str, Any]] = {}
+    for row in run.read("schedules", SCHEDULE_COLUMNS).to_pylist():
+        if row["task_id"] in asked and row["energy_pj"] is not None:
+            program = programs.get(row["task_id"])
+            label = asked[row["task_id"]], row["solver"], row["seed"]
+            found[label] = row if program is None else row | {"program": program}
+    return found, len(asked) - len(found)
 
 
 def _csv(table: FigureTable) -> str:
