@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.errors import NotFoundError, did_you_mean
 from costmodel.formats.operator_networks import (
     SUFFIXES,
     TRAINING,
+    check_dims,
+    configured_names,
     exported_names,
     network_file,
     network_names,
@@ -45,8 +47,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
     from costmodel.formats.json.layer_graph_json import graph_from_json, load_graph
     from costmodel.schedule.layer_graph.reading.reader import layer_graph
 
-    if dims and not name.endswith(".onnx"):
-        raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")
+    check_dims(name, dims)
     of_set, of_kapla = published_networks()["set"], published_networks()["kapla"]
     if name in (*of_set, *of_set.values()) and name not in network_names():
         return load_graph(of_set.get(name, name))
@@ -57,7 +58,7 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
         return local_layers_next(load_kapla_network(of_kapla[name]))
     if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
         return graph_from_json(content, name)
-    stated = name.endswith(SUFFIXES) or name in (*network_names(), *exported_names())
+    stated = name.endswith(SUFFIXES) or name in (*network_names(), *configured_names(), *exported_names())
     network = operator_network(name, None, dims) if stated else None
     if network is None:
         known = layer_graph_names()

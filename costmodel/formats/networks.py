@@ -11,6 +11,8 @@ from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.operator_networks import (
     SUFFIXES,
     TRAINING,
+    check_dims,
+    configured_names,
     exported_names,
     network_file,
     network_names,
@@ -26,11 +28,12 @@ def load_network(
     name_or_path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None
 ) -> Network:
     """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, operator-graph
-    ``.json`` or ``.json.gz``, Timeloop problem ``.yaml`` (one node). NETWORK.fused and NETWORK.raw are the
-    graphs of :func:`costmodel.formats.operator_networks.exported_names`.
+    ``.json`` or ``.json.gz``, Hugging Face's ``config.json``, Timeloop problem ``.yaml`` (one node).
+    NETWORK.fused and NETWORK.raw are the graphs of :func:`costmodel.formats.operator_networks.exported_names`.
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
-    otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it. Networks for chips
+    otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it, or the lengths of a
+    model by its configuration (``seq``, ``past``). Networks for chips
     (:func:`costmodel.formats.layer_graphs.layer_graph_names`) have a node for each layer, and so has the
     training step of any network, NAME.training. Raises InputError for an unknown name (with near
     names), a file that cannot be read, a batch that the file cannot take, and dims that it does not have.
@@ -38,8 +41,7 @@ def load_network(
     name_or_path = network_file(name_or_path)
     if batch is not None and (type(batch) is not int or batch < 1):
         raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
-    if dims and not str(name_or_path).removesuffix(TRAINING).endswith(".onnx"):
-        raise InputError(f"network {name_or_path}", "no dims but for ONNX files", dict(dims), key="dims")
+    check_dims(name_or_path, dims)
     network = operator_network(name_or_path, batch, dims)
     return _from_layer_graph(str(name_or_path), batch or 1, dims) if network is None else network
 
@@ -79,7 +81,7 @@ def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> 
 def _unknown(name: str) -> InputError:
     if name and _exists(name):
         return NotFoundError(f"network {name}", f"a file ending in one of {', '.join(SUFFIXES)}", name)
-    known = (*network_names(), *exported_names())
+    known = (*network_names(), *configured_names(), *exported_names())
     near = did_you_mean(name.replace("-", "_"), known, cutoff=0.5, most=3)
     remedy = f"{near} Built in: {', '.join(network_names())}".lstrip()
     return NotFoundError(f"network {name}", "a built-in network or a file", name, remedy)
@@ -111,7 +113,7 @@ def _only_layer(path: str, dims: Mapping[str, int] | None) -> Layer:
         from costmodel.formats.json.safe_json import load_json
 
         data = load_json(path)
-        if not (isinstance(data, dict) and "ops" in data):
+        if not (isinstance(data, dict) and ("ops" in data or "architectures" in data)):
             return _layer_from_problem(data, path)
     network = load_network(path, None, dims)
     layers = mapped_layers(network)

@@ -44,6 +44,7 @@ BUILT_IN: dict[str, Callable[[int], Network]] = {
     "cosa_alexnet": cosa_alexnet,
     "thistle_resnet18": thistle_resnet18,
 }
+_CONFIGURATIONS = Path(__file__).parents[1] / "workload" / "library" / "configurations"
 TRAINING = ".training"
 """The suffix of a network's name, or a file's, that asks for the layers of its training step."""
 SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
@@ -82,6 +83,35 @@ def exported_names() -> tuple[str, ...]:
     return tuple(f"{network}.{form}" for network in networks for form in FORMS)
 
 
+@cache
+def configured_names() -> tuple[str, ...]:
+    """The models that the library knows by the facts of their published configurations.
+
+    Unlike the networks of :func:`network_names` they have lengths that can be stated.
+    """
+    return tuple(sorted(file.stem for file in _CONFIGURATIONS.iterdir()))
+
+
+def takes_dims(name_or_path: str | Path) -> bool:
+    """Whether the network has lengths that are stated by name; a training step has those of its network."""
+    name = str(name_or_path).removesuffix(TRAINING)
+    if name.endswith(".onnx") or _configured(name) is not None:
+        return True
+    if not name.endswith((".json", ".json.gz")):
+        return False
+    from costmodel.formats.hugging_face.reader import is_configuration
+    from costmodel.formats.json.safe_json import load_json
+
+    return is_configuration(load_json(name))
+
+
+def check_dims(name_or_path: str | Path, dims: Mapping[str, int] | None) -> None:
+    """InputError for ``dims`` of a network that has no lengths to state."""
+    if dims and not takes_dims(name_or_path):
+        expected = "no dims but for ONNX files and models by their configuration"
+        raise InputError(f"network {name_or_path}", expected, dict(dims), key="dims")
+
+
 def network_file(name_or_path: str | Path) -> str:
     """The file of a plug-in's network that has one, for its name; any other name as it is.
 
@@ -110,6 +140,8 @@ def operator_network(
         return built_in(batch or 1)
     if str(name_or_path) in exported_names():
         return _exported(str(name_or_path), batch)
+    if configured := _configured(str(name_or_path)):
+        return _of_configuration(configured, batch, dims or {})
     return _from_file(Path(name_or_path), batch, dims) if str(name_or_path).endswith(SUFFIXES) else None
 
 
@@ -117,8 +149,13 @@ def _added(name: str) -> PlugIn | None:
     """The plug-in of that name; InputError where a network of the library has it, however it is written."""
     # Names of published networks count too, ours and their authors': otherwise a plug-in called as one of
     # them would silently change what existing studies mean.
-    taken = _built_in(name) or any(
-        name in (*ours, *theirs) for ours, theirs in ((n, n.values()) for n in published_networks().values())
+    taken = (
+        _built_in(name)
+        or _configured(name)
+        or any(
+            name in (*ours, *theirs)
+            for ours, theirs in ((n, n.values()) for n in published_networks().values())
+        )
     )
     return plug_in(NETWORKS, name, (name,) if taken else ())
 
@@ -155,6 +192,21 @@ def _built_in(name: str) -> Callable[[int], Network] | None:
     return {_plain(known): build for known, build in BUILT_IN.items()}.get(_plain(name))
 
 
+def _configured(name: str) -> str | None:
+    """The library's own name of a model that it knows by its configuration."""
+    return {_plain(known): known for known in configured_names()}.get(_plain(name))
+
+
+def _of_configuration(name: str, batch: int | None, dims: Mapping[str, int]) -> Network:
+    """A model of :func:`configured_names`, with the lengths of its entry where none are stated."""
+    from costmodel.formats.hugging_face.reader import network_of_configuration
+    from costmodel.formats.json.safe_json import load_json
+
+    entry = load_json(_CONFIGURATIONS / f"{name}.json")
+    stated = entry["dims"] | dict(dims)
+    return network_of_configuration(entry["configuration"], name, f"network {name}", batch, stated)
+
+
 def _plain(name: str) -> str:
     """The name as people may write it in several ways: ResNet-50, resnet_50 and resnet50 are one."""
     return name.lower().replace("-", "").replace("_", "").replace("/", "")
@@ -170,9 +222,7 @@ def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) ->
 
         return read_onnx(path, batch, dims)
     if path.name.endswith((".json", ".json.gz")):
-        from costmodel.formats.json.graph_json import read_graph
-
-        return read_graph(path, batch)
+        return _from_json(path, batch, dims or {})
     from costmodel.formats.timeloop.problem import read_problem
 
     if batch is not None:
@@ -185,3 +235,17 @@ def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) ->
         )
     layer = read_problem(path)
     return layer_list(layer.name, [layer])
+
+
+def _from_json(path: Path, batch: int | None, dims: Mapping[str, int]) -> Network:
+    from costmodel.formats.hugging_face.reader import is_configuration, network_of_configuration
+    from costmodel.formats.json.graph_json import network_of_file
+    from costmodel.formats.json.safe_json import load_json
+
+    content = load_json(path)
+    if not is_configuration(content):
+        return network_of_file(content, path, batch)
+    name = path.name.partition(".")[0]
+    if name == "config":  # as all of them are called: the model is what the folder is called
+        name = path.absolute().parent.name
+    return network_of_configuration(content, name, str(path), batch, dims)

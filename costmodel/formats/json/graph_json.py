@@ -29,7 +29,11 @@ def read_graph(path: str | Path, batch: int | None = None) -> Network:
     that was exported at batch 1. A list of layers, in the form of the released SET evaluator, has a node for
     each. Raises InputError with the file and the operator for what is no such graph.
     """
-    content = load_json(path)
+    return network_of_file(load_json(path), path, batch)
+
+
+def network_of_file(content: Any, path: str | Path, batch: int | None = None) -> Network:
+    """The network of the ``content`` of the file ``path``: see :func:`read_graph`."""
     if isinstance(content, dict) and "layers" in content:
         from costmodel.formats.json.layer_graph_json import graph_from_json
         from costmodel.schedule.layer_graph.stated import network_of

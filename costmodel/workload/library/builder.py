@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from costmodel.workload.attributes import Attributes, Plain
 from costmodel.workload.convolutions import Window, convolution_of
 from costmodel.workload.digits import Shape
-from costmodel.workload.network import Layer, Network, Node, Pooling, Value, batched_matmul
-from costmodel.workload.products import linear_of
+from costmodel.workload.network import Layer, Network, Node, Pooling, Value, ValueKind, batched_matmul
+from costmodel.workload.products import linear_of, matmul_of
+from costmodel.workload.views import whole
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,42 @@ class Pool:
     ceil: bool = False
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """Weights that are stored in ``bits`` an element, with a scale of ``scale_bits`` for each block.
+
+    A block has ``rows`` x ``columns`` elements of a matrix (outputs, inputs).
+    """
+
+    bits: int
+    scale_bits: int
+    rows: int
+    columns: int
+
+    def scales(self, weights: Shape) -> Shape:
+        """The shape of the scales of weights (..., outputs, inputs); a block at the edge may be partial."""
+        *outer, outputs, inputs = weights
+        return (*outer, -(-outputs // self.rows), -(-inputs // self.columns))
+
+
+SCALES = ".scales"
+"""How the names of parameters end that hold the scales of :class:`Blocks`: they are no model parameters."""
+
+
 class NetworkBuilder:
     """Collects the nodes of a network; every method adds one node and returns the name of its result.
 
     Operators are called as in operator-graph JSON (ATen's names, ``+`` between fused ones). A node's result
-    and its layer have the node's name. Biases and folded normalisation vectors are left out.
+    and its layer have the node's name. Biases and normalisation vectors are left out unless they are asked
+    for. ``bits`` are those of an element of every value whose method is given no others; None: not stated.
+    ``views_folded`` is the network's.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, bits: int | None = None, *, views_folded: bool = True) -> None:
         self._name = name
+        self._views_folded = views_folded
+        self._bits = bits
+        self._own_bits: dict[str, int] = {}
         self._nodes: list[Node] = []
         self._shapes: dict[str, Shape] = {}
         self._inputs: list[str] = []
@@ -56,11 +84,22 @@ class NetworkBuilder:
         self._shapes[name] = shape
         return name
 
-    def parameter(self, name: str, shape: Shape) -> str:
+    def parameter(self, name: str, shape: Shape, bits: int | None = None) -> str:
         """Weights, or another constant tensor."""
         self._parameters.append(name)
         self._shapes[name] = shape
+        if bits is not None:
+            self._own_bits[name] = bits
         return name
+
+    def weights(self, name: str, shape: Shape, stored: Blocks | None = None) -> tuple[str, ...]:
+        """The weights (..., outputs, inputs) of a node, NAME.weight, and their scales if they have some."""
+        if stored is None:
+            return (self.parameter(f"{name}.weight", shape),)
+        return (
+            self.parameter(f"{name}.weight", shape, stored.bits),
+            self.parameter(f"{name}{SCALES}", stored.scales(shape), stored.scale_bits),
+        )
 
     def shape(self, value: str) -> Shape:
         """The shape of a value in elements, that of an image (samples, channels, rows, columns)."""
@@ -120,15 +159,30 @@ class NetworkBuilder:
             name, "adaptive_avg_pool2d", (x,), (*self.shape(x)[:2], size, size), output_size=size
         )
 
-    def linear(self, name: str, x: str, outputs: int, activation: str = "") -> str:
+    def linear(
+        self,
+        name: str,
+        x: str,
+        outputs: int,
+        activation: str = "",
+        *,
+        bias: bool = False,
+        stored: Blocks | None = None,
+    ) -> str:
         """A fully connected layer on the last axis; an image is flattened first."""
         shape = self.shape(x)
-        rows, features = (
-            (shape[:1], shape[1] * shape[2] * shape[3]) if len(shape) == 4 else (shape[:-1], shape[-1])
-        )
-        inputs = (x, self.parameter(f"{name}.weight", (outputs, features)))
-        layer = linear_of(name, (outputs, features), (*rows, outputs))
-        return self.operator(name, _fused("linear", activation), inputs, (*rows, outputs), layer)
+        features = shape[1] * shape[2] * shape[3] if len(shape) == 4 else shape[-1]
+        parameters = self.weights(name, (outputs, features), stored)
+        if bias:
+            parameters += (self.parameter(f"{name}.bias", (outputs,)),)
+        return self.linear_with(name, x, parameters, activation)
+
+    def linear_with(self, name: str, x: str, parameters: tuple[str, ...], activation: str = "") -> str:
+        """:meth:`linear` with ``parameters`` that there are: weights (outputs, inputs) first."""
+        shape, weights = self.shape(x), self.shape(parameters[0])
+        made = (*(shape[:1] if len(shape) == 4 else shape[:-1]), weights[0])
+        layer = linear_of(name, weights, made)
+        return self.operator(name, _fused("linear", activation), (x, *parameters), made, layer)
 
     def add(self, name: str, x: str, y: str, activation: str = "") -> str:
         """The sum of two values, in the first one's shape."""
@@ -139,6 +193,22 @@ class NetworkBuilder:
         batch, _, *plane = self.shape(branches[0])
         channels = sum(self.shape(branch)[1] for branch in branches)
         return self.operator(name, "cat", branches, (batch, channels, *plane), dim=1)
+
+    def matmul(self, name: str, x: str, y: str, operator: str = "matmul") -> str:
+        """The product of two values by NumPy's rules; consecutive heads of ``x`` may share one of ``y``."""
+        a, b = self.shape(x), self.shape(y)
+        (layer,) = matmul_of(name, whole(x, a), whole(y, b)).layers
+        return self.operator(name, operator, (x, y), (*map(max, a[:-2], b[:-2]), a[-2], b[-1]), layer)
+
+    def reshape(self, name: str, x: str, shape: Shape) -> str:
+        return self.operator(name, "reshape", (x,), shape, shape=shape)
+
+    def permute(self, name: str, x: str, dims: tuple[int, ...]) -> str:
+        return self.operator(name, "permute", (x,), tuple(self.shape(x)[d] for d in dims), dims=dims)
+
+    def pointwise(self, name: str, operator: str, x: str) -> str:
+        """A function of one value that keeps its shape: an activation, softmax, rotary embedding."""
+        return self.operator(name, operator, (x,), self.shape(x))
 
     def layer_norm(self, name: str, x: str) -> str:
         return self.operator(name, "layer_norm", (x,), self.shape(x), normalized_shape=self.shape(x)[-1:])
@@ -176,11 +246,14 @@ class NetworkBuilder:
         read = {value for node in self._nodes for value in node.inputs}
         made = [value for node in self._nodes for value in node.outputs]
         values = (
-            *(Value(name, self.shape(name), "input") for name in self._inputs),
-            *(Value(name, self.shape(name), "parameter") for name in self._parameters),
-            *(Value(name, self.shape(name), "activation" if name in read else "output") for name in made),
+            *(self._value(name, "input") for name in self._inputs),
+            *(self._value(name, "parameter") for name in self._parameters),
+            *(self._value(name, "activation" if name in read else "output") for name in made),
         )
-        return Network(self._name, tuple(self._nodes), values)
+        return Network(self._name, tuple(self._nodes), values, self._views_folded)
+
+    def _value(self, name: str, kind: ValueKind) -> Value:
+        return Value(name, self.shape(name), kind, self._own_bits.get(name, self._bits))
 
 
 def _fused(operator: str, activation: str) -> str:

@@ -15,7 +15,7 @@ from costmodel.formats.chips import chip_names, load_chip
 from costmodel.formats.directives.mapping_file import SUFFIX, read_mapping_directives
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_layer, load_network
-from costmodel.formats.operator_networks import exported_names, network_names
+from costmodel.formats.operator_networks import configured_names, exported_names, network_names
 from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
 from costmodel.mapping.mapping import violations as mapping_violations
@@ -163,7 +163,8 @@ def _solvers() -> Iterable[dict[str, Any]]:
 
 def _networks() -> Iterable[dict[str, Any]]:
     origins = {name: origin_of(NETWORKS, name) for name in network_names()}
-    for name, origin in (origins | dict.fromkeys(exported_names(), "archsweep")).items():
+    ours = dict.fromkeys((*configured_names(), *exported_names()), "archsweep")
+    for name, origin in (origins | ours).items():
         network = load_network(name)
         distinct = len(distinct_layers(network.layers))
         counts = {"layers": len(network.layers), "distinct": distinct, "macs": network.macs}

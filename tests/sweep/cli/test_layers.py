@@ -33,6 +33,34 @@ def test_layers_of_a_file_with_symbolic_lengths(command_line: Command) -> None:
     assert any(line.split()[1:4] == ["MatMul", "2", "24576"] for line in text)
 
 
+SMALL_LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "vocab_size": 100,
+    "torch_dtype": "bfloat16",
+}
+
+
+def test_layers_of_a_model_by_its_configuration(command_line: Command, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(SMALL_LLAMA))
+    ended = command_line("list", f"layers/{file}", "--dim", "seq=1", "--dim", "past=9", "--json")
+    *layers, last = json.loads(ended.out)
+    assert (ended.status, ended.err) == (0, "")
+    blocks = 64 * (64 + 16 + 16 + 64) + 2 * 10 * 64 + 3 * 64 * 160
+    assert last == {"total_macs": 2 * blocks + 64 * 100, "uncounted": []}
+    assert layers[3]["name"] == f"{file}/block0.attention.scores"
+    assert layers[3]["dims"] == {"B": 2, "M": 4, "N": 10, "K": 8}
+    assert layers[3]["bits"] == {"A": 16, "B": 16, "Z": 16}
+    missing = command_line("list", f"layers/{file}")
+    assert (missing.status, missing.out) == (2, "")
+    assert "dims: expected a number for each length, found none for seq" in missing.err.replace("\n", " ")
+
+
 def test_strides_are_listed(command_line: Command) -> None:
     first = json.loads(command_line("list", "layers/resnet18", "--json").out)[0]
     assert first["strides"] == {"P": 2, "Q": 2}

@@ -87,7 +87,11 @@ def test_a_network_of_nothing_counted_is_listed_with_the_reason_and_refused_othe
     path = tmp_path / "made.json"
     path.write_text(json.dumps({"name": "made", "tensors": tensors, "ops": [twist]}))
     codesign = ("solve", "codesign", "--architecture", "eyeriss", "--network", str(path))
-    for command in (("plan", str(written(tmp_path, str(path)))), codesign):
+    for command in (
+        ("plan", str(written(tmp_path, str(path)))),
+        codesign,
+        ("list", f"layers/{path}"),
+    ):
         ended = command_line(*command)
         assert (ended.status, ended.out) == (2, ""), command
         assert (
