@@ -29,7 +29,8 @@ def load_network(
 ) -> Network:
     """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, operator-graph
     ``.json`` or ``.json.gz``, Hugging Face's ``config.json``, Timeloop problem ``.yaml`` (one node).
-    NETWORK.fused and NETWORK.raw are the graphs of :func:`costmodel.formats.operator_networks.exported_names`.
+    NETWORK.fused and NETWORK.raw are the graphs of
+    :func:`costmodel.formats.operator_networks.exported_names`.
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
     otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it, or the lengths of a

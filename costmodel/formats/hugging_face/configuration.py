@@ -23,8 +23,8 @@ _WITHOUT_EFFECT_BY_REASON = (
     "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps rope_theta rope_scaling rope_parameters "
     "rope_interleave rope_local_base_freq swiglu_limit partial_rotary_factor query_pre_attn_scalar "
     "routed_scaling_factor norm_topk_prob scoring_func topk_method n_group topk_group "
-    "max_position_embeddings max_target_positions scale_embedding time_step_limit time_step_rank time_step_floor time_step_min "
-    "time_step_max rescale_prenorm_residual residual_in_fp32",
+    "max_position_embeddings scale_embedding time_step_limit time_step_rank time_step_floor "
+    "time_step_min time_step_max rescale_prenorm_residual residual_in_fp32",
     # how a program runs it
     "use_cache cache_implementation pretraining_tp return_dict output_attentions output_hidden_states "
     "output_past use_mambapy is_decoder is_encoder_decoder chunk_size_feed_forward tie_encoder_decoder "
@@ -122,6 +122,16 @@ class Configuration:
         if not isinstance(value, list):
             raise self._wrong(key, "a list", value)
         return value
+
+    def wholes(self, key: str) -> list[int]:
+        """A list of whole numbers of at least 1."""
+        values = self.values(key)
+        if not all(is_whole(value, 1) for value in values):
+            raise self._wrong(key, "a list of whole numbers of at least 1", values)
+        return values
+
+    def __len__(self) -> int:
+        return len(self._content)
 
     def unread(self, keys: str) -> None:
         """Note keys, with spaces between, that change nothing in this architecture."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.formats.hugging_face import decoders
+from costmodel.formats.hugging_face import decoders, state_spaces, vision, whisper
 from costmodel.formats.hugging_face.configuration import Configuration
+from costmodel.formats.hugging_face.lengths import Lengths, phase_of
 from costmodel.workload.library.decoder import Decoder, Experts, Phase, decoder
 from costmodel.workload.network import Network
-
-Lengths = Mapping[str, int]
-"""Lengths by the names that users state them by (``--dim``, ``dims:``)."""
 
 _DECODERS: dict[str, Callable[[Configuration], Decoder]] = {
     "LlamaForCausalLM": decoders.llama,
@@ -28,6 +26,13 @@ _DECODERS: dict[str, Callable[[Configuration], Decoder]] = {
     "Gemma2ForCausalLM": decoders.gemma2,
     "Gemma3ForCausalLM": decoders.gemma3,
 }
+_OTHERS: dict[str, Callable[[Configuration, str, int, Lengths], Network]] = {
+    "Mamba2ForCausalLM": state_spaces.mamba2,
+    "WhisperForConditionalGeneration": whisper.whisper,
+    "ViTForImageClassification": vision.vit,
+    "ConvNextForImageClassification": vision.convnext,
+}
+"""Makers of networks from the keys of a configuration, a name, a batch and lengths."""
 
 
 def is_configuration(content: Any) -> bool:
@@ -37,7 +42,7 @@ def is_configuration(content: Any) -> bool:
 
 def architecture_names() -> list[str]:
     """The architectures that can be read, by the names that configurations call them."""
-    return list(_DECODERS)
+    return [*_DECODERS, *_OTHERS]
 
 
 def network_of_configuration(
@@ -51,11 +56,13 @@ def network_of_configuration(
     named = content["architectures"]
     if not isinstance(named, list) or len(named) != 1:
         raise InputError(where, "a list of one architecture", named, key="architectures")
-    if named[0] not in _DECODERS:
-        known = architecture_names()
+    known = architecture_names()
+    if named[0] not in known:
         remedy = f"{did_you_mean(named[0], known)} Export the model as ONNX to read it".lstrip()
         raise InputError(where, f"one of {', '.join(known)}", named[0], remedy, key="architectures")
     keys = Configuration(content, where)
+    if named[0] in _OTHERS:
+        return _OTHERS[named[0]](keys, name, batch or 1, dims)
     facts = _DECODERS[named[0]](keys)
     keys.finish()
     return decoder(name, facts, _phase(facts, where, batch or 1, dims))
@@ -63,46 +70,12 @@ def network_of_configuration(
 
 def _phase(facts: Decoder, where: str, batch: int, dims: Lengths) -> Phase:
     experts = next((b.feed_forward for b in facts.blocks if isinstance(b.feed_forward, Experts)), None)
-    known = {"seq": "new tokens", "past": "cached tokens", "logits": "tokens to predict behind"}
-    if experts is not None:
-        known["experts"] = "different experts that are reached"
-    stated = stated_lengths(where, dims, known, required=("seq",), least={"past": 0})
-    new = stated["seq"]
-    logits = stated.get("logits", new)
-    if logits > new:
-        raise InputError(where, f"at most the {new} tokens of seq", logits, key="dims.logits")
-    reached = stated.get("experts")
-    if experts is not None and reached is not None:
-        most = min(experts.count, batch * new * experts.top)
-        if not experts.top <= reached <= most:
-            expected = f"{experts.top} to {most} experts for {batch * new} tokens"
-            raise InputError(where, expected, reached, key="dims.experts")
-    return Phase(batch, new, stated.get("past", 0), logits, reached)
-
-
-def stated_lengths(
-    where: str,
-    dims: Lengths,
-    known: Mapping[str, str],
-    required: tuple[str, ...] = (),
-    least: Lengths = MappingProxyType({}),
-) -> dict[str, int]:
-    """The lengths ``dims``, checked: each is ``known``, by its name with what it is, and whole numbers.
-
-    ``required`` ones must be there; ``least`` has the least number of a length where that is not 1.
-    """
-    for name, length in dims.items():
-        if name not in known:
-            shown = ", ".join(f"{key} ({what})" for key, what in known.items()) or "none"
-            raise InputError(where, f"lengths among {shown}", name, did_you_mean(name, known), key="dims")
-        if type(length) is not int or length < least.get(name, 1):
-            expected = f"a whole number of at least {least.get(name, 1)}"
-            raise InputError(where, expected, length, key=f"dims.{name}")
-    if missing := [name for name in required if name not in dims]:
-        flags = " ".join(f"--dim {name}=N" for name in missing)
-        stated = ", ".join(f"{name}: N" for name in missing)
-        remedy = f"State {flags}, in a study {{network: FILE, dims: {{{stated}}}}}"
-        raise InputError(
-            where, "a number for each length", f"none for {', '.join(missing)}", remedy, key="dims"
-        )
-    return dict(dims)
+    if experts is None:
+        return phase_of(where, batch, dims)
+    phase = phase_of(where, batch, dims, {"experts": "different experts that are reached"})
+    tokens, reached = batch * phase.new, dims.get("experts")
+    most = min(experts.count, tokens * experts.top)
+    if reached is not None and not experts.top <= reached <= most:
+        expected = f"{experts.top} to {most} experts for {tokens} tokens"
+        raise InputError(where, expected, reached, key="dims.experts")
+    return replace(phase, reached=reached)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from costmodel.workload.attributes import Attributes, Plain
 from costmodel.workload.convolutions import Window, convolution_of
@@ -14,7 +16,7 @@ from costmodel.workload.views import whole
 
 @dataclass(frozen=True)
 class Convolution:
-    """A square convolution with its batch normalisation and activation folded in.
+    """A square convolution with its batch normalisation and activation folded in, and perhaps a ``bias``.
 
     ``padding`` None keeps the size at stride 1 (half the kernel); ``activation`` is "" for none.
     """
@@ -25,6 +27,7 @@ class Convolution:
     padding: int | None = None
     groups: int = 1
     activation: str = "relu"
+    bias: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,9 @@ class NetworkBuilder:
         weights = (conv.channels, channels // conv.groups, conv.kernel, conv.kernel)
         window = Window.of(2, (conv.stride,), (1,), conv.groups)
         layer = convolution_of(name, self.shape(x), weights, shape, window)
-        inputs = (x, self.parameter(f"{name}.weight", weights))
+        inputs: tuple[str, ...] = (x, self.parameter(f"{name}.weight", weights))
+        if conv.bias:
+            inputs += (self.parameter(f"{name}.bias", weights[:1]),)
         operator = _fused("conv2d", conv.activation)
         stated = {"stride": conv.stride, "padding": padding, "groups": conv.groups}
         return self.operator(name, operator, inputs, shape, layer, **stated)
@@ -209,6 +214,58 @@ class NetworkBuilder:
     def pointwise(self, name: str, operator: str, x: str) -> str:
         """A function of one value that keeps its shape: an activation, softmax, rotary embedding."""
         return self.operator(name, operator, (x,), self.shape(x))
+
+    def heads_apart(self, name: str, x: str, heads: int) -> str:
+        """The value (batch, tokens, heads * width) as (batch, heads, tokens, width)."""
+        batch, tokens, width = self.shape(x)
+        apart = self.reshape(f"{name}.heads", x, (batch, tokens, heads, width // heads))
+        return self.permute(f"{name}.by_head", apart, (0, 2, 1, 3))
+
+    def heads_together(self, name: str, x: str) -> str:
+        """The value (batch, heads, tokens, width) as (batch, tokens, heads * width)."""
+        batch, heads, tokens, width = self.shape(x)
+        by_token = self.permute(f"{name}.by_token", x, (0, 2, 1, 3))
+        return self.reshape(f"{name}.together", by_token, (batch, tokens, heads * width))
+
+    def after_past(self, name: str, x: str, past: int) -> str:
+        """The value (batch, tokens, width) behind ``past`` tokens, which are an input NAME.cache."""
+        batch, tokens, width = self.shape(x)
+        if not past:
+            return x
+        cache = self.input(f"{name}.cache", (batch, past, width))
+        return self.operator(f"{name}.cached", "cat", (cache, x), (batch, past + tokens, width), dim=1)
+
+    def part(self, name: str, x: str, start: int, end: int) -> str:
+        """Elements ``start`` to before ``end`` of the last axis."""
+        *outer, _ = self.shape(x)
+        shape = (*outer, end - start)
+        return self.operator(name, "slice", (x,), shape, dim=len(outer), start=start, end=end)
+
+    def parts(self, name: str, x: str, widths: Mapping[str, int]) -> list[str]:
+        """The last axis in parts NAME.PART of the ``widths``, one after the other."""
+        ends = list(accumulate(widths.values()))
+        starts = (0, *ends)
+        return [
+            self.part(f"{name}.{one}", x, *ends) for one, *ends in zip(widths, starts, ends, strict=False)
+        ]
+
+    def rows(self, name: str, x: str, start: int, end: int) -> str:
+        """Tokens ``start`` to before ``end`` of a value (batch, tokens, width); all of them need no node."""
+        batch, tokens, width = self.shape(x)
+        if (start, end) == (0, tokens):
+            return x
+        return self.operator(name, "slice", (x,), (batch, end - start, width), dim=1, start=start, end=end)
+
+    def last_tokens(self, name: str, x: str, count: int) -> str:
+        """The last ``count`` tokens of a value (batch, tokens, width)."""
+        tokens = self.shape(x)[1]
+        return self.rows(name, x, tokens - count, tokens)
+
+    def normalised(self, name: str, operator: str, x: str, *, bias: bool = False) -> str:
+        """A normalisation along the last axis with its vectors: NAME.weight and, with ``bias``, NAME.bias."""
+        vectors = ("weight", "bias") if bias else ("weight",)
+        read = tuple(self.parameter(f"{name}.{vector}", self.shape(x)[-1:]) for vector in vectors)
+        return self.operator(name, operator, (x, *read), self.shape(x))
 
     def layer_norm(self, name: str, x: str) -> str:
         return self.operator(name, "layer_norm", (x,), self.shape(x), normalized_shape=self.shape(x)[-1:])

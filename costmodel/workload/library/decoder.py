@@ -149,11 +149,7 @@ class _DecoderBuilder:
         for i, block in enumerate(facts.blocks):
             x = self._block(f"block{i}", x, block)
         x = self._norm("norm", x)
-        if phase.logits < phase.new:
-            shape = (phase.batch, phase.logits, facts.width)
-            x = build.operator(
-                "last_tokens", "slice", (x,), shape, dim=1, start=phase.new - phase.logits, end=phase.new
-            )
+        x = build.last_tokens("last_tokens", x, phase.logits)
         x = self._predicted(x, table)
         if facts.capped:
             build.pointwise("cap", "mul+tanh+mul", x)
@@ -185,8 +181,7 @@ class _DecoderBuilder:
         return build.add(f"{name}.mlp.add", x, y)
 
     def _norm(self, name: str, x: str) -> str:
-        weight = self._build.parameter(f"{name}.weight", self._build.shape(x)[-1:])
-        return self._build.operator(name, "rms_norm", (x, weight), self._build.shape(x))
+        return self._build.normalised(name, "rms_norm", x)
 
     def _linear(self, name: str, x: str, outputs: int, bias: bool = False) -> str:
         return self._build.linear(name, x, outputs, bias=bias, stored=self._facts.linear)
@@ -200,27 +195,6 @@ class _DecoderBuilder:
             apart = build.reshape(f"{name}.each_head", x, (batch, tokens, heads, width // heads))
             x = build.reshape(f"{name}.normalised", self._norm(f"{name}.norm", apart), (batch, tokens, width))
         return build.pointwise(f"{name}.rotary", "rotary_embedding", x)
-
-    def _heads(self, name: str, x: str, heads: int) -> str:
-        """The value (batch, tokens, heads * width) as (batch, heads, tokens, width)."""
-        batch, tokens, width = self._build.shape(x)
-        apart = self._build.reshape(f"{name}.heads", x, (batch, tokens, heads, width // heads))
-        return self._build.permute(f"{name}.by_head", apart, (0, 2, 1, 3))
-
-    def _together(self, name: str, x: str) -> str:
-        """The value (batch, heads, tokens, width) as (batch, tokens, heads * width)."""
-        batch, heads, tokens, width = self._build.shape(x)
-        by_token = self._build.permute(f"{name}.by_token", x, (0, 2, 1, 3))
-        return self._build.reshape(f"{name}.together", by_token, (batch, tokens, heads * width))
-
-    def _after_past(self, name: str, x: str, kept: int) -> str:
-        """The value (..., tokens, width) behind the ``kept`` cached tokens of an input NAME.cache."""
-        *outer, tokens, width = self._build.shape(x)
-        if not kept:
-            return x
-        cache = self._build.input(f"{name}.cache", (*outer, kept, width))
-        shape = (*outer, kept + tokens, width)
-        return self._build.operator(f"{name}.cached", "cat", (cache, x), shape, dim=len(outer))
 
     def _attention(self, name: str, x: str, facts: Attention, window: int | None) -> str:
         build, past = self._build, self._phase.past
@@ -236,8 +210,8 @@ class _DecoderBuilder:
             if part != "value":
                 made = self._turned(f"{name}.{part}", made, heads, facts.head_norms)
             if part != "query":
-                made = self._after_past(f"{name}.{part}", made, kept)
-            parts[part] = self._heads(f"{name}.{part}", made, heads)
+                made = self._build.after_past(f"{name}.{part}", made, kept)
+            parts[part] = self._build.heads_apart(f"{name}.{part}", made, heads)
         keys = build.permute(f"{name}.key.turned", parts["key"], (0, 1, 3, 2))
         capped = "+tanh+mul" if facts.capped else ""
         scores = build.matmul(f"{name}.scores", parts["query"], keys, f"matmul+mul{capped}")
@@ -246,7 +220,9 @@ class _DecoderBuilder:
             operands += (build.parameter(f"{name}.sinks", (facts.heads,)),)
         weights = build.operator(f"{name}.softmax", "softmax", operands, build.shape(scores), dim=-1)
         y = build.matmul(f"{name}.values", weights, parts["value"])
-        return self._linear(f"{name}.output", self._together(name, y), self._facts.width, facts.output_bias)
+        return self._linear(
+            f"{name}.output", self._build.heads_together(name, y), self._facts.width, facts.output_bias
+        )
 
     def _latent_attention(self, name: str, x: str, facts: LatentAttention) -> str:
         """Latent attention: over keys and values made of the latent numbers where all tokens are new.
@@ -261,26 +237,30 @@ class _DecoderBuilder:
             queries = self._norm(f"{name}.query_norm", queries)
         width = facts.plain + facts.rotary
         queries = self._linear(f"{name}.query", queries, facts.heads * width)
-        queries = self._heads(f"{name}.query", queries, facts.heads)
-        plain = self._part(f"{name}.query.plain", queries, 0, facts.plain)
-        turning = self._part(f"{name}.query.turning", queries, facts.plain, width)
+        queries = self._build.heads_apart(f"{name}.query", queries, facts.heads)
+        plain = self._build.part(f"{name}.query.plain", queries, 0, facts.plain)
+        turning = self._build.part(f"{name}.query.turning", queries, facts.plain, width)
         turning = build.pointwise(f"{name}.query.rotary", "rotary_embedding", turning)
         packed = self._linear(f"{name}.latent_down", x, facts.latent + facts.rotary, facts.bias)
-        latent = self._part(f"{name}.latent", packed, 0, facts.latent)
+        latent = self._build.part(f"{name}.latent", packed, 0, facts.latent)
         latent = self._norm(f"{name}.latent_norm", latent)
-        key_turning = self._part(f"{name}.key.turning", packed, facts.latent, facts.latent + facts.rotary)
+        key_turning = self._build.part(
+            f"{name}.key.turning", packed, facts.latent, facts.latent + facts.rotary
+        )
         key_turning = build.pointwise(f"{name}.key.rotary", "rotary_embedding", key_turning)
         parts = plain, turning, latent, key_turning
         y = (self._absorbed if self._phase.past else self._expanded)(name, facts, parts)
-        return self._linear(f"{name}.output", self._together(name, y), self._facts.width, facts.bias)
+        return self._linear(
+            f"{name}.output", self._build.heads_together(name, y), self._facts.width, facts.bias
+        )
 
     def _expanded(self, name: str, facts: LatentAttention, parts: tuple[str, str, str, str]) -> str:
         build = self._build
         plain, turning, latent, key_turning = parts
         made = self._linear(f"{name}.key_value", latent, facts.heads * (facts.plain + facts.value))
-        made = self._heads(f"{name}.key_value", made, facts.heads)
-        keys = self._part(f"{name}.key.plain", made, 0, facts.plain)
-        values = self._part(f"{name}.value", made, facts.plain, facts.plain + facts.value)
+        made = self._build.heads_apart(f"{name}.key_value", made, facts.heads)
+        keys = self._build.part(f"{name}.key.plain", made, 0, facts.plain)
+        values = self._build.part(f"{name}.value", made, facts.plain, facts.plain + facts.value)
         batch, heads, tokens, _ = build.shape(keys)
         one_head = build.reshape(f"{name}.key.one_head", key_turning, (batch, 1, tokens, facts.rotary))
         shape = (batch, heads, tokens, facts.rotary)
@@ -324,21 +304,15 @@ class _DecoderBuilder:
         queries = build.operator(f"{name}.query.whole", "cat", (moved, turning), shape4, dim=3)
         shape3 = (batch, tokens, facts.latent + facts.rotary)
         made = build.operator(f"{name}.key.whole", "cat", (latent, key_turning), shape3, dim=2)
-        every = self._after_past(f"{name}.key", made, past)
+        every = self._build.after_past(f"{name}.key", made, past)
         keys = build.reshape(f"{name}.key.one_head", every, (batch, 1, past + tokens, shape3[2]))
         turned = build.permute(f"{name}.key.turned", keys, (0, 1, 3, 2))
         scores = build.matmul(f"{name}.scores", queries, turned, "matmul+mul")
         softmax = build.operator(f"{name}.softmax", "softmax", (scores,), build.shape(scores), dim=-1)
-        values = self._part(f"{name}.value", keys, 0, facts.latent)
+        values = self._build.part(f"{name}.value", keys, 0, facts.latent)
         weighted = build.matmul(f"{name}.values", softmax, values)
         back = build.permute(f"{name}.key_value.of_values.turned", to_value, (0, 1, 3, 2))
         return build.matmul(f"{name}.values.own", weighted, back)
-
-    def _part(self, name: str, x: str, start: int, end: int) -> str:
-        """Elements ``start`` to before ``end`` of the last axis."""
-        *outer, _ = self._build.shape(x)
-        shape = (*outer, end - start)
-        return self._build.operator(name, "slice", (x,), shape, dim=len(outer), start=start, end=end)
 
     # ---- gated layers and experts
 
