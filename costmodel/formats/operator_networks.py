@@ -11,6 +11,8 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.formats.torch_export import EXPORTED, FORMS
 from costmodel.plug_ins import NETWORKS, PlugIn, plug_in, plug_in_names
+from costmodel.workload.library.detection import yolov8n
+from costmodel.workload.library.diffusion import dit_xl_2, sd_unet
 from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.layer_lists import (
     cosa_alexnet,
@@ -20,7 +22,7 @@ from costmodel.workload.library.layer_lists import (
     layer_list,
     thistle_resnet18,
 )
-from costmodel.workload.library.mobilenet import mobilenet_v2
+from costmodel.workload.library.mobilenet import efficientnet_b0, mobilenet_v2, mobilenet_v4_conv_small
 from costmodel.workload.library.plain import alexnet, vgg16, yolo9000
 from costmodel.workload.library.residual import resnet18, resnet50, resnext50
 from costmodel.workload.library.transformer import bert_base, gpt2, vit_b_16
@@ -38,6 +40,11 @@ BUILT_IN: dict[str, Callable[[int], Network]] = {
     "bert_base": bert_base,
     "gpt2": gpt2,
     "vit_b_16": vit_b_16,
+    "efficientnet_b0": efficientnet_b0,
+    "mobilenet_v4_conv_small": mobilenet_v4_conv_small,
+    "yolov8n": yolov8n,
+    "sd_unet": sd_unet,
+    "dit_xl_2": dit_xl_2,
     "deepbench": deepbench,
     "cosa_resnet50": cosa_resnet50,
     "cosa_resnext50": cosa_resnext50,

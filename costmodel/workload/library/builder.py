@@ -158,6 +158,11 @@ class NetworkBuilder:
         self._shapes[name] = (*outer, rows, columns)
         return name
 
+    def upsample(self, name: str, x: str) -> str:
+        """An image of twice as many rows and columns, each element four times."""
+        batch, channels, rows, columns = self.shape(x)
+        return self.operator(name, "upsample_nearest2d", (x,), (batch, channels, 2 * rows, 2 * columns))
+
     def average_pool(self, name: str, x: str, size: int = 1) -> str:
         """Adaptive average pooling to ``size`` x ``size``."""
         return self.operator(

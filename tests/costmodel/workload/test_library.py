@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,69 @@ def test_vgg16_has_138_million_weights() -> None:
     weights = sum(value.elements for value in network.values if value.kind == "parameter")
     biases = sum(layer.sizes["N" if "M" in layer.sizes else "K"] for layer in network.layers)
     assert weights + biases == 138_357_544
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "macs"),
+    [
+        # as torchvision, timm, Ultralytics, diffusers and the authors of DiT build them; MACs as these round
+        # them, but for the U-Net: 0.39, 0.19, 8.7 / 2 and 118.6 thousand millions
+        ("efficientnet_b0", 5_288_548, 385_814_752),
+        ("mobilenet_v4_conv_small", 3_774_024, 186_005_568),
+        ("yolov8n", 3_157_200, 4_371_993_600),
+        ("sd_unet", 859_520_964, 401_636_720_640),
+        ("dit_xl_2", 675_129_632, 118_621_421_568),
+    ],
+)
+def test_published_parameter_counts(name: str, parameters: int, macs: int) -> None:
+    network = load_network(name)
+    assert network.macs == macs
+    shapes = {value.name: value.shape for value in network.values if value.kind == "parameter"}
+    # the means of YOLOv8's three resolutions have the same sixteen numbers
+    shared = [value for value in shapes if value.endswith(".mean.weight")]
+    own = {value: shape for value, shape in shapes.items() if value not in shared[1:]}
+    # each convolution without a bias has a folded batch normalisation of two vectors
+    folded = [
+        value
+        for value, shape in own.items()
+        if len(shape) == 4 and f"{value.removesuffix('weight')}bias" not in own and value not in shared
+    ]
+    assert sum(prod(shape) for shape in own.values()) + sum(2 * own[v][0] for v in folded) == parameters
+
+
+def test_macs_of_diffusion_by_a_closed_form() -> None:
+    width, tokens = 1152, 256
+    block = tokens * 12 * width**2 + 2 * tokens**2 * width + 6 * width**2
+    ends = tokens * (16 + 32) * width + (256 + width) * width + 2 * width**2
+    assert load_network("dit_xl_2", 2).macs == 2 * (28 * block + ends)
+
+    def residual(side: int, read: int, made: int) -> int:
+        shortcut = read * made if read != made else 0
+        return side**2 * (9 * (read + made) * made + shortcut) + 1280 * made
+
+    def attended(side: int, c: int) -> int:
+        positions, words = side**2, 77
+        products = 2 * positions**2 * c + 2 * positions * words * c
+        return positions * (2 + 4 + 2 + 12) * c**2 + 2 * words * 768 * c + products
+
+    a, b, c = 320, 640, 1280
+    down = ((64, a, a), (64, a, a), (32, a, b), (32, b, b), (16, b, c), (16, c, c), (8, c, c), (8, c, c))
+    up = (
+        *((8, 2 * c, c),) * 3,
+        *((16, 2 * c, c),) * 2,
+        (16, c + b, c),
+        (32, c + b, b),
+        (32, b + b, b),
+        (32, b + a, b),
+        (64, b + a, a),
+        *((64, a + a, a),) * 2,
+    )
+    macs = (320 + 1280) * 1280 + 2 * 64**2 * 9 * 4 * a  # the time, and the first and last convolution
+    macs += sum(residual(*one) + (attended(one[0], one[2]) if one[0] > 8 else 0) for one in down + up)
+    macs += 2 * residual(8, c, c) + attended(8, c)
+    macs += 9 * (32**2 * a**2 + 16**2 * b**2 + 8**2 * c**2)
+    macs += 9 * (16**2 * c**2 + 32**2 * c**2 + 64**2 * b**2)
+    assert load_network("sd_unet").macs == macs
 
 
 def test_googlenet_of_the_paper_has_5x5_filters() -> None:
