@@ -37,6 +37,10 @@ class PlugInSolver:
 
     def solve(self, problem: Any, budget: Any, params: Any = None) -> Any:
         """The plug-in's outcome; InputError where it is none, or claims what the cost model does not say."""
+        if getattr(getattr(problem, "architecture", None), "precision", None) is not None:
+            name = self.plug_in.name
+            expected, remedy = "no precision: plug-ins are asked in words", "Ask exact"
+            raise InputError(self.plug_in.where, expected, name, remedy, key="precision")
         outcome = self.own_solve(problem, budget, self.Params() if params is None else params)
         if wrong := _wrong(problem, outcome):
             expected, found = wrong

@@ -9,6 +9,7 @@ from math import floor, inf, prod
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.hardware.precision import Precision
 from costmodel.hardware.timing import Timing
 from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Role, Tensor
@@ -114,6 +115,8 @@ class Architecture:
     frequency_hz: float = 1e9
     timing: Timing | None = None
     """What cycles it pays beyond its bandwidths; None: cycles are those of Timeloop's model."""
+    precision: Precision | None = None
+    """Bits of the elements of tensors; None: an element is a word of every level and an operand of a MAC."""
 
     def __post_init__(self) -> None:
         where = f"architecture {self.name}"
@@ -131,6 +134,10 @@ class Architecture:
                 key="levels",
             )
         _check(where, "frequency_hz", self.frequency_hz, "more than 0", above=True)
+        if self.precision is not None and self.timing is not None:
+            remedy = "Leave out one of the two"
+            expected = "no timing beside a precision: steps and transfers are timed in words"
+            raise InputError(where, expected, "both", remedy, key="precision")
 
     @cached_property
     def instances(self) -> tuple[int, ...]:
@@ -162,15 +169,20 @@ class Architecture:
         levels = [_plain(level) | {"keeps": list(level.keeps)} for level in self.levels]
         plain = _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
         # not as null: stored answers are found by the hash of this, and those of machines without stay found
-        del plain["timing"]
-        return plain if self.timing is None else plain | {"timing": self.timing.to_json()}
+        del plain["timing"], plain["precision"]
+        if self.timing is not None:
+            plain["timing"] = self.timing.to_json()
+        if self.precision is not None:
+            plain["precision"] = self.precision.to_json()
+        return plain
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Architecture:
         """The architecture of :meth:`to_json`; InputError for numbers that no hardware has."""
         levels = tuple(StorageLevel(**{**level, "keeps": tuple(level["keeps"])}) for level in data["levels"])
         timing = Timing.from_json(data["timing"]) if "timing" in data else None
-        return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"], timing)
+        precision = Precision.from_json(data["precision"]) if "precision" in data else None
+        return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"], timing, precision)
 
 
 def _plain(value: StorageLevel | Compute | Architecture) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from math import ceil, isinf
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.counts.latency import Port, bandwidth_cycles, level_cycles, slowest_port
-from costmodel.mapping.evaluate import Evaluation
+from costmodel.mapping.element_bits import stack_in_units, units_of
+from costmodel.mapping.evaluate import Evaluation, moved_in_units
 from costmodel.mapping.uneven import AnyMapping, as_parts
 from costmodel.workload.network import Layer
 
@@ -33,20 +34,24 @@ class TimeBinding:
     without: dict[str, int]
 
 
-def time_binding(architecture: Architecture, evaluation: Evaluation) -> TimeBinding:
-    """What binds the time of a mapping with this ``evaluation``."""
+def time_binding(
+    architecture: Architecture, layer: Layer, mapping: AnyMapping, evaluation: Evaluation
+) -> TimeBinding:
+    """What binds the time of a mapping of ``layer`` with this ``evaluation``."""
     if evaluation.timed is not None:
         without = evaluation.timed.without
         # Parts of such a machine overlap, so several may look equally busy. What binds is what helps most if
         # it goes.
         return TimeBinding(min(without, key=without.__getitem__), without)
     cycles = [level.cycles for level in evaluation.levels]
-    moved = [level.tensors.values() for level in evaluation.levels]
+    # in words, or in units of bits where elements are no words: so are the bandwidths of the stack
+    moved = [level.values() for level in moved_in_units(architecture, layer, mapping)]
+    stack = stack_in_units(architecture, layer).levels
     # Without the MAC units the slowest bandwidth would decide.
-    least = max(map(bandwidth_cycles, architecture.levels, moved), default=0.0)
+    least = max(map(bandwidth_cycles, stack, moved), default=0.0)
     without = {MAC_UNITS: max(1, ceil(least))}
     cause, most = MAC_UNITS, evaluation.compute_cycles
-    for index, level in enumerate(architecture.levels):
+    for index, level in enumerate(stack):
         port = slowest_port(level, evaluation.compute_cycles, moved[index])
         if port is None:
             continue
@@ -70,7 +75,8 @@ class LevelBinding:
     """What binds one storage level.
 
     ``port``: the bandwidth that asks for more cycles than the MAC units; None if none does. ``words``: what
-    the tiles of one instance take together. ``usable_words``: what they may take; None without a limit.
+    the tiles of one instance take together, in words of the level, the last one perhaps in part.
+    ``usable_words``: what they may take; None without a limit.
     """
 
     port: Port | None
@@ -84,12 +90,23 @@ def level_bindings(
 ) -> tuple[LevelBinding, ...]:
     """What binds each level, innermost first; ``evaluation`` is that of the mapping."""
     held = _tiles(architecture, layer, mapping)
+    units = units_of(architecture, layer)
+    moved = moved_in_units(architecture, layer, mapping)
     found = []
-    for index, (hardware, level) in enumerate(zip(architecture.levels, evaluation.levels, strict=True)):
-        port = slowest_port(hardware, evaluation.compute_cycles, level.tensors.values())
+    for index, (hardware, stack) in enumerate(
+        zip(architecture.levels, stack_in_units(architecture, layer).levels, strict=True)
+    ):
+        port = slowest_port(stack, evaluation.compute_cycles, moved[index].values())
         usable = None if isinf(hardware.usable_words) else hardware.usable_words
-        words = sum(traffic.tile_words for traffic in level.tensors.values())
-        full = usable is not None and bool(held[index]) and _full(layer, mapping, index, held[index], usable)
+        taken = sum(counts.tile_words for counts in moved[index].values())
+        words = -(-taken // units[index].word) if units else taken
+        # what the tile of each tensor takes is its words times what one of them takes
+        each = {
+            name: counts.tile_words // evaluation.levels[index].tensors[name].tile_words
+            for name, counts in moved[index].items()
+        }
+        full = usable is not None and bool(held[index])
+        full = full and _full(layer, mapping, index, held[index], each, stack.usable_words)
         found.append(LevelBinding(port, words, usable, full))
     return tuple(found)
 
@@ -112,11 +129,13 @@ def _full(
     mapping: AnyMapping,
     index: int,
     held: dict[str, tuple[dict[str, int], bool]],
+    each: dict[str, int],
     usable: float,
 ) -> bool:
     """Whether no factor of a temporal loop outside the level would still fit into its tiles.
 
-    Tiles of parts inside the outermost one stay as they are: a loop joins the level on the outside.
+    ``each``: units of an element, by tensor; ``usable`` is in units, too. Tiles of parts
+    inside the outermost one stay as they are: a loop joins the level on the outside.
     """
     # The smallest factor by which a tile can grow is a prime of a loop outside it: if none of these fits,
     # nothing does.
@@ -132,7 +151,7 @@ def _full(
         words = 0
         for name, (tile, outermost) in held.items():
             grown = {**tile, dim: tile.get(dim, 1) * factor} if outermost else tile
-            words += tensors[name].words(grown)
+            words += tensors[name].words(grown) * each[name]
         if words <= usable:
             return False
     return bool(outside)

@@ -14,10 +14,12 @@ from costmodel.mapping.counts.energy import access_energy_pj, leakage_energy_pj
 from costmodel.mapping.counts.latency import bandwidth_cycles, level_cycles
 from costmodel.mapping.counts.processing import PlacedCounts, processing_cycles
 from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
+from costmodel.mapping.counts.units import counts_in_units
+from costmodel.mapping.element_bits import mac_pj, open_sums, stack_in_units, units_of
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.timing.cycles import TimedCycles, timed_cycles
 from costmodel.mapping.timing.walk import steps_level
-from costmodel.mapping.uneven import AnyMapping, UnevenMapping, violations
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts, violations
 from costmodel.workload.network import Layer
 
 
@@ -25,9 +27,10 @@ from costmodel.workload.network import Layer
 class TensorTraffic:
     """What one tensor asks of one storage level.
 
-    ``reads``, ``fills`` and ``updates`` are words PER INSTANCE over the whole layer, ``instances`` those in
-    use. ``tile_words`` is the tile that one instance holds, ``partition_words`` the part of the whole tensor
-    that it is responsible for. ``energy_pj`` is that of all instances.
+    ``reads``, ``fills`` and ``updates`` are words (elements, of whatever width) PER INSTANCE over the
+    whole layer, ``instances`` those in use. ``tile_words`` is the tile that one instance holds,
+    ``partition_words`` the part of the whole tensor that it is responsible for. ``energy_pj`` is that of all
+    instances.
     """
 
     reads: int
@@ -87,8 +90,9 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
     stay Timeloop's. Where the timing describes transfers, they replace the outermost level's bandwidth.
     Where levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both
-    sets the pace. An uneven mapping is counted part by part; the parts of a level use the level's ports
-    together, and the level leaks once.
+    sets the pace. Where the architecture has a precision, energies, bandwidths and capacities count bits
+    (:mod:`costmodel.mapping.element_bits`), and the counts of tensors are elements. An uneven mapping is
+    counted part by part; the parts of a level use the level's ports together, and the level leaks once.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
     if reasons := violations(architecture, layer, mapping):
@@ -100,10 +104,13 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
         if isinstance(mapping, UnevenMapping)
         else (mapping, range(len(architecture.levels)))
     )
-    compute_cycles, kept = _counts(layer, nest, hardware_of)
+    compute_cycles, words = _counts(layer, nest, hardware_of)
+    # what bandwidths and energies count: words, or units of bits where the architecture has a precision
+    kept = _in_units(architecture, layer, nest, hardware_of, words)
+    stack = stack_in_units(architecture, layer)
     cycles = [
         level_cycles(level, compute_cycles, counts.values())
-        for level, counts in zip(architecture.levels, kept, strict=True)
+        for level, counts in zip(stack.levels, kept, strict=True)
     ]
     timed = None
     total_cycles = max(cycles)
@@ -120,14 +127,15 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     levels = tuple(
         _level(
             hardware,
+            words[index],
             kept[index],
             nest.utilized_instances[hardware_of.index(index)],
             cycles[index],
             total_cycles,
         )
-        for index, hardware in enumerate(architecture.levels)
+        for index, hardware in enumerate(stack.levels)
     )
-    mac_energy = layer.macs * architecture.compute.energy_pj
+    mac_energy = layer.macs * mac_pj(architecture, layer)
     return Evaluation(
         cycles=total_cycles,
         compute_cycles=compute_cycles,
@@ -179,9 +187,43 @@ def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[in
     return placed.compute_cycles, kept
 
 
+def moved_in_units(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> list[dict[str, Counts]]:
+    """What the tensors move at every level, in the units of :func:`.stack_in_units`; ``mapping`` is right."""
+    parts = as_parts(mapping)
+    _, words = _counts(layer, parts.nest, parts.part_levels)
+    return _in_units(architecture, layer, parts.nest, parts.part_levels, words)
+
+
+def _in_units(
+    architecture: Architecture,
+    layer: Layer,
+    nest: Mapping,
+    hardware_of: Sequence[int],
+    words: list[dict[str, Counts]],
+) -> list[dict[str, Counts]]:
+    """The counts in units; ``words`` itself where elements are words."""
+    units = units_of(architecture, layer)
+    if units is None:
+        return words
+    sums = open_sums(layer, nest.levels)
+    kept: list[dict[str, Counts]] = [{} for _ in words]
+    for part, level in enumerate(hardware_of):
+        for name in nest.levels[part].keep:
+            counts = words[level][name]
+            kept[level][name] = counts_in_units(layer.tensor(name), counts, units[level], sums[part])
+    # in the tensors' order: floating-point sums are those of the other counters
+    return [{name: here[name] for name in level} for level, here in zip(words, kept, strict=True)]
+
+
 def _level(
-    hardware: StorageLevel, kept: dict[str, Counts], instances: int, cycles: int, total_cycles: int
+    hardware: StorageLevel,
+    words: dict[str, Counts],
+    kept: dict[str, Counts],
+    instances: int,
+    cycles: int,
+    total_cycles: int,
 ) -> LevelEvaluation:
+    """One level: its tensors' ``words``, and what they cost, from the same in units (``kept``)."""
     tensors = {
         name: TensorTraffic(
             counts.reads,
@@ -190,9 +232,9 @@ def _level(
             instances,
             counts.tile_words,
             counts.partition_words,
-            access_energy_pj(hardware, counts, instances),
+            access_energy_pj(hardware, kept[name], instances),
         )
-        for name, counts in kept.items()
+        for name, counts in words.items()
     }
     leakage = leakage_energy_pj(hardware, total_cycles, instances)
     energy = leakage + sum(traffic.energy_pj for traffic in tensors.values())

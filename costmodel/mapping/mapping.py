@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 
-from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.element_bits import LevelUnits, held_units, open_sums, units_of
 from costmodel.workload.network import Layer
 
 Loop = tuple[str, int]
@@ -74,7 +76,8 @@ def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> li
     """Every reason why ``mapping`` is not a mapping of ``layer`` on ``architecture``; empty if it is one.
 
     Checked: the form (levels, dims, bounds, one loop a dim and block), factors that multiply to the dims,
-    fan-outs, tensors a level can keep, and capacity: the words of the kept tiles against the usable size.
+    fan-outs, tensors a level can keep, and capacity: the words of the kept tiles against the usable size,
+    or their bits where the architecture has a precision.
     """
     # The checks build on each other: the sums below go through levels and dims by name and number, so a
     # mapping of another form is refused before anything of it is multiplied.
@@ -138,11 +141,32 @@ def _fanouts(architecture: Architecture, mapping: Mapping) -> Iterator[str]:
 
 
 def _capacity(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterator[str]:
-    for hardware, level, tile in zip(architecture.levels, mapping.levels, mapping.tiles, strict=True):
+    units = units_of(architecture, layer)
+    sums = open_sums(layer, mapping.levels) if units else ()
+    for index, (hardware, level, tile) in enumerate(
+        zip(architecture.levels, mapping.levels, mapping.tiles, strict=True)
+    ):
         words = {tensor.name: tensor.words(tile) for tensor in layer.tensors if tensor.name in level.keep}
-        if sum(words.values()) > hardware.usable_words:
-            parts = ", ".join(f"{name} {count}" for name, count in words.items())
-            yield (
-                f"{hardware.name}: tiles need {sum(words.values())} words ({parts}), "
-                f"{hardware.usable_words:.0f} are usable"
-            )
+        if units:
+            words = {
+                name: count * held_units(layer, layer.tensor(name), units[index], sums[index])
+                for name, count in words.items()
+            }
+        if reason := overfull(hardware, words, units[index] if units else None):
+            yield reason
+
+
+def overfull(hardware: StorageLevel, held: dict[str, int], units: LevelUnits | None) -> str:
+    """Why tiles do not fit a level together; empty where they do.
+
+    ``held``: what the tile of each tensor takes, in ``units``, or in words where that is None.
+    """
+    word = units.word if units else 1
+    if sum(held.values()) <= hardware.usable_words * word:
+        return ""
+    # in bits, a unit being what divides words evenly
+    shown = Fraction(hardware.word_bits, word) if units else 1
+    parts = ", ".join(f"{name} {float(count * shown):g}" for name, count in held.items())
+    needed, usable = float(sum(held.values()) * shown), hardware.usable_words * word * float(shown)
+    name = "bits" if units else "words"
+    return f"{hardware.name}: tiles need {needed:.15g} {name} ({parts}), {usable:.0f} are usable"

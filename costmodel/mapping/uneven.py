@@ -28,7 +28,8 @@ from itertools import groupby
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.mapping.element_bits import held_units, open_sums, units_of
+from costmodel.mapping.mapping import LevelMapping, Mapping, overfull
 from costmodel.mapping.mapping import violations as even_violations
 from costmodel.workload.network import Layer
 
@@ -137,16 +138,15 @@ def _shared(architecture: Architecture, layer: Layer, mapping: UnevenMapping) ->
     """Violations of levels as a whole, whose parts are right one by one: a tensor kept twice, tiles that do
     not fit together."""
     held: list[dict[str, int]] = [{} for _ in architecture.levels]
-    for level, part, tile in zip(mapping.part_levels, mapping.nest.levels, mapping.tiles, strict=True):
+    units = units_of(architecture, layer)
+    sums = open_sums(layer, mapping.nest.levels) if units else ()
+    for number, (level, part) in enumerate(zip(mapping.part_levels, mapping.nest.levels, strict=True)):
         for tensor in layer.tensors:
             if tensor.name in part.keep:
                 if tensor.name in held[level]:
                     yield f"{architecture.levels[level].name}: keeps {tensor.name} in two parts"
-                held[level][tensor.name] = tensor.words(tile)
-    for hardware, words in zip(architecture.levels, held, strict=True):
-        if sum(words.values()) > hardware.usable_words:
-            parts = ", ".join(f"{name} {count}" for name, count in words.items())
-            yield (
-                f"{hardware.name}: tiles need {sum(words.values())} words ({parts}), "
-                f"{hardware.usable_words:.0f} are usable"
-            )
+                each = held_units(layer, tensor, units[level], sums[number]) if units else 1
+                held[level][tensor.name] = tensor.words(mapping.tiles[number]) * each
+    for index, (hardware, taken) in enumerate(zip(architecture.levels, held, strict=True)):
+        if reason := overfull(hardware, taken, units[index] if units else None):
+            yield reason

@@ -23,6 +23,9 @@ MOST_COUNTED = 2**60
 The counts of a mapping are small multiples of these and must fit in 64 bits.
 """
 
+MOST_BITS = 1024
+"""The most bits of an element: more is a slip of the pen."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -109,13 +112,19 @@ class Layer:
     For a convolution or product that is one MAC; for a layer of vector units, one element of each operand. Of
     a product, dims on which the outputs do not depend are summed over.
 
-    Two layers with equal ``dims`` and ``tensors`` are the same problem for a mapping solver, whatever their
-    names: compare :attr:`shape`, not the layers.
+    ``bits`` and ``caches`` are for architectures whose elements have widths of their own, and empty
+    elsewhere. ``bits``: of an element, by tensor, as the network's file states them. ``caches``: the tensors
+    that have the role of weights and are no parameters.
+
+    Two layers of equal :attr:`shape` are the same problem for a mapping solver, whatever their names: compare
+    that, not the layers.
     """
 
     name: str
     dims: tuple[tuple[str, int], ...]
     tensors: tuple[Tensor, ...]
+    bits: tuple[tuple[str, int], ...] = ()
+    caches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"layer {self.name}"
@@ -133,6 +142,13 @@ class Layer:
         for tensor in self.tensors:
             if unknown := tensor.dims - set(names):
                 raise InputError(where, f"dims among {names}", sorted(unknown), key=tensor.name)
+        for name, bits in self.bits:
+            if name not in tensors or not is_whole(bits, 1, MOST_BITS):
+                raise InputError(
+                    where, f"whole bits, from 1 to {MOST_BITS:,}, of its tensors", bits, key=name
+                )
+        if unknown_caches := set(self.caches) - set(tensors):
+            raise InputError(where, f"caches among {tensors}", sorted(unknown_caches), key="caches")
         counts = {"MACs": self.macs} | {f"words of {t.name}": t.words(self.sizes) for t in self.tensors}
         for key, count in counts.items():
             if count > MOST_COUNTED:
@@ -161,9 +177,9 @@ class Layer:
         return axis.extent(self.sizes) if axis.length is None else axis.length
 
     @property
-    def shape(self) -> tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...]]:
+    def shape(self) -> tuple[object, ...]:
         """What makes two layers the same problem: everything but the name."""
-        return self.dims, self.tensors
+        return self.dims, self.tensors, self.bits, self.caches
 
     @cached_property
     def output(self) -> Tensor:
@@ -178,14 +194,17 @@ class Layer:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, from which :meth:`from_json` makes an equal layer."""
-        return {
-            "name": self.name,
-            "dims": dict(self.dims),
-            "tensors": [
-                {"name": t.name, "role": t.role, "axes": [_axis_json(axis) for axis in t.axes]}
-                for t in self.tensors
-            ],
-        }
+        tensors: list[dict[str, Any]] = [
+            {"name": t.name, "role": t.role, "axes": [_axis_json(axis) for axis in t.axes]}
+            for t in self.tensors
+        ]
+        # where nothing is stated no key is written: stored answers are found by the hash of this
+        for tensor in tensors:
+            if (bits := dict(self.bits).get(tensor["name"])) is not None:
+                tensor["bits"] = bits
+            if tensor["name"] in self.caches:
+                tensor["cache"] = True
+        return {"name": self.name, "dims": dict(self.dims), "tensors": tensors}
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Layer:
@@ -193,7 +212,9 @@ class Layer:
         tensors = tuple(
             Tensor(t["name"], tuple(_axis_of(axis) for axis in t["axes"]), t["role"]) for t in data["tensors"]
         )
-        return cls(data["name"], tuple(data["dims"].items()), tensors)
+        bits = tuple((t["name"], t["bits"]) for t in data["tensors"] if "bits" in t)
+        caches = tuple(t["name"] for t in data["tensors"] if t.get("cache"))
+        return cls(data["name"], tuple(data["dims"].items()), tensors, bits, caches)
 
 
 def _axis_json(axis: Projection) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from costmodel.workload.network import Layer, Network, Node
 
@@ -17,7 +18,9 @@ class StoredBits:
     """
 
     def __init__(self, network: Network) -> None:
+        self._network = network
         self._bits = {value.name: value.bits for value in network.values}
+        self._parameters = {value.name for value in network.values if value.kind == "parameter"}
         self._makers = {output: node for node in network.nodes for output in node.outputs}
         self._readers: Mapping[str, list[Node]] = defaultdict(list)
         for node in network.nodes:
@@ -32,6 +35,37 @@ class StoredBits:
         if number < len(node.layers) - 1:  # attention's scores, say, which no value of the network is
             by_role["outputs"] = self._plain(node)
         return {tensor.name: by_role[tensor.role] for tensor in layer.tensors}
+
+    def stated(self) -> tuple[Layer, ...]:
+        """The network's layers with what an architecture of a precision asks of them: the bits that the file
+        states, and which of the second operands are no parameters."""
+        return tuple(
+            replace(
+                layer,
+                bits=tuple((name, bits) for name, bits in self.of(node, layer).items() if bits is not None),
+                caches=self._caches(node, layer),
+            )
+            for node in self._network.nodes
+            for layer in node.layers
+        )
+
+    def _caches(self, node: Node, layer: Layer) -> tuple[str, ...]:
+        """The tensors with the role of weights that an operator or the network's caller makes, if any."""
+        number = next(i for i, one in enumerate(node.layers) if one.name == layer.name)
+        positions = range(len(node.inputs)) if node.kind.nest == "einsum" else node.kind.factors
+        second = positions[number + 1] if number + 1 < len(positions) else None
+        # where the file leaves out a second operand, it is a parameter of the operator
+        if second is None or second >= len(node.inputs) or self._is_parameter(node.inputs[second]):
+            return ()
+        return tuple(tensor.name for tensor in layer.tensors if tensor.role == "weights")
+
+    def _is_parameter(self, name: str) -> bool:
+        """Whether a value is a parameter, or a view or the dequantized integers of one."""
+        while (maker := self._makers.get(name)) is not None and maker.inputs:
+            if maker.kind.name != "dequantize_linear" and maker.kind.role not in ("view", "cut"):
+                return False
+            name = maker.inputs[0]
+        return name in self._parameters
 
     def _read(self, node: Node, number: int) -> tuple[int | None, int | None]:
         """The widths of the two operands of a node's layer: what the layer before made is one of them."""

@@ -62,6 +62,10 @@ class CodesignProblem:
             # Its constants belong to the machine that was measured: nobody knows those of another size.
             remedy = "Leave out timing in a copy of the architecture's file"
             raise InputError(where, "an architecture without timing", self.family.base.name, remedy)
+        if self.family.base.precision is not None:
+            remedy = "Leave out precision in a copy of the architecture's file"
+            expected = "an architecture without a precision: its programs count words"
+            raise InputError(where, expected, self.family.base.name, remedy)
         self._check_free()
         if not isfinite(self.area_um2) or self.area_um2 <= 0:
             raise InputError(where, "an area above 0 um2", self.area_um2, key="area_um2")

@@ -17,7 +17,7 @@ from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver
 from solvers.checks import check, is_number
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import MappingProblem, refuse_precision
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits, proven
@@ -82,8 +82,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     Members that can start from a mapping get the best so far. What a member fails with is noted. Limits of
     ``budget.iterations`` are each member's own. The seconds are the sum of the members'. Problems that
     ``exact`` settles in its first turn have the same answer on every machine; those that need more turns
-    depend on the clock, as turns are measured in seconds.
+    depend on the clock, as turns are measured in seconds. Raises InputError for an architecture with a
+    precision, of which some members know nothing.
     """
+    refuse_precision(problem, "auto")
     others = tuple(solver(name) for name in TURN_PARTS if name in params.members)
     leader = solver(LEADER) if LEADER in params.members else None
     portfolio = Portfolio(problem, budget, params.tolerance)

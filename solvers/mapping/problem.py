@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Objective = Literal["energy", "cycles", "edp"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
+COUNT_BITS = ("exact", "exhaustive", "random_search", "hybrid")
+"""The solvers that count bits where an architecture has a precision; all others refuse it."""
+
 
 @dataclass(frozen=True)
 class MappingProblem:
@@ -30,7 +33,8 @@ class MappingProblem:
 
     ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
     that there is not, and for uneven levels on an architecture with a timing of processing, which only
-    ``evaluate`` counts there: what a solver proved without it would be no proof.
+    ``evaluate`` counts there: what a solver proved without it would be no proof. So it is with uneven levels
+    and a precision.
     """
 
     architecture: Architecture
@@ -58,6 +62,14 @@ class MappingProblem:
                 "uneven",
                 "Solve without uneven levels",
                 key="timing.processing",
+            )
+        if self.rules.uneven and self.architecture.precision is not None:
+            raise InputError(
+                f"architecture {self.architecture.name}",
+                "even levels: no solver counts uneven ones whose elements have widths of their own",
+                "uneven",
+                "Solve without uneven levels, or without a precision",
+                key="precision",
             )
         self.rules.check(self.architecture, self.layer)
 
@@ -98,6 +110,15 @@ def objective_values(evaluation: BatchEvaluation, objective: Objective) -> NDArr
     if objective == "cycles":
         return np.where(evaluation.valid, evaluation.cycles, np.inf)
     return evaluation.edp_pj_cycles
+
+
+def refuse_precision(problem: MappingProblem, solver: str) -> None:
+    """InputError where elements have widths of their own, of which ``solver`` knows nothing."""
+    if problem.architecture.precision is not None:
+        where = f"architecture {problem.architecture.name}"
+        expected = f"no precision: {solver} counts words, whatever their bits"
+        remedy = f"Ask one of {', '.join(COUNT_BITS)}"
+        raise InputError(where, expected, "one", remedy, key="precision")
 
 
 def executed_layer(problem: MappingProblem, solution: AnyMapping) -> Layer:

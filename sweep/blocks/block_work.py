@@ -234,7 +234,8 @@ class _Group:
         for layer, rules in self.solver.spaces:
             # a padded dim has other factors, which may avoid an obstacle; and without constraints the only
             # one is a level that lacks a word for a tile of each tensor
-            if rules.padding or (not rules.levels and fewest >= len(layer.tensors)):
+            fits = fewest >= len(layer.tensors) and self.architecture.precision is None
+            if rules.padding or (not rules.levels and fits):
                 continue
             if reason := obstacle(MappingSpace(self.architecture, layer, rules.even)):
                 return f"{layer.name}: {reason}"

@@ -11,9 +11,10 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.workload.counting import mapped_layers
 from costmodel.workload.network import Layer, distinct_layers
+from costmodel.workload.stored_bits import StoredBits
 from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
 from sweep.design.design_row import complete, whole_cycles, without_answer
 from sweep.design.scratchpad_plans import ScratchpadPlans
@@ -69,13 +70,24 @@ class LayerSolve:
 def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     """The distinct layers of every network of the study; InputError for a network that cannot be used."""
     found: list[LayerDemand] = []
+    precise = has_precision(study)
     check_different(study)
     for position, choice in enumerate(study.networks):
         network = network_of(study, position)
         with named_in(study, f"networks[{position}]", choice.network):
             layers = distinct_layers(mapped_layers(network))
+            if precise:
+                layers = distinct_layers(StoredBits(network).stated())
         found += [LayerDemand(choice.shown, choice.weight, layer, count) for layer, count in layers]
     return tuple(found)
+
+
+def has_precision(study: Study) -> bool:
+    """Whether elements have widths of their own on some design of the study."""
+    if any(key.split(".")[0] == "precision" for key in study.axes):
+        return True
+    with named_in(study, "architecture", study.architecture):
+        return load_architecture(study.architecture, study.of_all_designs).precision is not None
 
 
 def mapping_settings(study: Study) -> SolveSettings:
@@ -85,6 +97,9 @@ def mapping_settings(study: Study) -> SolveSettings:
         solver(choice.solver, "mapping")
     params = mapping_params(study)
     check_maps_unevenly(study)
+    if not study.chip and has_precision(study) and choice.solver not in COUNT_BITS:
+        expected = f"a solver that counts bits, for there is a precision: {', '.join(COUNT_BITS)}"
+        raise InputError(study.where, expected, choice.solver, key="mapping.solver")
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
@@ -96,7 +111,7 @@ class MappingWorkload:
         settings = mapping_settings(study)
         layers = [demand.layer for demand in demands]
         with named_in(study, "architecture", study.architecture):
-            architecture = load_architecture(study.architecture)
+            architecture = load_architecture(study.architecture, study.of_all_designs)
         check_rules(settings.rules, architecture, layers, study.where)
         rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
         # one for each demand: constraints of architectures hold for some kinds of layers only

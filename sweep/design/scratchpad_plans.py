@@ -145,7 +145,11 @@ def capacity_bytes(level: StorageLevel) -> int:
 
 
 def _check_level(study: Study, level: str) -> None:
-    names = [known.name for known in load_architecture(study.architecture).levels[:-1]]
+    architecture = load_architecture(study.architecture, study.of_all_designs)
+    if architecture.precision is not None or any(key.split(".")[0] == "precision" for key in study.axes):
+        remedy = "Leave one of the two out: a plan has bits_per_element of its own"
+        raise InputError(study.where, "no precision beside a scratchpad", "one", remedy, key="scratchpad")
+    names = [known.name for known in architecture.levels[:-1]]
     if level not in names:
         remedy = did_you_mean(level, names)
         expected = f"a level within the outermost one: {', '.join(names)}"

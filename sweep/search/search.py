@@ -93,7 +93,9 @@ def warm_start(study: Study) -> RelaxedStart | None:
 def design_space(study: Study) -> DesignSpace:
     constraints = tuple(Constraint.parse(text) for text in study.constraints)
     load = load_chip if study.chip else load_architecture
-    return DesignSpace(study.base, study.axis_values(), constraints, study.baseline, load, study.where)
+    return DesignSpace(
+        study.base, study.axis_values(), constraints, study.baseline, load, study.where, study.of_all_designs
+    )
 
 
 def designs(study: Study) -> Iterator[Design]:

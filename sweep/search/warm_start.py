@@ -157,7 +157,7 @@ class RelaxedStart:
         return min(candidates, key=lambda indices: abs(log(found(indices) / wanted)))
 
     def _level(self, name: str, values: dict[str, Choice]) -> StorageLevel:
-        architecture = load_architecture(self.space.base, values)
+        architecture = load_architecture(self.space.base, {**self.space.of_all, **values})
         return architecture.levels[architecture.index(name)]
 
 

@@ -144,6 +144,8 @@ class DesignSpace:
     load: Load = load_architecture
     where: str = "study"
     """What errors call the study that describes the family."""
+    of_all: Mapping[str, Choice] = field(default_factory=dict)
+    """Values that every design has, whatever the axes say of it."""
 
     @property
     def size(self) -> int:
@@ -188,8 +190,10 @@ class DesignSpace:
     def _made(self, values: Mapping[str, Choice], block: str = "axes") -> Design:
         """The design with these values, which the ``block`` of the study gives: errors name it."""
         try:
-            hardware = self.load(self.base, values)
+            hardware = self.load(self.base, {**self.of_all, **values})
         except OverrideError as error:
+            if error.key in self.of_all and error.key not in values:
+                raise error.at(self.where) from None
             raise error.at(self.where, block) from None
         except NotFoundError as error:
             kind = "architecture" if self.load is load_architecture else "chip"

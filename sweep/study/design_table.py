@@ -1,10 +1,10 @@
 """The listed designs of a study of architectures as columns: a hundred thousand in a few megabytes.
 
 A design is a choice on every axis. Its architecture has parts: the storage levels, the MAC units, and name,
-clock and timing. An axis ``SRAM.size`` changes the level SRAM and nothing else; one without a level, such
-as ``frequency``, may change all parts. So a family of many designs has few different parts, and each of them
-is made once, by loading one design that has it. What all designs need of their architectures, such as areas
-and which ones are equal, follows from arrays of part numbers.
+clock, timing and precision. An axis ``SRAM.size`` changes the level SRAM and nothing else; one without a
+level, such as ``frequency``, may change all parts. So a family of many designs has few different parts, and
+each of them is made once, by loading one design that has it. What all designs need of their architectures,
+such as areas and which ones are equal, follows from arrays of part numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.precision import Precision
 from costmodel.hardware.timing import Timing
 from sweep.study.design_space import COMPARISONS, Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, RandomSearch
@@ -30,6 +31,7 @@ class Machine(NamedTuple):
     name: str
     frequency_hz: float
     timing: Timing | None
+    precision: Precision | None
 
 
 Part = StorageLevel | Compute | Machine
@@ -49,7 +51,7 @@ class DesignParts:
 
     def __init__(self, first: Architecture) -> None:
         self.names = tuple(level.name for level in first.levels)
-        self._timed = first.timing is not None
+        self._timed, self._precise = first.timing is not None, first.precision is not None
         self.values: list[list[Part]] = [[] for _ in range(len(first.levels) + 2)]
         self._numbers: list[dict[Part, int]] = [{} for _ in self.values]
         self.bare: list[list[int]] = [[] for _ in self.values]
@@ -57,7 +59,9 @@ class DesignParts:
 
     def numbers(self, architecture: Architecture) -> list[int]:
         """The number of each part of an architecture of the family; new parts are entered."""
-        machine = Machine(architecture.name, architecture.frequency_hz, architecture.timing)
+        machine = Machine(
+            architecture.name, architecture.frequency_hz, architecture.timing, architecture.precision
+        )
         parts: tuple[Part, ...] = (*architecture.levels, architecture.compute, machine)
         assert len(parts) == len(self.values), "an axis changes levels, and adds none"
         return [self._number(position, part) for position, part in enumerate(parts)]
@@ -67,7 +71,11 @@ class DesignParts:
         if part not in known:
             known[part] = len(known)
             self.values[position].append(part)
-            bare = Machine("", 1.0, part.timing) if isinstance(part, Machine) else replace(part, area_um2=0.0)
+            bare = (
+                part._replace(name="", frequency_hz=1.0)
+                if isinstance(part, Machine)
+                else replace(part, area_um2=0.0)
+            )
             numbers = self._bare_numbers[position]
             self.bare[position].append(numbers.setdefault(bare, len(numbers)))
         return known[part]
@@ -80,8 +88,9 @@ class DesignParts:
         """Which of the axes with these keys can change the part at a position."""
         own = self.names[position] if position < len(self.names) else "compute"
         if position == len(self.names) + 1:
-            if self._timed:
-                return list(range(len(keys)))  # timing is stated for the machine as its levels are
+            # timing is stated for the machine as its levels are, a precision's law as its MAC units are
+            if self._timed or self._precise or any(key.split(".")[0] == "precision" for key in keys):
+                return list(range(len(keys)))
             own = ""
         return [n for n, key in enumerate(keys) if "." not in key or key.split(".")[0] == own]
 
@@ -89,7 +98,9 @@ class DesignParts:
 def architecture_of(parts: Sequence[Any]) -> Architecture:
     """The architecture of parts in the order of their positions."""
     *levels, compute, machine = parts
-    return Architecture(machine.name, tuple(levels), compute, machine.frequency_hz, machine.timing)
+    return Architecture(
+        machine.name, tuple(levels), compute, machine.frequency_hz, machine.timing, machine.precision
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.formats.operator_networks import TRAINING
 from costmodel.formats.timeloop.files import each_file
+from costmodel.formats.yaml.architecture_document import PrecisionKeys
 from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.formats.yaml.safe_yaml import load_yaml, names_a_file
 from solvers.budget import Budget
@@ -223,6 +224,8 @@ class Study(Keys):
     """How every layer is mapped; in a study of chips what a tile computes."""
     scratchpad: ScratchpadChoice | None = None
     """Plan every network's tensors in one storage level."""
+    precision: PrecisionKeys | None = None
+    """The bits of elements on every design, in place of what the architecture's file says of them."""
     schedule: ScheduleChoice | None = None
     """How every network is scheduled on a chip."""
 
@@ -233,6 +236,11 @@ class Study(Keys):
     def where(self) -> str:
         """What errors call the study: its file where it was read from one, else its name."""
         return self._file or f"study {self.name}"
+
+    @property
+    def of_all_designs(self) -> dict[str, Any]:
+        """Values by key that replace those of the hardware's file in every design."""
+        return {} if self.precision is None else {"precision": self.precision.model_dump(exclude_none=True)}
 
     def read_from(self, file: str) -> Study:
         """This study, which errors will call by its file."""
@@ -296,6 +304,9 @@ class Study(Keys):
             raise InputError("", expected, "none" if self.chip else "one", key="schedule")
         if self.chip and self.scratchpad:
             raise InputError("", "no 'scratchpad' in a study of chips", "one", key="scratchpad")
+        if self.chip and self.precision:
+            remedy = "Say word_bits, weight_bits and partial_sum_bits in the chip's file"
+            raise InputError("", "no 'precision' in a study of chips", "one", remedy, key="precision")
         if self.chip and getattr(self.search, "warm_start", False):
             raise InputError("", "no warm start in a study of chips", "one", key="search.warm_start")
         return self
@@ -417,6 +428,8 @@ class Study(Keys):
             data["search"].pop("fidelity", None)  # studies that do not use it keep the identity that they had
         if self.scratchpad is not None and not self.scratchpad.bands:
             data["scratchpad"].pop("bands")
+        if self.precision is None:
+            data.pop("precision")
         # stated or by default: a study that writes the default down is the same study
         data["mapping"]["objective"] = self.mapping_objective
         return data

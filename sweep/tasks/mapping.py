@@ -267,7 +267,7 @@ def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
     executed = executed_layer(problem, solution)
     evaluation = evaluate(problem.architecture, executed, solution)
     energies = {level.name: level.energy_pj for level in evaluation.levels}
-    binding = time_binding(problem.architecture, evaluation)
+    binding = time_binding(problem.architecture, executed, solution, evaluation)
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,

@@ -39,6 +39,9 @@ def architecture_text(architecture: Architecture) -> str:
 
     InputError for a size that is no multiple of a block, which a number of rows cannot state.
     """
+    if architecture.precision is not None:
+        expected = "no precision: Timeloop counts every element as a word"
+        raise InputError(f"architecture {architecture.name}", expected, "one", key="precision")
     clock = {"global_cycle_seconds": 1 / architecture.frequency_hz}
     root: dict[str, Any] = {"name": "system", "attributes": clock}
     node = root

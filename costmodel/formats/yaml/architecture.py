@@ -87,12 +87,19 @@ from typing import Any
 from costmodel.errors import InputError, NotFoundError
 from costmodel.formats.override_blame import built_with
 from costmodel.formats.technologies import load_technology
-from costmodel.formats.yaml.architecture_document import ArchitectureKeys, ComputeKeys, LevelKeys
+from costmodel.formats.yaml.architecture_document import (
+    ArchitectureKeys,
+    ComputeKeys,
+    LevelKeys,
+    PrecisionKeys,
+    WidthKeys,
+)
 from costmodel.formats.yaml.architecture_overrides import Overrides
 from costmodel.formats.yaml.architecture_timing import timing_of
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.precision import Precision, Width
 from costmodel.hardware.technology import ACCESSES, Technology, area_ratio, energy_ratio
 
 
@@ -134,8 +141,10 @@ class _ArchitectureBuilder:
         levels = tuple(self._level(level) for level in reversed(self.keys.levels))
         compute = self._compute(self.keys.compute)
         timing = timing_of(self.keys.timing, levels, self.where) if self.keys.timing else None
+        precision = self._precision(self.keys.precision, compute) if self.keys.precision else None
+        frequency = float(self.keys.frequency.value)
         try:
-            return Architecture(self.keys.name, levels, compute, float(self.keys.frequency.value), timing)
+            return Architecture(self.keys.name, levels, compute, frequency, timing, precision)
         except InputError as error:
             raise error.at(self.where) from None
 
@@ -181,6 +190,48 @@ class _ArchitectureBuilder:
             return Compute(compute.name, word_bits, energy, area)
         except InputError as error:
             raise error.at(self.where, "compute") from None
+
+    def _precision(self, keys: PrecisionKeys, compute: Compute) -> Precision:
+        """The widths with their defaults, and the technology's law for MACs of two widths."""
+        own = Width(compute.word_bits)
+        activations = self._width(keys.activations, "activations", own)
+        law = None
+        if self.table is not None and self.table.mac_energy_pj is not None:
+            # An energy that the file states is right at the MACs' own width, and scales from there.
+            law = compute.energy_pj / compute.word_bits**2
+        try:
+            found = Precision(
+                weights=self._width(keys.weights, "weights", own),
+                activations=activations,
+                partial_sums=self._width(keys.partial_sums, "partial_sums", activations),
+                caches=self._width(keys.caches, "caches", activations),
+                from_network=keys.from_network,
+                pj_per_bit_product=law,
+            )
+        except InputError as error:
+            raise InputError(
+                self.where, error.expected, error.found, error.remedy, key=f"precision.{error.key}"
+            ) from None
+        for key in ("weights", "activations", "caches"):
+            bits = getattr(found, key).bits
+            if law is None and getattr(keys, key) is not None and bits != compute.word_bits:
+                remedy = "Name a technology with a mac_energy, by whose law other widths are counted"
+                expected = f"the {compute.word_bits} bits of the MACs, whose energy has no law here"
+                raise InputError(self.where, expected, bits, remedy, key=f"precision.{key}")
+        return found
+
+    def _width(self, given: int | str | WidthKeys | None, key: str, default: Width) -> Width:
+        if given is None:
+            return default
+        try:
+            if isinstance(given, str):
+                return Width.named(given)
+            return (
+                Width(given) if isinstance(given, int) else Width(given.bits, given.scale_bits, given.group)
+            )
+        except InputError as error:
+            where = f"precision.{key}"
+            raise InputError(self.where, error.expected, error.found, error.remedy, key=where) from None
 
     def _energies(self, level: LevelKeys, size: int | None, word_bits: int) -> tuple[float, float, float]:
         key = f"levels.{level.name}.energy"

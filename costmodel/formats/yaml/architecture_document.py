@@ -222,6 +222,36 @@ class ComputeKeys(Keys):
     """The area of one MAC unit. Absent: from the technology's law."""
 
 
+class WidthKeys(Keys):
+    """The bits of an element, and what it shares of a scale."""
+
+    bits: Annotated[int, Field(ge=1, le=1024)]
+    """Bits of the element itself."""
+    scale_bits: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Bits of a scale (and zero point) that a group of elements shares."""
+    group: Annotated[int, Field(ge=1, le=65536)] = 1
+    """How many elements share them."""
+
+
+WidthChoice = int | str | WidthKeys
+"""A width: bits (8), the name of a format (int4, fp8, bf16, mxfp4), or keys with a scale."""
+
+
+class PrecisionKeys(Keys):
+    """The bits of the elements of tensors. Capacities, bandwidths and energies then count bits, not words."""
+
+    weights: WidthChoice | None = None
+    """Of parameters. Absent: the word_bits of compute."""
+    activations: WidthChoice | None = None
+    """Of other operands and of finished outputs. Absent: the word_bits of compute."""
+    partial_sums: WidthChoice | None = None
+    """Of outputs to which products are still to be added. Absent: those of activations."""
+    caches: WidthChoice | None = None
+    """Of second operands that are no parameters: keys and values. Absent: those of activations."""
+    from_network: bool = False
+    """Whether the bits that a network's file states (ONNX's types) come first, tensor by tensor."""
+
+
 class Constant(Keys):
     """One number of a machine's timing, and where it is from."""
 
@@ -420,3 +450,5 @@ class ArchitectureKeys(Keys):
     """What mappings the hardware can run, by kind of layer: entries as in a study's mapping.constraints."""
     timing: TimingKeys | None = None
     """What cycles it pays beyond its bandwidths. Absent: cycles are counted from the bandwidths alone."""
+    precision: PrecisionKeys | None = None
+    """The bits of elements. Absent: an element is a word of every level, and an operand of a MAC."""

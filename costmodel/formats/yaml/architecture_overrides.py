@@ -11,6 +11,7 @@ from costmodel.formats.yaml.architecture_document import (
     ArchitectureKeys,
     ComputeKeys,
     LevelKeys,
+    PrecisionKeys,
 )
 
 SECTIONS = ("levels", "compute", "constraints", "timing")
@@ -26,7 +27,8 @@ OTHERS_WORDS = {
 
 @dataclass(frozen=True)
 class Overrides:
-    """New values by dotted key: ``SRAM.size``, ``SRAM.fanout.x``, ``compute.energy``, ``frequency``."""
+    """New values by dotted key: ``SRAM.size``, ``SRAM.fanout.x``, ``compute.energy``, ``frequency``,
+    ``precision.weights``."""
 
     values: dict[str, Any]
     where: str
@@ -39,13 +41,14 @@ class Overrides:
         for key, value in self.values.items():
             head, *rest = key.split(".")
             owner, last = self._owner(changed, key, head, rest)
-            owner[last] = value
+            # copied, for a later key may change a part of it
+            owner[last] = _copied(value)
         return changed
 
     def blamed_for(self, error: InputError) -> InputError:
         """``error``, or one that names the override that replaced the key at which it was raised."""
         for key in self.values:
-            if key.startswith(("compute.", "timing.")) or "." not in key:
+            if key.startswith(("compute.", "timing.", "precision.")) or "." not in key:
                 path = key
             else:
                 path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
@@ -61,6 +64,8 @@ class Overrides:
             return document, head
         if head == "timing":
             return self._timing(document, key, rest)
+        if head == "precision":
+            return self._precision(document, key, rest)
         if head == "compute":
             if document.get("compute") is None:
                 document["compute"] = {}
@@ -89,6 +94,15 @@ class Overrides:
             raise OverrideError(f"override of {self.where}", "a key of timing", key, remedy, key=key)
         return owner, rest[-1]
 
+    def _precision(self, document: dict[str, Any], key: str, rest: list[str]) -> tuple[Any, Any]:
+        """The section ``precision``, made where the file has none, and the key in it."""
+        if document.get("precision") is None:
+            document["precision"] = {}
+        self._known(key, ".".join(rest), list(PrecisionKeys.model_fields), "a key of precision")
+        if not isinstance(document["precision"], dict):
+            raise InputError(self.where, "the keys of precision", document["precision"], key="precision")
+        return document["precision"], rest[0]
+
     def _inside(self, key: str, value: Any, rest: list[str], owner: dict[str, Any]) -> tuple[Any, Any]:
         if len(rest) == 2 and rest[0] == "fanout" and isinstance(value, list) and len(value) == 2:
             self._known(key, rest[1], list(FANOUT_PARTS), "a part of fanout")
@@ -104,7 +118,11 @@ class Overrides:
         levels = document.get("levels")
         entries = [level for level in levels if isinstance(level, dict)] if isinstance(levels, list) else []
         self._known(
-            key, name, [str(level.get("name")) for level in entries], "a level", extra=["compute", "timing"]
+            key,
+            name,
+            [str(level.get("name")) for level in entries],
+            "a level",
+            extra=["compute", "precision", "timing"],
         )
         return next(level for level in entries if str(level.get("name")) == name)
 

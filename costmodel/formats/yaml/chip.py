@@ -223,6 +223,10 @@ class _ChipReader:
 
     def _tile(self, loaded: Architecture, noc: Noc) -> Tile:
         keys, buffer = self.keys.tile, self._buffer()
+        if loaded.precision is not None:
+            expected = "an architecture without a precision: the chip's own keys say the bits of its elements"
+            remedy = "Say word_bits, weight_bits and partial_sum_bits in the chip's file instead"
+            raise InputError(self.where, expected, loaded.name, remedy, key="tile.architecture")
         architecture = self._architecture(buffer, loaded)
         stream, vector_area = keys.output_stream, 0.0
         units, macs, leakage = keys.vector_units, architecture.mac_units, 0.0

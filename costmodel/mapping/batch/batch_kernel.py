@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
-from costmodel.mapping.batch.counting_kernel import delivered_words, filled, level_cycles, sent, tile_words
+from costmodel.mapping.batch.counting_kernel import (
+    delivered_words,
+    filled,
+    level_cycles,
+    sent,
+    sums_come_back,
+    tile_words,
+)
 from costmodel.mapping.batch.multicast_kernel import count_groups
 from costmodel.mapping.batch.timing_kernel import count_walk, walk_cycles
 
@@ -51,6 +58,7 @@ def prepare_row(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) ->
         _products_and_fanouts(tables, rows, row, counts.tiles)
         and _capacity(tables, rows, row, counts.tiles, counts.words)
         and _loops(rows, row, counts.tiles, counts.loops)
+        and (not tables.wide_sums or _sums_fit(tables, rows, row, counts))
     ):
         count_groups(tables, rows, row, counts)
         return True
@@ -122,14 +130,14 @@ def _capacity(tables: Tables, rows: BatchRows, row: int, tiles: Array, words: Ar
     """Fill ``words`` (items 1 and 10): the tile of each tensor at each level.
 
     False if the tiles that a level keeps do not fit it together, or it cannot keep one of them, or the
-    outermost level bypasses a tensor."""
+    outermost level bypasses a tensor. All outputs are taken to be finished: see :func:`_sums_fit`."""
     levels, tensors = words.shape
     for level in range(levels):
         kept = 0
         for tensor in range(tensors):
             words[level, tensor] = tile_words(tables, tensor, tiles[level])
             if rows.keep[row, level, tensor]:
-                kept += words[level, tensor]
+                kept += words[level, tensor] * tables.units[level, tensor]
                 if not tables.can_keep[level, tensor]:
                     return False
             elif level == levels - 1:
@@ -137,6 +145,43 @@ def _capacity(tables: Tables, rows: BatchRows, row: int, tiles: Array, words: Ar
         if kept > tables.usable_words[level]:
             return False
     return True
+
+
+@inlined
+def _sums_fit(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> bool:
+    """Whether the tiles still fit if outputs are as wide as partial sums wherever more products come.
+
+    ``counts.loops`` must be filled."""
+    levels, tensors = counts.words.shape
+    inner = -1
+    for level in range(levels):
+        if not rows.keep[row, level, tables.output]:
+            continue
+        first = counts.loops.starts[inner + 1] if inner >= 0 else 0
+        if sums_come_back(tables, counts.loops, first, inner >= 0) or _sums_are_split(
+            tables, rows, row, level
+        ):
+            kept = counts.words[level, tables.output] * (
+                tables.sum_units[level] - tables.units[level, tables.output]
+            )
+            for tensor in range(tensors):
+                if rows.keep[row, level, tensor]:
+                    kept += counts.words[level, tensor] * tables.units[level, tensor]
+            if kept > tables.usable_words[level]:
+                return False
+        inner = level
+    return True
+
+
+@inlined
+def _sums_are_split(tables: Tables, rows: BatchRows, row: int, level: int) -> bool:
+    """Whether fan-outs outside a level spread summed dims, so that its instances have parts of the sums."""
+    for outer in range(level + 1, rows.temporal.shape[1]):
+        for dim in range(rows.temporal.shape[2]):
+            spread = rows.spatial_x[row, outer, dim] * rows.spatial_y[row, outer, dim]
+            if spread > 1 and not tables.relevant[tables.output, dim]:
+                return True
+    return False
 
 
 @inlined
@@ -247,6 +292,14 @@ def _tensor_cost(
             delivered = delivered_words(tables, tensor, counts.tiles[level], words, 1, counts.loops, level)
         reads, updates = sent(is_output, through, counts.partitions[level])
         fills = filled(is_output, delivered, counts.partitions[level])
+        # From here on in units: elements of a precision's widths, an output's being partial sums but for the
+        # last update of each sum, which finishes it.
+        narrow = tables.units[level, tensor]
+        wide = tables.sum_units[level] if is_output else narrow
+        finished = 0
+        if wide > narrow and not _sums_are_split(tables, rows, row, level):
+            finished = min(updates, counts.partitions[level])
+        reads, fills, updates = reads * wide, fills * wide, updates * wide - finished * (wide - narrow)
         counts.read_demand[level] += reads / compute_cycles
         counts.write_demand[level] += (fills + updates) / compute_cycles
         counts.read_words[level] += reads

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts, timing_tables, walk_workspace
+from costmodel.mapping.element_bits import mac_pj, stack_in_units, units_of
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
@@ -49,7 +50,8 @@ class Tables(NamedTuple):
     """The index of the output tensor."""
     can_keep: Array
     """[levels, tensors] whether the level can keep the tensor. The hardware numbers that follow are [levels]
-    and mean what they do in ``StorageLevel``; no limit is infinity, of words the largest int64."""
+    and mean what they do in ``StorageLevel``; no limit is infinity, of words the largest int64. Where the
+    architecture has a precision, their words are units of bits (``costmodel/mapping/element_bits.py``)."""
     usable_words: Array
     fanout_x: Array
     fanout_y: Array
@@ -64,6 +66,12 @@ class Tables(NamedTuple):
     mac_energy_pj: float
     """pJ of all MACs of the layer."""
     timing: TimingTables
+    units: Array
+    """[levels, tensors] units of an element, of an output that is finished; 1 where elements are words."""
+    sum_units: Array
+    """[levels] units of a partial sum."""
+    wide_sums: bool
+    """Whether a partial sum takes more units than a finished output at some level."""
 
 
 class TemporalLoops(NamedTuple):
@@ -124,7 +132,13 @@ class RowCounts(NamedTuple):
 
 def tables_of(architecture: Architecture, layer: Layer) -> Tables:
     """The layer on the architecture, as compiled code takes it."""
-    levels = architecture.levels
+    levels = stack_in_units(architecture, layer).levels
+    units = units_of(architecture, layer)
+    widths, sums = np.ones((len(levels), len(layer.tensors)), np.int64), np.ones(len(levels), np.int64)
+    if units is not None:
+        widths[:] = [[one.elements[tensor.name] for tensor in layer.tensors] for one in units]
+        sums[:] = [one.sums for one in units]
+    output = layer.tensors.index(layer.output)
     dims = [dim for dim, _ in layer.dims]
     return Tables(
         sizes=np.array([size for _, size in layer.dims], np.int64),
@@ -135,7 +149,7 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
         term_steps=_terms(layer, 1, 0),
         axis_of=np.array([[_axis_of(t, dim)[0] for dim in dims] for t in layer.tensors], np.int64),
         step_of=np.array([[_axis_of(t, dim)[1] for dim in dims] for t in layer.tensors], np.int64),
-        output=layer.tensors.index(layer.output),
+        output=output,
         can_keep=np.array([[level.can_keep(tensor) for tensor in layer.tensors] for level in levels]),
         usable_words=np.array([_whole(level.usable_words) for level in levels], np.int64),
         fanout_x=np.array([level.fanout_x for level in levels], np.int64),
@@ -148,8 +162,11 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
         read_bandwidth=np.array([_limit(level.read_bandwidth) for level in levels]),
         write_bandwidth=np.array([_limit(level.write_bandwidth) for level in levels]),
         shared_bandwidth=np.array([_limit(level.shared_bandwidth) for level in levels]),
-        mac_energy_pj=float(layer.macs * architecture.compute.energy_pj),
+        mac_energy_pj=float(layer.macs * mac_pj(architecture, layer)),
         timing=timing_tables(architecture, layer),
+        units=widths,
+        sum_units=sums,
+        wide_sums=bool((sums > widths[:, output]).any()),
     )
 
 

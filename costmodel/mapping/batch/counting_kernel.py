@@ -148,6 +148,23 @@ def filled(is_output: bool, words: Words, partition: Words) -> Words:
 
 
 @inlined
+def sums_come_back(tables: Tables, loops: TemporalLoops, first: Int, held: bool) -> bool:
+    """Whether the loops from number ``first`` outwards bring more products to sums that were taken away.
+
+    ``held``: whether a level holds the sums inside these loops. Then summed loops directly outside its tile
+    leave them where they are (``costmodel/mapping/element_bits.py``).
+    """
+    loop, end = first, loops.starts[loops.starts.shape[0] - 1]
+    while held and loop < end and not tables.relevant[tables.output, loops.dim[loop]]:
+        loop += 1
+    while loop < end:
+        if not tables.relevant[tables.output, loops.dim[loop]]:
+            return True
+        loop += 1
+    return False
+
+
+@inlined
 def level_cycles(tables: Tables, level: int, read: float, write: float, compute_cycles: Words) -> float:
     """Cycles that the bandwidths of a level ask for, a whole number (item 11).
 

@@ -59,7 +59,7 @@ in full, as larger dims may divide by anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, inf, prod
 from typing import NamedTuple
@@ -73,6 +73,7 @@ from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.mapping.bounds.sharing import allocations, fanouts_to, largest_product
 from costmodel.mapping.bounds.timed import least_timed_cycles
 from costmodel.mapping.counts.traffic import distinct_sums
+from costmodel.mapping.element_bits import cheapest_in_words
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[np.float64]
@@ -137,8 +138,13 @@ class _Option(NamedTuple):
 def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MAPPING) -> Bounds:
     """Bounds for all mappings of ``layer`` in ``scope``, by default all with any bypass.
 
-    The proof is in this module's docstring.
+    The proof is in this module's docstring. Where elements are no words, the bounds are those of a machine
+    that costs no more (:func:`.cheapest_in_words`).
     """
+    if architecture.precision is not None:
+        words, plain = cheapest_in_words(architecture, layer)
+        largest = scope.largest and replace(scope.largest, bits=(), caches=())
+        return lower_bounds(words, plain, replace(scope, largest=largest))
     padded = scope.largest is not None
     multicast = allocations(architecture, scope.largest or layer, any_factor=padded)
     every = frozenset(range(len(architecture.levels)))

@@ -21,7 +21,7 @@ from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.program import CosaProgram, Solved
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, objective_of, violations
+from solvers.mapping.problem import MappingProblem, objective_of, refuse_precision, violations
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -46,8 +46,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The status is
     OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a process
     does once: loading the engine and the compiled evaluator. Raises InputError for ``capacity_fractions`` of
-    a level that the architecture does not have.
+    a level that the architecture does not have, and for an architecture with a precision.
     """
+    refuse_precision(problem, "cosa")
     params.check_levels(problem.architecture)
     clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)

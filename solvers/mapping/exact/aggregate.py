@@ -123,13 +123,17 @@ def _joint(model: Tables) -> Tables:
     """The machine without fan-outs, its levels as large as all instances together.
 
     All coefficients are 1: an axis then has the sum of its dims' points, less one for each but the first,
-    which is the least number of positions that any coefficients give.
+    which is the least number of positions that any coefficients give. Sums are taken to be finished: loops
+    that are spatial on the real machine bring no sum back there.
     """
     fanouts = (model.fanout_x * model.fanout_y).astype(float)
     instances = np.concatenate([np.cumprod(fanouts[:0:-1])[::-1], [1.0]])
     usable = np.minimum(model.usable_words * instances, np.iinfo(np.int64).max // 2)
     return model._replace(
-        usable_words=usable.astype(np.int64), term_steps=np.where(model.term_dims >= 0, 1, 0)
+        usable_words=usable.astype(np.int64),
+        term_steps=np.where(model.term_dims >= 0, 1, 0),
+        sum_units=model.units[:, model.output].copy(),
+        wide_sums=False,
     )
 
 

@@ -132,6 +132,10 @@ class Assignment(NamedTuple):
     """[1] cycles of a PE for each word that is updated there."""
     walk: Array
     """[8] the cycles of a walk over tiles of which nothing is known: no cycles, one step."""
+    split: Array
+    """[levels] whether fan-outs outside the level spread summed dims: instances have parts of the sums."""
+    summed: Array
+    """[1] temporal iterations over summed dims, those that the output does not have."""
 
 
 class Steps(NamedTuple):
@@ -257,6 +261,9 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
     runs = runs_together(motions, looping)
     temporal = [slot for slot in space.slots if not slot.spatial]
     model = tables_of(space.architecture, layer)
+    # Orders are compared by what they deliver. Of outputs whose tiles overlap that does not say which sums
+    # come back, on which the width of partial sums depends.
+    dominance = dominance and not (model.wide_sums and layer.output.slides)
     walks = problem.objective != "energy" and _depends_on_order(model.timing)
     orders, order_start = _orders(motions, looping, space, dominance, walks)
     return Space(
@@ -371,6 +378,8 @@ def assignment_workspace(space: Space) -> Assignment:
         sums_level=whole(1),
         cycles_per_sum=real(1),
         walk=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]),
+        split=np.zeros(levels, np.bool_),
+        summed=real(1),
     )
 
 

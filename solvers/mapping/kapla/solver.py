@@ -11,7 +11,7 @@ from solvers.mapping.kapla.bottom_up import BottomUp, load
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import MappingProblem, refuse_precision
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -34,8 +34,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     Where the rules or the time leave no scheme, the answer starts from a mapping drawn with the seed, and
     where none of these fits from the serial one, with every loop outermost. The status is OPTIMAL only if
     the objective meets the cost model's lower bound. Loading the compiled code, which a process does once,
-    is not on the clock.
+    is not on the clock. Raises InputError for an architecture with a precision.
     """
+    refuse_precision(problem, "kapla")
     clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):

@@ -9,7 +9,7 @@ from solvers.budget import Budget, Stopwatch
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import load_library
 from solvers.mapping.outcomes import answer, infeasible, unknown
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import MappingProblem, refuse_precision
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -30,10 +30,11 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``budget.iterations`` is the most mappings to measure, if ``params`` do not say less; ``evaluations`` how
     many were, valid or not. The status is OPTIMAL only if the objective meets the cost model's lower
     bound. Loading compiled code and scikit-learn, which a process does once, is not on the clock. Raises
-    InputError without scikit-learn if ``params.learn``.
+    InputError without scikit-learn if ``params.learn``, and for an architecture with a precision.
     """
     from solvers.mapping.learned_annealing.search import search_for
 
+    refuse_precision(problem, "learned_annealing")
     if params.learn:
         load_library()
     clock = Stopwatch()

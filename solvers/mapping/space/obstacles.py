@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from itertools import product
 from math import prod
 
+from costmodel.hardware.architecture import StorageLevel
+from costmodel.hardware.precision import Precision
+from costmodel.mapping.element_bits import tile_bits
 from costmodel.workload.network import Layer
 from solvers.divisors import divisors
 from solvers.mapping.space.rules import LevelRules
@@ -36,6 +39,9 @@ def _kept(space: MappingSpace) -> Iterator[str]:
         yield (
             f"{level.name}: tiles of one word each of {', '.join(t.name for t in must)} "
             f"need {len(must)} words, {level.usable_words:.0f} are usable"
+            if space.architecture.precision is None
+            else f"{level.name}: an element each of {', '.join(t.name for t in must)} "
+            f"does not fit {level.usable_words * level.word_bits:.0f} bits"
         )
 
 
@@ -151,14 +157,26 @@ def _stored(space: MappingSpace) -> Iterator[str]:
         level = space.architecture.levels[slot.level]
         tile = {dim: min(covered[index][number]) for index, (dim, _) in enumerate(layer.dims)}
         words = [_words(layer, mask, tile) for mask in space.keep_sets[slot.level]]
+        if (precision := space.architecture.precision) is not None:
+            # in words of the level, the last one perhaps in part: at most what the tiles take
+            words = [
+                {name: _in_words(precision, layer, tile, name, level) for name in sizes} for sizes in words
+            ]
         least = min(words, key=lambda parts: sum(parts.values()))
         if sum(least.values()) > level.usable_words:
-            parts = ", ".join(f"{name} {count}" for name, count in least.items())
+            parts = ", ".join(f"{name} {count:.15g}" for name, count in least.items())
             dims = " ".join(f"{dim}{size}" for dim, size in tile.items() if size > 1)
             yield (
                 f"{level.name}: the constraints make tiles of at least {dims}, that is "
-                f"{sum(least.values())} words ({parts}), {level.usable_words:.0f} are usable"
+                f"{sum(least.values()):.15g} words ({parts}), {level.usable_words:.0f} are usable"
             )
+
+
+def _in_words(
+    precision: Precision, layer: Layer, tile: dict[str, int], name: str, level: StorageLevel
+) -> float:
+    """Words of the level that a tensor's tile takes, at least, where elements have widths of their own."""
+    return float(tile_bits(precision, layer, tile, layer.tensor(name)) / level.word_bits)
 
 
 def _words(layer: Layer, mask: int, tile: dict[str, int]) -> dict[str, int]:

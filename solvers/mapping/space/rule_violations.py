@@ -21,7 +21,7 @@ def rule_violations(
         level = mapped[hardware.name] = _together(parts)
         if hardware is architecture.levels[-1]:
             break
-        if level.keep not in allowed_keeps(rules, hardware, layer):
+        if level.keep not in allowed_keeps(rules, hardware, layer, architecture.precision):
             yield f"{hardware.name}: keeps {_named(level.keep)}, which is no set that '{rules.keep}' allows"
         if len(parts) > (most := most_parts(rules, architecture, layer, hardware)):
             yield f"{hardware.name}: tiles end at {len(parts)} different loops, {most} allowed"

@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.precision import Precision
+from costmodel.mapping.element_bits import fitting_sets
 from costmodel.mapping.mapping import Loop
 from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Layer, Tensor
@@ -333,18 +335,27 @@ def _check_keeps(where: str, rules: LevelRules, level: StorageLevel, layer: Laye
             raise InputError(where, "a tensor either in keep or in bypass", tensor.name, key="keep")
 
 
-def allowed_keeps(rules: SpaceRules, level: StorageLevel, layer: Layer) -> tuple[frozenset[str], ...]:
-    """The sets of tensors, by name, that ``level`` may keep; an empty tuple if no set is allowed."""
+def allowed_keeps(
+    rules: SpaceRules, level: StorageLevel, layer: Layer, precision: Precision | None = None
+) -> tuple[frozenset[str], ...]:
+    """The sets of tensors, by name, that ``level`` may keep; an empty tuple if no set is allowed.
+
+    ``precision`` is the architecture's, None where an element is a word.
+    """
     asked = rules.at(level.name)
     able = [t.name for t in layer.tensors if level.can_keep(t) and asked.may_keep(t)]
     must = frozenset(tensor.name for tensor in layer.tensors if asked.must_keep(tensor))
-    most = int(min(len(able), level.usable_words))
-    if rules.keep == "all":
-        sizes = range(len(able), most + 1)  # empty if not all of them fit
+    every = [chosen for size in range(len(able) + 1) for chosen in combinations(able, size)]
+    if precision is None:
+        fitting = [chosen for chosen in every if len(chosen) <= level.usable_words]
     else:
-        sizes = range(most + 1) if rules.keep == "free" else range(most, most + 1)
-    sets = (frozenset(chosen) for size in sizes for chosen in combinations(able, size))
-    return tuple(chosen for chosen in sets if must <= chosen)
+        fitting = fitting_sets(precision, layer, level, every)
+    most = max(map(len, fitting))
+    if rules.keep == "all":
+        fitting = [chosen for chosen in fitting if len(chosen) == len(able)]
+    elif rules.keep == "fitting":
+        fitting = [chosen for chosen in fitting if len(chosen) == most]
+    return tuple(kept for kept in map(frozenset, fitting) if must <= kept)
 
 
 def most_parts(rules: SpaceRules, architecture: Architecture, layer: Layer, level: StorageLevel) -> int:
@@ -352,4 +363,4 @@ def most_parts(rules: SpaceRules, architecture: Architecture, layer: Layer, leve
     named = rules.uneven_levels is None or level.name in rules.uneven_levels
     if not rules.uneven or not named or level == architecture.levels[-1]:
         return 1
-    return max([1, *(len(kept) for kept in allowed_keeps(rules, level, layer))])
+    return max([1, *(len(kept) for kept in allowed_keeps(rules, level, layer, architecture.precision))])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, permutations, product
 from math import prod
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.precision import Precision
 from costmodel.limits import limit_reached
 from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.element_bits import tile_bits
 from costmodel.workload.network import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.space.loop_orders import LoopOrders
@@ -117,10 +120,11 @@ class MappingSpace:
         The outermost level keeps all tensors.
         """
         bits = {tensor.name: 1 << number for number, tensor in enumerate(self.layer.tensors)}
-        inner = [
-            tuple(sum(bits[name] for name in kept) for kept in allowed_keeps(self.rules, level, self.layer))
-            for level in self.architecture.levels[:-1]
-        ]
+        precision = self.architecture.precision
+        allowed = (
+            allowed_keeps(self.rules, level, self.layer, precision) for level in self.architecture.levels[:-1]
+        )
+        inner = [tuple(sum(bits[name] for name in kept) for kept in sets) for sets in allowed]
         return (*inner, (sum(bits.values()),))
 
     @cached_property
@@ -172,8 +176,11 @@ class MappingSpace:
                 kept = [tensor for bit, tensor in enumerate(tensors) if mask >> bit & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
                     # Words grow with what is covered: the largest divisor that fits is found by halving.
-                    words = partial(_words, kept, dim)
-                    fitting = bisect_right(per_dim[index], level.usable_words, key=words)
+                    taken, usable = partial(_words, kept, dim), level.usable_words
+                    if self.architecture.precision is not None:
+                        taken = partial(_bits, self.architecture.precision, self.layer, kept, dim)
+                        usable *= level.word_bits
+                    fitting = bisect_right(per_dim[index], usable, key=taken)
                     table[number, mask, index] = per_dim[index][fitting - 1] if fitting else 0
         return table
 
@@ -286,6 +293,11 @@ class MappingSpace:
 def _words(tensors: Sequence[Tensor], dim: str, covered: int) -> int:
     """The words of the tensors' tiles that cover ``covered`` points of one dim and one of all others."""
     return sum(tensor.words({dim: covered}) for tensor in tensors)
+
+
+def _bits(precision: Precision, layer: Layer, tensors: Sequence[Tensor], dim: str, covered: int) -> Fraction:
+    """The bits of these tiles, at least, where elements are no words."""
+    return sum((tile_bits(precision, layer, {dim: covered}, tensor) for tensor in tensors), Fraction())
 
 
 class _SlotOfDim(NamedTuple):

@@ -26,7 +26,10 @@ def space_bound(problem: MappingProblem) -> float:
 def innermost_levels(problem: MappingProblem) -> tuple[frozenset[int], ...]:
     """Per tensor the levels that can be the innermost to keep it, by what the rules let levels keep."""
     architecture = problem.architecture
-    keeps = [allowed_keeps(problem.rules, level, problem.layer) for level in architecture.levels[:-1]]
+    keeps = [
+        allowed_keeps(problem.rules, level, problem.layer, architecture.precision)
+        for level in architecture.levels[:-1]
+    ]
     found = []
     for tensor in problem.layer.tensors:
         levels = set()

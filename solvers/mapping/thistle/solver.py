@@ -22,7 +22,13 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, Objective, objective_of, objective_values
+from solvers.mapping.problem import (
+    MappingProblem,
+    Objective,
+    objective_of,
+    objective_values,
+    refuse_precision,
+)
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -63,8 +69,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     ``budget.iterations`` is the most programs to solve. The bound is the larger of the cost model's and, with
     ``params.prove``, of what :func:`proven_bound` proves; the status is OPTIMAL only if the objective meets
-    it. The seconds leave out what a process does once, loading Clarabel and the compiled evaluator.
+    it. The seconds leave out what a process does once, loading Clarabel and the compiled evaluator. Raises
+    InputError for an architecture with a precision.
     """
+    refuse_precision(problem, "thistle")
     clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):

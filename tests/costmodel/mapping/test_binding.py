@@ -94,7 +94,7 @@ def test_without_a_bandwidth_the_cycles_are_of_hardware_without_it(layer: Layer,
     for mapping in drawn(architecture, layer):
         evaluation = evaluate(architecture, layer, mapping)
         bindings = level_bindings(architecture, layer, mapping, evaluation)
-        found = time_binding(architecture, evaluation)
+        found = time_binding(architecture, layer, mapping, evaluation)
         causes.add(found.cause)
         # the model divides in floating point
         assert abs(found.without[MAC_UNITS] - asked_by_bandwidths(architecture, evaluation)) <= 1
@@ -154,7 +154,7 @@ def test_without_a_part_of_a_machine_the_cycles_are_those_of_a_machine_without_i
         ),
     }
     for mapping in drawn(architecture, layer):
-        found = time_binding(architecture, evaluate(architecture, layer, mapping))
+        found = time_binding(architecture, layer, mapping, evaluate(architecture, layer, mapping))
         causes.add(found.cause)
         assert found.without[found.cause] == min(found.without.values())
         for cause, machine in machines.items():

@@ -29,6 +29,8 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Real = Any
 """A 64-bit floating-point number of compiled code."""
+Words = Any
+"""A count of words, or of units of bits: a floating-point number."""
 READ, WRITTEN, UPDATED = 0, 1, 2
 """The parts of every ``demand``: words read, words filled or updated, and of these the updates."""
 PARTS = 3
@@ -169,6 +171,7 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
     levels, dims = assignment.spatial.shape
     assignment.sums_level[0] = -1  # not known before it is known what levels keep
     assignment.iterations[0] = 1.0
+    assignment.summed[0] = 1.0
     for dim in range(dims):
         covered = 1
         for level in range(levels):
@@ -176,11 +179,18 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
             assignment.covered[level, dim] = covered
         assignment.rest[dim] = space.model.sizes[dim] // covered
         assignment.iterations[0] *= assignment.rest[dim]
+        if not space.model.relevant[space.model.output, dim]:
+            assignment.summed[0] *= assignment.rest[dim]
     assignment.instances[levels - 1] = 1.0
+    assignment.split[levels - 1] = False
     for level in range(levels - 2, -1, -1):
         assignment.instances[level] = assignment.instances[level + 1]
+        assignment.split[level] = assignment.split[level + 1]
         for dim in range(dims):  # a level has as many instances as the fan-outs outside it use
             assignment.instances[level] *= assignment.spatial[level + 1, dim]
+            summed = not space.model.relevant[space.model.output, dim]
+            if summed and assignment.spatial[level + 1, dim] > 1:
+                assignment.split[level] = True
     assignment.cycles[0] = space.least_cycles
     # A machine whose timing describes its array can need fewer cycles than the nest has iterations.
     if not space.model.timing.timed or space.model.timing.counts_macs:
@@ -377,10 +387,38 @@ def _operands(space: Space, assignment: Assignment, tensor: int) -> None:
 
 
 @inlined
+def sent_units(
+    space: Space, assignment: Assignment, level: int, tensor: int, words: Words
+) -> tuple[Words, Words]:
+    """Reads and updates of one instance that sends ``words`` inwards, or takes so many in (item 8), in units.
+
+    A unit is a word, unless elements have widths (``costmodel/mapping/element_bits.py``). Then the updates of
+    an output are those of partial sums, but for the last one of each sum, which finishes it."""
+    model = space.model
+    reads, updates = sent(tensor == model.output, words, assignment.partitions[level])
+    narrow = model.units[level, tensor]
+    if tensor != model.output:
+        return reads * narrow, updates * narrow
+    wide = model.sum_units[level]
+    finished = min(updates, assignment.partitions[level]) if wide > narrow else 0.0
+    if assignment.split[level]:
+        finished = 0.0
+    return reads * wide, updates * wide - finished * (wide - narrow)
+
+
+@inlined
+def filled_units(space: Space, assignment: Assignment, level: int, tensor: int, words: Words) -> Words:
+    """Fills of one instance into which ``words`` are delivered (item 8), in units: partial sums come back."""
+    is_output = tensor == space.model.output
+    one = space.model.sum_units[level] if is_output else space.model.units[level, tensor]
+    return filled(is_output, words, assignment.partitions[level]) * one
+
+
+@inlined
 def operands_pj(space: Space, assignment: Assignment, tensor: int, words: float) -> Real:
     """Energy of ``words`` that the MAC units ask of one instance of the tensor's innermost level."""
     model, level = space.model, assignment.innermost[tensor]
-    reads, updates = sent(tensor == model.output, words, assignment.partitions[level])
+    reads, updates = sent_units(space, assignment, level, tensor, words)
     reading = blocks(reads, model.block_size[level])
     if tensor != model.output:
         return assignment.instances[level] * reading * model.read_pj[level]
@@ -396,9 +434,9 @@ def demand_operands(
 
     The difference is added, and not the new count written: the innermost level's fills may be in ``demand``
     already."""
-    level, is_output = assignment.innermost[tensor], tensor == space.model.output
-    fewer_reads, fewer_updates = sent(is_output, before, assignment.partitions[level])
-    reads, updates = sent(is_output, words, assignment.partitions[level])
+    level = assignment.innermost[tensor]
+    fewer_reads, fewer_updates = sent_units(space, assignment, level, tensor, before)
+    reads, updates = sent_units(space, assignment, level, tensor, words)
     demand[READ, level, tensor] += reads - fewer_reads
     demand[WRITTEN, level, tensor] += updates - fewer_updates
     demand[UPDATED, level, tensor] += updates - fewer_updates
@@ -419,9 +457,9 @@ def moved_pj(
 
     Blocks are rounded up for each instance, so both counts are first divided by the instances."""
     model, outer = space.model, assignment.parent[level, tensor]
-    is_output = tensor == model.output
-    fills = filled(is_output, words / assignment.instances[level], assignment.partitions[level])
-    reads, updates = sent(is_output, sent_words / assignment.instances[outer], assignment.partitions[outer])
+    fills = filled_units(space, assignment, level, tensor, words / assignment.instances[level])
+    asked = sent_words / assignment.instances[outer]
+    reads, updates = sent_units(space, assignment, outer, tensor, asked)
     filling = blocks(fills, model.block_size[level]) * model.write_pj[level]
     sending = blocks(reads, model.block_size[outer]) * model.read_pj[outer]
     sending += blocks(updates, model.block_size[outer]) * model.update_pj[outer]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from costmodel.compiled import inlined
-from costmodel.mapping.batch.counting_kernel import delivered_words, filled, sent, tile_words
+from costmodel.mapping.batch.counting_kernel import delivered_words, sums_come_back, tile_words
 from solvers.mapping.exact.kernels.assignment_kernel import (
     PARTS,
     READ,
@@ -17,11 +19,13 @@ from solvers.mapping.exact.kernels.assignment_kernel import (
     WRITTEN,
     copy_rows,
     demand_operands,
+    filled_units,
     groups_around,
     moved_pj,
     operands_pj,
+    sent_units,
 )
-from solvers.mapping.exact.kernels.words_kernel import kept_words
+from solvers.mapping.exact.kernels.words_kernel import kept_words, sums_fit
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Nodes, Space
@@ -54,6 +58,24 @@ def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> No
             _charge(space, assignment, nodes, inner, tensor)
     if space.last[inner] > space.first[inner]:
         _hold(space, assignment, nodes, inner)
+    if space.model.wide_sums and not _sums_fit(space, assignment, nodes, inner):
+        nodes.energy[inner] = np.inf
+
+
+@inlined
+def _sums_fit(space: Space, assignment: Assignment, nodes: Nodes, inner: int) -> bool:
+    """Whether the level that takes outputs from ``inner`` can hold them as partial sums, if they are some.
+
+    All loops outside the tile of ``inner`` are decided. ``nodes.tile`` is overwritten."""
+    output = space.model.output
+    outer = assignment.parent[inner, output]
+    if not assignment.keep[inner] >> output & 1 or outer < 0:
+        return True
+    if not sums_come_back(space.model, nodes.loops, nodes.loops.starts[inner + 1], True):
+        return True
+    for dim in range(nodes.tile.shape[0]):
+        nodes.tile[dim] = nodes.inside[outer, dim] * assignment.covered[outer, dim]
+    return sums_fit(space, assignment, outer, nodes.tile)
 
 
 @inlined
@@ -165,9 +187,9 @@ def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tens
         words * assignment.instances[level],
         asked * assignment.instances[outer],
     )
-    is_output, demand = tensor == model.output, nodes.demand[level]
-    reads, updates = sent(is_output, asked, assignment.partitions[outer])
-    demand[WRITTEN, level, tensor] += filled(is_output, words, assignment.partitions[level])
+    demand = nodes.demand[level]
+    reads, updates = sent_units(space, assignment, outer, tensor, asked)
+    demand[WRITTEN, level, tensor] += filled_units(space, assignment, level, tensor, words)
     demand[READ, outer, tensor] += reads
     demand[WRITTEN, outer, tensor] += updates
     demand[UPDATED, outer, tensor] += updates

@@ -35,12 +35,43 @@ def fits_tile(space: Space, assignment: Assignment, level: int, tile: Array) -> 
 
 @inlined
 def kept_words(space: Space, assignment: Assignment, level: int, tile: Array) -> Int:
-    """Words of the tensors that a level keeps if its tile is this one."""
+    """Words of the tensors that a level keeps if its tile is this one; units where elements have widths.
+
+    Outputs count as partial sums where that is certain from the assignment, else as finished ones: a bound
+    from below, which :func:`sums_fit` makes exact once the loops are known."""
     words = 0
     for tensor in range(assignment.ratio.shape[1]):
         if assignment.keep[level] >> tensor & 1:
-            words += tile_words(space.model, tensor, tile)
+            one = space.model.units[level, tensor]
+            if tensor == space.model.output and _surely_open(space, assignment, level):
+                one = space.model.sum_units[level]
+            words += tile_words(space.model, tensor, tile) * one
     return words
+
+
+@inlined
+def _surely_open(space: Space, assignment: Assignment, level: int) -> bool:
+    """Whether outputs that arrive at a level lack products, whatever the temporal loops are.
+
+    MAC units hold no sums. So at the innermost level that keeps outputs every temporal loop over a summed dim
+    adds to what is there."""
+    model = space.model
+    if not model.wide_sums:
+        return False
+    summed = assignment.innermost[model.output] == level and assignment.summed[0] > 1
+    return bool(summed or assignment.split[level])
+
+
+@inlined
+def sums_fit(space: Space, assignment: Assignment, level: int, tile: Array) -> bool:
+    """Whether a level's tile [dims] fits if its outputs are partial sums; it fits with finished ones."""
+    model = space.model
+    words = 0
+    for tensor in range(assignment.ratio.shape[1]):
+        if assignment.keep[level] >> tensor & 1:
+            one = model.sum_units[level] if tensor == model.output else model.units[level, tensor]
+            words += tile_words(model, tensor, tile) * one
+    return bool(words <= model.usable_words[level])
 
 
 @inlined
