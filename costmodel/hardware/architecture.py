@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import floor, inf, prod
 from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.precision import Precision
-from costmodel.hardware.timing import Timing
+from costmodel.hardware.timing import Layouts, Timing
 from costmodel.number_checks import is_number, is_whole
 from costmodel.workload.network import Role, Tensor
 
@@ -154,6 +154,14 @@ class Architecture:
         """Area of all instances of levels and of all MAC units; a level without an area counts 0, as DRAM."""
         storage = sum(n * level.area_um2 for n, level in zip(self.instances, self.levels, strict=True))
         return storage + self.mac_units * self.compute.area_um2
+
+    def in_layouts(self, layouts: Layouts) -> Architecture:
+        """The machine whose tensors lie in memory as a mapping says that has these layouts.
+
+        A machine without timing, or without a choice of layouts, is returned as it is."""
+        if self.timing is None or not (layouts or self.timing.permitted_layouts):
+            return self
+        return replace(self, timing=self.timing.fixed(layouts))
 
     def index(self, level_name: str) -> int:
         """The number of a level, 0 the innermost; InputError for a name that no level has."""

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError
 from costmodel.hardware.processing_timing import ProcessingTiming
@@ -30,6 +30,10 @@ LARGEST_NUMBER = 2.0**53
 """Floats above it skip whole numbers, so that cycles could no longer be added up one by one."""
 LayerKind = Literal["convolution", "product"]
 """A convolution has the dims P, Q, R and S, a matrix product M, N and K; either may have more."""
+Layout = tuple[str, ...]
+"""How a tensor lies in memory: dims outermost first, as (N, C, Q, P, 8C); see :class:`Timing`."""
+Layouts = tuple[tuple[Role, Layout], ...]
+"""Layouts by role, each role once."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,9 @@ class Timing:
     store: TransferTiming | None
     caches: tuple[CacheTiming, ...] = ()
     """From the one next to the array outwards; a line that misses one is looked for in the next."""
-    layouts: tuple[tuple[Role, tuple[str, ...]], ...] = ()
+    layouts: Layouts = ()
+    permitted_layouts: tuple[tuple[Role, tuple[Layout, ...]], ...] = ()
+    """By role the layouts that a mapping may have instead of the one of ``layouts``."""
     steps_in_flight: int = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
     whole_steps: tuple[LayerKind, ...] = ()
@@ -201,25 +207,41 @@ class Timing:
         self._check_layouts(where)
 
     def _check_layouts(self, where: str) -> None:
-        roles = [role for role, _ in self.layouts]
-        if len(set(roles)) != len(roles):
-            raise InputError(where, "a role once", roles, key="layouts")
+        for key, by_role in (("layouts", self.layouts), ("permitted_layouts", self.permitted_layouts)):
+            roles = [role for role, _ in by_role]
+            if len(set(roles)) != len(roles):
+                raise InputError(where, "a role once", roles, key=key)
         for role, entries in self.layouts:
-            parts = [layout_part(entry) for entry in entries]
-            for blocked in (False, True):
-                dims = [dim for block, dim in parts if (block > 1) == blocked]
-                if len(set(dims)) != len(dims):
-                    expected = "a dim once, and in blocks once"
-                    raise InputError(where, expected, " ".join(entries), key=f"layouts.{role}")
+            _check_layout(where, f"layouts.{role}", entries)
+        for role, several in self.permitted_layouts:
+            for entries in several:
+                _check_layout(where, f"permitted_layouts.{role}", entries)
 
-    def layout(self, role: Role) -> tuple[str, ...]:
+    def layout(self, role: Role) -> Layout:
         """The dims of a role's tensor, outermost first; empty where the file does not say."""
         return dict(self.layouts).get(role, ())
+
+    def choices(self, role: Role) -> tuple[Layout, ...]:
+        """The layouts that a role's tensor can have, each once, the machine's own first."""
+        return tuple(dict.fromkeys((self.layout(role), *dict(self.permitted_layouts).get(role, ()))))
+
+    def others(self, layouts: ReadOnlyDict[Role, Sequence[str]]) -> Layouts:
+        """Those of ``layouts`` that are not the machine's own, in the order of the roles: a mapping's."""
+        stated = {role: tuple(entries) for role, entries in layouts.items()}
+        return tuple(
+            (role, stated[role])
+            for role in get_args(Role)
+            if role in stated and stated[role] != self.layout(role)
+        )
 
     def with_layouts(self, layouts: ReadOnlyDict[Role, Sequence[str]]) -> Timing:
         """The same machine with tensors of some roles in other layouts."""
         changed = dict(self.layouts) | {role: tuple(entries) for role, entries in layouts.items()}
         return replace(self, layouts=tuple(changed.items()))
+
+    def fixed(self, layouts: Layouts) -> Timing:
+        """The machine as a mapping with these layouts sees it: with them, and with no others permitted."""
+        return replace(self.with_layouts(dict(layouts)), permitted_layouts=())
 
     def has_whole_steps(self, *, product: bool) -> bool:
         """Whether steps of a matrix product, or of another layer, keep buffers until they have stored."""
@@ -232,10 +254,14 @@ class Timing:
         return self.issue_cycles
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: the fields, without a ``level`` of None. :meth:`from_json` reads it back."""
+        """Plain data: the fields, without a ``level`` of None or ``permitted_layouts`` that are none.
+
+        :meth:`from_json` reads it back."""
         data = asdict(self)
-        if self.level is None:
-            del data["level"]
+        # not as null: stored answers are found by the hash of this, and those of earlier files stay found
+        for key in ("level", "permitted_layouts"):
+            if not data[key]:
+                del data[key]
         return data
 
     @classmethod
@@ -248,12 +274,23 @@ class Timing:
             "store": data["store"] and TransferTiming(**data["store"]),
             "caches": tuple(CacheTiming(**cache) for cache in data["caches"]),
             "layouts": tuple((role, tuple(dims)) for role, dims in data["layouts"]),
+            "permitted_layouts": tuple(
+                (role, tuple(map(tuple, several))) for role, several in data.get("permitted_layouts", ())
+            ),
             "product_block": _pairs(data["product_block"]),
             "reloads": tuple(data["reloads"]),
             "whole_steps": tuple(data.get("whole_steps", ())),
             "processing": data["processing"] and ProcessingTiming.from_json(data["processing"]),
         }
         return cls(**{**data, **changed})
+
+
+def _check_layout(where: str, key: str, entries: Layout) -> None:
+    parts = [layout_part(entry) for entry in entries]
+    for blocked in (False, True):
+        dims = [dim for block, dim in parts if (block > 1) == blocked]
+        if len(set(dims)) != len(dims):
+            raise InputError(where, "a dim once, and in blocks once", " ".join(entries), key=key)
 
 
 def layout_part(entry: str) -> tuple[int, str]:

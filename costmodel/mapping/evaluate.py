@@ -88,7 +88,8 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
-    stay Timeloop's. Where the timing describes transfers, they replace the outermost level's bandwidth.
+    stay Timeloop's. Tensors lie in memory as the mapping says, else as the machine's file does. Where the
+    timing describes transfers, they replace the outermost level's bandwidth.
     Where levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both
     sets the pace. Where the architecture has a precision, energies, bandwidths and capacities count bits
     (:mod:`costmodel.mapping.element_bits`), and the counts of tensors are elements. An uneven mapping is
@@ -98,6 +99,7 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     if reasons := violations(architecture, layer, mapping):
         where = f"mapping of {layer.name} on {architecture.name}"
         raise InputError(where, "a mapping without violations", "; ".join(reasons))
+    architecture = architecture.in_layouts(mapping.layouts)
     # An even mapping has a part a level; it is not wrapped as an uneven one, which would check the obvious.
     nest, hardware_of = (
         (mapping.nest, mapping.part_levels)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
+from typing import get_args
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.timing import Layouts
 from costmodel.mapping.element_bits import LevelUnits, held_units, open_sums, units_of
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Role
 
 Loop = tuple[str, int]
 """A loop of a nest: (dim, bound); bounds of 1 are never written."""
@@ -43,9 +45,14 @@ class LevelMapping:
 
 @dataclass(frozen=True)
 class Mapping:
-    """The whole nest: ``levels`` INNERMOST FIRST, as in :class:`Architecture`."""
+    """The whole nest: ``levels`` INNERMOST FIRST, as in :class:`Architecture`.
+
+    ``layouts``: how tensors lie in memory that do not lie as the machine's file says, of those that its
+    ``timing.permitted_layouts`` has. They change timed cycles only.
+    """
 
     levels: tuple[LevelMapping, ...]
+    layouts: Layouts = ()
 
     @cached_property
     def tiles(self) -> tuple[dict[str, int], ...]:
@@ -76,8 +83,8 @@ def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> li
     """Every reason why ``mapping`` is not a mapping of ``layer`` on ``architecture``; empty if it is one.
 
     Checked: the form (levels, dims, bounds, one loop a dim and block), factors that multiply to the dims,
-    fan-outs, tensors a level can keep, and capacity: the words of the kept tiles against the usable size,
-    or their bits where the architecture has a precision.
+    fan-outs, tensors a level can keep, capacity (the words of the kept tiles against the usable size, or
+    their bits where the architecture has a precision), and layouts that the machine permits.
     """
     # The checks build on each other: the sums below go through levels and dims by name and number, so a
     # mapping of another form is refused before anything of it is multiplied.
@@ -90,6 +97,7 @@ def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> li
         *_products(layer, mapping),
         *_fanouts(architecture, mapping),
         *_capacity(architecture, layer, mapping),
+        *layout_violations(architecture, mapping.layouts),
     ]
 
 
@@ -170,3 +178,24 @@ def overfull(hardware: StorageLevel, held: dict[str, int], units: LevelUnits | N
     needed, usable = float(sum(held.values()) * shown), hardware.usable_words * word * float(shown)
     name = "bits" if units else "words"
     return f"{hardware.name}: tiles need {needed:.15g} {name} ({parts}), {usable:.0f} are usable"
+
+
+def layout_violations(architecture: Architecture, layouts: Layouts) -> Iterator[str]:
+    """Why a mapping on ``architecture`` cannot have these layouts; nothing if it can."""
+    timing, roles = architecture.timing, [role for role, _ in layouts]
+    if layouts and timing is None:
+        yield f"layouts of {' '.join(roles)}: {architecture.name} has no timing, which layouts could change"
+        return
+    # Sorted, and the machine's own left out: so two mappings that do the same are equal values, here as well.
+    if roles != [role for role in get_args(Role) if role in roles]:
+        yield f"layouts of {' '.join(roles)}: each role stands once, in the order {' '.join(get_args(Role))}"
+        return
+    for role, entries in layouts:
+        assert timing is not None
+        own, *others = [" ".join(choice) for choice in timing.choices(role)]
+        layout = " ".join(entries)
+        if layout == own:
+            yield f"layout {layout} of {role} is the machine's own, which a mapping leaves out"
+        elif layout not in others:
+            permitted = " or ".join(filter(None, [own, *others])) or "no layout but that of the layer's axes"
+            yield f"layout {layout} of {role}: {architecture.name} permits {permitted}"

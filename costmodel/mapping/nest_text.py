@@ -6,20 +6,25 @@ spatial loops behind ``x`` and ``y``, then the tensors that it keeps behind ``:`
     P2 : Inputs Outputs Weights | x C8 y N2 : | K8 : Weights | C2 R3 S3 y C8 : Outputs
 
 A part of a level, in an uneven mapping, begins with ``+`` where it is not the outermost part of its level.
+Layouts that are not the machine's own follow behind ``@``, by role::
+
+    P2 : Inputs Outputs Weights | K8 C2 R3 S3 : Outputs @ inputs N C Q P 8C @ outputs N K Q P
 """
 
 from __future__ import annotations
 
 import re
+from typing import cast, get_args
 
 import numpy as np
 
 from costmodel.errors import InputError
+from costmodel.hardware.timing import Layouts
 from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.batch.batch_tables import BatchRows
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Role
 
 LEVEL = re.compile(r"(\+ )?((?:\w+ )*?)(?:x ((?:\w+ )+?))?(?:y ((?:\w+ )+?))?:((?: \w+)*)")
 LOOP = re.compile(r"([A-Za-z_]\w*?)(\d+)")
@@ -37,7 +42,11 @@ def nest_text(mapping: AnyMapping) -> str:
         for side, loops in (("x", level.spatial_x), ("y", level.spatial_y)):
             words += [side, *(f"{dim}{bound}" for dim, bound in loops)] if loops else []
         texts.append(" ".join([*words, ":", *sorted(level.keep)]))
-    return " | ".join(texts)
+    return " | ".join(texts) + _layouts_text(mapping.layouts)
+
+
+def _layouts_text(layouts: Layouts) -> str:
+    return "".join(f" @ {' '.join([role, *entries])}" for role, entries in layouts)
 
 
 def nest_texts(batch: MappingBatch, layer: Layer) -> list[str]:
@@ -66,14 +75,18 @@ def nest_texts(batch: MappingBatch, layer: Layer) -> list[str]:
     for level, keep in enumerate(rows.keep.reshape(n * levels, len(tensors)).tolist()):
         words[level] += [":", *(name for name, number in tensors if keep[number])]
     texts = [" ".join(level) for level in words]
-    return [" | ".join(texts[row : row + levels]) for row in range(0, n * levels, levels)]
+    loops_only = [" | ".join(texts[row : row + levels]) for row in range(0, n * levels, levels)]
+    if batch.layouts is None:
+        return loops_only
+    return [text + _layouts_text(own) for text, own in zip(loops_only, batch.layouts, strict=True)]
 
 
 def mapping_of_text(text: str) -> AnyMapping:
     """The mapping of :func:`nest_text`; InputError for other text."""
     levels: list[LevelMapping] = []
     depth: list[int] = []
-    for written in text.split(" | "):
+    nest_part, *layout_parts = text.split(" @ ")
+    for written in nest_part.split(" | "):
         found = LEVEL.fullmatch(written)
         if found is None:
             raise InputError("mapping", "loops, x and y loops, a colon and tensors", written)
@@ -81,9 +94,19 @@ def mapping_of_text(text: str) -> AnyMapping:
         loops = LevelMapping(_loops(temporal)[::-1], _loops(x), _loops(y), frozenset(keep.split()))
         levels.append(loops)
         depth.append(depth[-1] if same else len(set(depth)))
-    nest, last = Mapping(tuple(levels[::-1])), depth[-1]
+    nest, last = Mapping(tuple(levels[::-1]), _layouts(layout_parts)), depth[-1]
     part_levels = tuple(last - number for number in depth[::-1])
     return nest if len(set(depth)) == len(depth) else UnevenMapping(nest, part_levels)
+
+
+def _layouts(texts: list[str]) -> Layouts:
+    found = []
+    for text in texts:
+        role, *entries = text.split(" ")
+        if role not in get_args(Role):
+            raise InputError("mapping", "a role and its layout, such as inputs N C Q P", text)
+        found.append((cast(Role, role), tuple(entries)))
+    return tuple(found)
 
 
 def _loops(text: str) -> tuple[Loop, ...]:

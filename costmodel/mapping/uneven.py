@@ -28,6 +28,7 @@ from itertools import groupby
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.timing import Layouts
 from costmodel.mapping.element_bits import held_units, open_sums, units_of
 from costmodel.mapping.mapping import LevelMapping, Mapping, overfull
 from costmodel.mapping.mapping import violations as even_violations
@@ -62,6 +63,11 @@ class UnevenMapping:
         return self.nest.tiles
 
     @property
+    def layouts(self) -> Layouts:
+        """How tensors lie in memory, as of an even mapping."""
+        return self.nest.layouts
+
+    @property
     def parts(self) -> tuple[tuple[LevelMapping, ...], ...]:
         """Per hardware level its parts, innermost first."""
         grouped = groupby(zip(self.part_levels, self.nest.levels, strict=True), key=lambda pair: pair[0])
@@ -69,6 +75,13 @@ class UnevenMapping:
 
 
 AnyMapping = Mapping | UnevenMapping
+
+
+def with_layouts(mapping: AnyMapping, layouts: Layouts) -> AnyMapping:
+    """The same loops over tensors in other layouts."""
+    if isinstance(mapping, UnevenMapping):
+        return replace(mapping, nest=replace(mapping.nest, layouts=layouts))
+    return replace(mapping, layouts=layouts)
 
 
 def as_parts(mapping: AnyMapping) -> UnevenMapping:
@@ -93,7 +106,7 @@ def simplest(mapping: UnevenMapping) -> AnyMapping:
             else:
                 kept[-1] = replace(kept[-1], keep=kept[-1].keep | part.keep)
         levels.append(tuple(kept))
-    nest = Mapping(tuple(part for parts in levels for part in parts))
+    nest = replace(mapping.nest, levels=tuple(part for parts in levels for part in parts))
     part_levels = tuple(level for level, parts in enumerate(levels) for _ in parts)
     return nest if len(part_levels) == len(levels) else UnevenMapping(nest, part_levels)
 

@@ -237,9 +237,11 @@ def layer_changes(
 
 
 def nest_lines(mapping: Mapping[str, Any]) -> tuple[str, ...]:
-    """A stored mapping as a loop nest, the outermost level first; loops further in stand further right."""
+    """A stored mapping as a loop nest, the outermost level first; loops further in stand further right.
+
+    Layouts that are not the machine's own stand before it."""
     kept = {entry["target"]: entry["keep"] for entry in mapping["bypass"]}
-    lines: list[str] = []
+    lines = [f"{role} lie as {' '.join(dims)}" for role, dims in mapping.get("layouts", {}).items()]
     depth = 0
     for block in mapping["levels"]:
         if block["type"] == "temporal":

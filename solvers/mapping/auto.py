@@ -18,6 +18,7 @@ from solvers.budget import Budget
 from solvers.catalogue import Entry, solver
 from solvers.checks import check, is_number
 from solvers.mapping.problem import MappingProblem, refuse_precision
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits, proven
@@ -63,6 +64,7 @@ class Params:
 
 
 @noting_limits
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[AnyMapping]:
     """The best answer and the best bound of all members asked; ``solved_by`` names whose answer it is.

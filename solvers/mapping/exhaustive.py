@@ -18,6 +18,7 @@ from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
 from solvers.mapping.outcomes import infeasible
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -42,6 +43,7 @@ class Params:
 
 
 @noting_limits
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best of all mappings that the problem's rules allow; OPTIMAL when all were looked at.

@@ -22,6 +22,7 @@ from solvers.budget import Budget, InTime, Stopwatch
 from solvers.checks import check_counts
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.problem import MappingProblem, objective_values
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -60,6 +61,7 @@ class Params:
 
 
 @noting_limits
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best mapping that any thread came to before its victory, the time or the iterations ended it.

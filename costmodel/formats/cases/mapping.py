@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from costmodel.errors import InputError
 from costmodel.formats.json.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.timing import Layouts
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, split
 from costmodel.mapping.uneven import violations as uneven_violations
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Role
 
 
 def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> dict[str, Any]:
@@ -19,7 +20,8 @@ def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMappin
 
     Factors and permutations name every dim of the layer; the first ``split`` dims of a spatial permutation
     are on X, the others on Y. An uneven mapping is written in the same way, with the parts of its levels as
-    levels, and ``part_of`` says of each part which level it belongs to.
+    levels, and ``part_of`` says of each part which level it belongs to. ``layouts`` are there only where
+    tensors lie otherwise than the machine's file says, by role: ``{"inputs": ["N", "C", "Q", "P"]}``.
     """
     if isinstance(mapping, UnevenMapping):
         parts = split(architecture, mapping.part_levels)
@@ -43,7 +45,10 @@ def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMappin
         }
         for hardware, level in levels
     ]
-    return {"levels": blocks, "bypass": bypass}
+    written: dict[str, Any] = {"levels": blocks, "bypass": bypass}
+    if mapping.layouts:
+        written["layouts"] = {role: list(entries) for role, entries in mapping.layouts}
+    return written
 
 
 def _block(target: str, kind: str, block: Sequence[Loop], layer: Layer) -> dict[str, Any]:
@@ -61,13 +66,13 @@ def mapping_from_json(architecture: Architecture, layer: Layer, data: Any, where
     """The mapping that a case's ``mapping`` describes; its blocks may be in any order.
 
     Every level needs a temporal block and an entry in ``bypass``, which lists every tensor either in ``keep``
-    or in ``bypass``; a spatial block may be absent. Raises InputError with ``where`` and the key for what is
-    missing, unknown or of a wrong type, and for a mapping with violations.
+    or in ``bypass``; a spatial block may be absent, and so may ``layouts``. Raises InputError with ``where``
+    and the key for what is missing, unknown or of a wrong type, and for a mapping with violations.
     """
     blocks = _by_target(architecture, field(data, "levels", list, where), f"{where}: levels", "type")
     kept = _by_target(architecture, field(data, "bypass", list, where), f"{where}: bypass")
     levels = tuple(_level(hardware, layer, blocks, kept, where) for hardware in architecture.levels)
-    mapping = Mapping(levels)
+    mapping = Mapping(levels, _layouts(architecture, data, where))
     if reasons := violations(architecture, layer, mapping):
         expected = f"a mapping of {layer.name} on {architecture.name}"
         raise InputError(where, expected, "; ".join(reasons), key="mapping")
@@ -92,6 +97,29 @@ def any_mapping_from_json(
         expected = f"an uneven mapping of {layer.name} on {architecture.name}"
         raise InputError(where, expected, "; ".join(reasons), key="mapping")
     return mapping
+
+
+def _layouts(architecture: Architecture, data: Any, where: str) -> Layouts:
+    """The layouts of a mapping that are not the machine's own."""
+    if "layouts" not in data:
+        return ()
+    stated = layouts_from_json(data, where)
+    if architecture.timing is None:
+        remedy = "Leave out layouts, or give the architecture file its timing"
+        expected = "a machine with timing, whose transfers see layouts"
+        raise InputError(where, expected, "none", remedy, key="layouts")
+    return architecture.timing.others(stated)
+
+
+def layouts_from_json(data: Any, where: str) -> dict[Role, tuple[str, ...]]:
+    """The ``layouts`` of a mapping or a measured row, by role; InputError where they are none."""
+    stated = field(data, "layouts", dict, where)
+    known_names(stated, get_args(Role), where, "layouts")
+    for role, parts in stated.items():
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            expected = "dims, outermost first, as [N, C, Q, P, 8C]"
+            raise InputError(where, expected, parts, key=f"layouts.{role}")
+    return {role: tuple(parts) for role, parts in stated.items()}
 
 
 def _by_target(

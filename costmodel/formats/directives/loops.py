@@ -45,13 +45,15 @@ def directives_of(
     """The directives of a mapping whose levels all keep all tensors.
 
     ``level_names`` are innermost first. ``tensor_names`` rename the layer's tensors. Raises InputError for
-    bypassed tensors, and for spatial loops below the innermost level: stacks are of buffers, and there are no
-    buffers below it.
+    bypassed tensors, for layouts, and for spatial loops below the innermost level: stacks are of buffers, and
+    there are no buffers below it.
     """
     where = f"mapping of {layer.name}"
     kept = {tensor.name for tensor in layer.tensors}
     if any(level.keep != kept for level in mapping.levels):
         raise InputError(where, "levels that keep every tensor", "a bypass")
+    if mapping.layouts:
+        raise InputError(where, "the machine's own layouts: directives say no others", mapping.layouts)
     if mapping.levels[0].spatial:
         raise InputError(where, "one MAC unit below the innermost level", mapping.levels[0].spatial)
     nest, names = nest_of(mapping), tensor_names or {}

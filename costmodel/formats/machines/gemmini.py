@@ -77,6 +77,10 @@ def tiled_call(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
     dim = array_side(architecture)
     if not isinstance(mapping, Mapping):
         raise InputError(WHERE, "even tiles", "an uneven mapping", "Solve without --uneven")
+    if mapping.layouts:
+        stated = "; ".join(f"{role} {' '.join(entries)}" for role, entries in mapping.layouts)
+        remedy = "Leave permitted_layouts out of the machine's file"
+        raise InputError(WHERE, "the layouts of its library: its calls take no others", stated, remedy)
     product = product_dims(layer)
     outputs, sums = (product["J"], product["K"]) if product else ("K", "C")
     _check_spread(architecture, mapping, (outputs, sums))

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from dataclasses import field as value_field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.formats.cases.mapping import any_mapping_from_json
+from costmodel.formats.cases.mapping import any_mapping_from_json, layouts_from_json
 from costmodel.formats.json.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.formats.machines.gemmini_runs import gemmini_run, is_gemmini_run, measured_cycles
 from costmodel.hardware.architecture import Architecture
@@ -59,7 +59,7 @@ class Measurement:
     """Values in which the run's machine differs from its file, by their keys in the file."""
     mapping: AnyMapping | None = None
     walk: tuple[dict[str, int], tuple[Loop, ...]] | None = None
-    layouts: dict[Role, list[str]] = value_field(default_factory=dict)
+    layouts: dict[Role, tuple[str, ...]] = value_field(default_factory=dict)
     """How tensors of some roles lay in memory in this run; ``architecture`` has these layouts."""
 
     def on(self, machine: Architecture) -> Measurement:
@@ -191,16 +191,13 @@ def _timed(name: str, overrides: tuple[tuple[str, Any], ...], where: str) -> Arc
     return machine
 
 
-def _layouts(machine: Architecture, row: dict[str, Any], where: str) -> dict[Role, list[str]]:
-    """The layouts that a row states."""
+def _layouts(machine: Architecture, row: dict[str, Any], where: str) -> dict[Role, tuple[str, ...]]:
+    """The layouts that a row states, whether the machine's file permits them to mappings or not: it ran."""
     if "layouts" not in row:
         return {}
-    layouts: dict[Role, list[str]] = field(row, "layouts", dict, where)
-    known_names(layouts, get_args(Role), where, "layouts")
-    for role, parts in layouts.items():
-        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            expected = "dims, outermost first, as [N, C, Q, P, 8C]"
-            raise InputError(where, expected, parts, key=f"layouts.{role}")
+    if isinstance(row.get("mapping"), dict) and "layouts" in row["mapping"]:
+        raise InputError(where, "layouts of the row or of its mapping", "both", key="layouts")
+    layouts = layouts_from_json(row, where)
     if machine.timing is None:
         remedy = "Leave out layouts, or give the architecture file its timing"
         expected = "a machine with timing, whose transfers see layouts"

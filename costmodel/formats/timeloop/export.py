@@ -36,7 +36,8 @@ def mapping_directives(
     Every block names every dim, as Timeloop requires, and there is a spatial block wherever the hardware fans
     out. Version 0.4 is for Timeloop's Python front end, whose targets are nodes. Version 0.3 is for the
     program itself: it has a dummy memory for every node that fans out, and reads a permutation letter by
-    letter, so that dims of several letters raise InputError.
+    letter, so that dims of several letters raise InputError. Layouts are left out: Timeloop has none, and
+    what it counts does not depend on them.
     """
     check_version(version)
     written: list[dict[str, Any]] = []

@@ -398,6 +398,12 @@ class TimingKeys(Keys):
     """Caches behind the transfers, the one next to the array first."""
     layouts: dict[Role, list[LayoutPart]] = Field(default_factory=dict)
     """How tensors lie in memory: by role the dims, outermost first, and a block as in [N, C, Q, P, 8C]."""
+    permitted_layouts: dict[Role, list[list[LayoutPart]]] = Field(default_factory=dict)
+    """By role the layouts that a mapping may choose instead; solvers look for the best.
+
+    Every layer is mapped by itself: what it takes to move a tensor from one layout to another, between two
+    layers, is not counted. Weights can be prepared beforehand.
+    """
     steps_in_flight: Annotated[int, Field(ge=1, le=2)] = 2
     """2: a step loads while the one before it computes. 1: nothing overlaps."""
     whole_steps: list[LayerKind] = Field(default_factory=list)

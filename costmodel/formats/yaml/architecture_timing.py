@@ -42,6 +42,9 @@ class _Builder:
             store=self._transfer(keys.store, "store") if keys.store else None,
             caches=tuple(map(_cache, keys.caches)),
             layouts=tuple((role, tuple(dims)) for role, dims in keys.layouts.items()),
+            permitted_layouts=tuple(
+                (role, tuple(map(tuple, several))) for role, several in keys.permitted_layouts.items()
+            ),
             steps_in_flight=keys.steps_in_flight,
             whole_steps=tuple(keys.whole_steps),
             ahead_cycles=keys.ahead.value,

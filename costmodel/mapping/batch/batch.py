@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.timing import Layouts
 from costmodel.mapping.batch.batch_tables import BatchRows, Tables, tables_of, workspace
-from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.mapping.mapping import LevelMapping, Mapping, layout_violations
 from costmodel.workload.network import Layer
 
 Array = NDArray[Any]
@@ -26,7 +28,8 @@ class MappingBatch:
 
     * ``temporal``, ``spatial_x``, ``spatial_y`` int32 [n, levels, dims]: factors, 1 where there is no loop;
     * ``permutation`` int8 [n, levels, dims]: every row the indices of all dims, INNERMOST loop first;
-    * ``keep`` bool [n, levels, tensors]: whether the level keeps the tensor (else it is bypassed).
+    * ``keep`` bool [n, levels, tensors]: whether the level keeps the tensor (else it is bypassed);
+    * ``layouts`` object [n]: ``Mapping.layouts`` of every row; None where all lie as the machine's file says.
     """
 
     temporal: Array
@@ -34,12 +37,14 @@ class MappingBatch:
     spatial_x: Array
     spatial_y: Array
     keep: Array
+    layouts: Array | None = None
 
     def __len__(self) -> int:
         return len(self.temporal)
 
     def __getitem__(self, rows: slice | Array) -> MappingBatch:
-        return MappingBatch(*(array[rows] for array in self.rows))
+        layouts = None if self.layouts is None else self.layouts[rows]
+        return MappingBatch(*(array[rows] for array in self.rows), layouts)
 
     @property
     def rows(self) -> BatchRows:
@@ -73,7 +78,13 @@ class MappingBatch:
                 first = [index[dim] for dim, _ in level.temporal]
                 batch.permutation[row, level_index] = first + [d for d in range(len(index)) if d not in first]
                 batch.keep[row, level_index] = [tensor.name in level.keep for tensor in layer.tensors]
-        return batch
+        if all(not mapping.layouts for mapping in mappings):
+            return batch
+        layouts = np.empty(len(mappings), object)
+        # one by one: from a list of equally long tuples numpy would make a table
+        for row, mapping in enumerate(mappings):
+            layouts[row] = mapping.layouts
+        return replace(batch, layouts=layouts)
 
     def mapping(self, row: int, layer: Layer) -> Mapping:
         """Row ``row`` as a mapping; spatial loops stand in the order of the layer's dims."""
@@ -94,7 +105,7 @@ class MappingBatch:
                     keep,
                 )
             )
-        return Mapping(tuple(levels))
+        return Mapping(tuple(levels), () if self.layouts is None else self.layouts[row])
 
 
 def _loops(names: Sequence[str], bounds: Sequence[int], order: Iterable[int]) -> Iterator[tuple[str, int]]:
@@ -132,6 +143,8 @@ class BatchEvaluator:
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
         """Cycles and energy of every row of ``batch``; in one thread that does not hold Python's lock."""
+        if batch.layouts is not None:
+            return self._in_groups(batch, batch.layouts)
         from costmodel.mapping.batch.batch_kernel import evaluate_rows
 
         shape = (len(self.architecture.levels), len(self.layer.dims))
@@ -142,6 +155,28 @@ class BatchEvaluator:
         rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
         evaluate_rows(self.tables, rows, workspace(self.tables), cycles, energy_pj, valid)
         return BatchEvaluation(cycles, energy_pj, valid)
+
+    def _in_groups(self, batch: MappingBatch, layouts: Array) -> BatchEvaluation:
+        """Rows with the same layouts together: the machine has other tables in each."""
+        n, rows_of = len(batch), defaultdict(list)
+        for row, own in enumerate(layouts):
+            rows_of[own].append(row)
+        cycles, energy_pj = np.full(n, np.iinfo(np.int64).max), np.full(n, np.inf)
+        valid = np.zeros(n, np.bool_)
+        for own, numbers in rows_of.items():
+            if next(layout_violations(self.architecture, own), None):
+                continue
+            rows = np.array(numbers)
+            if own not in self._in_layouts:
+                self._in_layouts[own] = BatchEvaluator(self.architecture.in_layouts(own), self.layer)
+            found = self._in_layouts[own].evaluate(replace(batch[rows], layouts=None))
+            cycles[rows], energy_pj[rows], valid[rows] = found.cycles, found.energy_pj, found.valid
+        return BatchEvaluation(cycles, energy_pj, valid)
+
+    @cached_property
+    def _in_layouts(self) -> dict[Layouts, BatchEvaluator]:
+        """The evaluators of rows whose tensors lie otherwise than the machine's file says."""
+        return {}
 
     @cached_property
     def tables(self) -> Tables:

@@ -18,7 +18,8 @@ fill. Each operand is loaded and each output stored at least once. A row of s by
 beat count in proportion, at least ``s / max(request, beat)``. The buffer takes at least ``s / buffer`` cycles
 beside that. Rows are at least the elements divided by those that are moved at once, or, where rows have no
 limit, the positions along all axes but the innermost. Where whole rows are joined, no row is counted; nor is
-any line that misses a cache.
+any line that misses a cache. Where a mapping chooses a tensor's layout, the least over all that the machine
+permits counts, of each tensor by itself.
 
 **Issue.** With T steps and two in flight a walk takes ``(T-1)/T * S + (A + L + W)/T + i`` cycles, i those to
 issue one step and S the slowest of array A, loads L, stores W, misses and issue. As ``A + L + W`` is at least
@@ -54,16 +55,29 @@ def least_timed_cycles(architecture: Architecture, layer: Layer, inner: float, *
     # A larger layer can be no product where this one is, if a window begins to slide.
     kinds = {is_product(layer), *([False] if larger else [])}
     for tensor in layer.tensors:
-        cycles = min(_port_cycles(architecture, timing, layer, tensor, product) for product in kinds)
+        cycles = min(
+            _port_cycles(architecture, choice, layer, tensor, product)
+            for choice in _choices(timing, tensor)
+            for product in kinds
+        )
         if tensor.is_output:
             stores += cycles
         else:
             loads += cycles
-    loads += timing.clear_cycles_per_row * _cleared_rows(architecture, timing, layer)
+    loads += timing.clear_cycles_per_row * min(
+        _cleared_rows(architecture, choice, layer) for choice in _choices(timing, layer.output)
+    )
     issue = min(timing.issue_of(product=product) for product in kinds)
     if timing.steps_in_flight == 1:
         return array + loads + stores + issue
     return max(array, loads, stores) + issue
+
+
+def _choices(timing: Timing, tensor: Tensor) -> list[Timing]:
+    """The machine with each of the layouts that a mapping may choose for a tensor."""
+    if not timing.permitted_layouts:
+        return [timing]
+    return [timing.fixed(((tensor.role, layout),)) for layout in timing.choices(tensor.role)]
 
 
 def _array_cycles(array: ArrayTiming, layer: Layer, larger: bool) -> float:

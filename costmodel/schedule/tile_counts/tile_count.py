@@ -16,7 +16,7 @@ from costmodel.mapping.counts.energy import access_energy_pj
 from costmodel.mapping.counts.latency import bandwidth_cycles
 from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, TensorTraffic, evaluate
-from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.mapping.mapping import LevelMapping
 from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
 from costmodel.workload.network import Layer
 
@@ -71,10 +71,10 @@ def counted_on_tile(tile: Architecture, layer: Layer, mapping: AnyMapping) -> Ti
     everything = LevelMapping((), (), (), frozenset(tensor.name for tensor in layer.tensors))
     outside: AnyMapping
     if isinstance(mapping, UnevenMapping):
-        nest = Mapping((*mapping.nest.levels, everything))
+        nest = replace(mapping.nest, levels=(*mapping.nest.levels, everything))
         outside = UnevenMapping(nest, (*mapping.part_levels, mapping.part_levels[-1] + 1))
     else:
-        outside = Mapping((*mapping.levels, everything))
+        outside = replace(mapping, levels=(*mapping.levels, everything))
     return counted_on_stack(_with_source(tile), layer, outside)[0]
 
 

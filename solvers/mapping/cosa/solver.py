@@ -22,6 +22,7 @@ from solvers.mapping.cosa.program import CosaProgram, Solved
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, refuse_precision, violations
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -38,6 +39,7 @@ _LOADED: set[tuple[str, bool]] = set()
 
 @noting_limits
 @guided_by_untimed_cycles
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.

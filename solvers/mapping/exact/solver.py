@@ -37,6 +37,7 @@ from solvers.mapping.exact.tables import (
     space_of,
 )
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.rules import SpaceRules
@@ -77,6 +78,7 @@ _LOADED: list[bool] = []
 
 
 @noting_limits
+@over_layouts
 @over_padded_sizes
 def solve(
     problem: MappingProblem,

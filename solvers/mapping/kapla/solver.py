@@ -12,6 +12,7 @@ from solvers.mapping.kapla.params import Params
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, refuse_precision
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -25,6 +26,7 @@ VERSION = "2"
 
 @noting_limits
 @guided_by_untimed_cycles
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.

@@ -10,6 +10,7 @@ from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import load_library
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.problem import MappingProblem, refuse_precision
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -23,6 +24,7 @@ VERSION = "3"
 
 
 @noting_limits
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best of the mappings measured, batch after batch, where a learned model expects good ones.

@@ -29,6 +29,7 @@ from solvers.mapping.problem import (
     objective_values,
     refuse_precision,
 )
+from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
@@ -63,6 +64,7 @@ _LOADED: set[str] = set()
 
 @noting_limits
 @guided_by_untimed_cycles
+@over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
