@@ -18,9 +18,8 @@ def whole_architecture(chip: Chip) -> Architecture | None:
     the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`.
     The rows of the mesh are the y side of DRAM's fan-out.
 
-    It has no timing: mapping solvers count steps of the outermost level only, and on the chip a tile's steps
-    are those of its buffer. They propose mappings by cycles without it, and the timed cycles of
-    :func:`counted_architecture` judge these.
+    Where tiles have timing, their steps are those of the buffer, inside DRAM. Mapping solvers look for such
+    mappings in two turns: see :func:`solvers.mapping.untimed.improved_by_timed_cycles`.
     """
     plain = counted_architecture(chip)
     if plain is None:
@@ -34,7 +33,7 @@ def whole_architecture(chip: Chip) -> Architecture | None:
         read_energy_pj=dram.read_energy_pj + far * hop,
         update_energy_pj=dram.update_energy_pj + (far + 1) * hop,
     )
-    return replace(plain, levels=(*tile, buffer, dram), timing=None)
+    return replace(plain, levels=(*tile, buffer, dram))
 
 
 def counted_architecture(chip: Chip) -> Architecture | None:

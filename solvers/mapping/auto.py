@@ -21,6 +21,7 @@ from solvers.mapping.problem import MappingProblem, refuse_precision
 from solvers.mapping.space.layouts import over_layouts
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space_bounds import space_bound
+from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import within_tolerance
 
@@ -64,6 +65,7 @@ class Params:
 
 
 @noting_limits
+@improved_by_timed_cycles
 @over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[AnyMapping]:

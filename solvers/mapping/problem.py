@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.timing.walk import has_inner_steps
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.mapping.uneven import violations as mapping_violations
 from costmodel.workload.network import Layer
@@ -33,8 +34,8 @@ class MappingProblem:
 
     ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
     that there is not, and for uneven levels on an architecture with a timing of processing, which only
-    ``evaluate`` counts there: what a solver proved without it would be no proof. So it is with uneven levels
-    and a precision.
+    ``evaluate`` counts there (what a solver proved without it would be no proof), with timed steps of another
+    level than the outermost, or with a precision.
     """
 
     architecture: Architecture
@@ -48,11 +49,13 @@ class MappingProblem:
                 "mapping problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
             )
         timing = self.architecture.timing
-        if timing is not None and timing.level not in (None, self.architecture.levels[-1].name):
+        if self.rules.uneven and has_inner_steps(self.architecture):
+            assert timing is not None
             raise InputError(
                 f"architecture {self.architecture.name}",
-                "timing of the outermost level's steps: no solver counts those of a level inside",
-                timing.level,
+                "even levels: parts of a layer that are timed one by one have one tile of all tensors",
+                "uneven",
+                "Solve without uneven levels, or leave out timing in a copy of the tile's file",
                 key="timing",
             )
         if self.rules.uneven and timing is not None and timing.processing is not None:

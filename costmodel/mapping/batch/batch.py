@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import Layouts
 from costmodel.mapping.batch.batch_tables import BatchRows, Tables, tables_of, workspace
+from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, layout_violations
+from costmodel.mapping.timing.walk import has_inner_steps
 from costmodel.workload.network import Layer
 
 Array = NDArray[Any]
@@ -44,7 +46,7 @@ class MappingBatch:
 
     def __getitem__(self, rows: slice | Array) -> MappingBatch:
         layouts = None if self.layouts is None else self.layouts[rows]
-        return MappingBatch(*(array[rows] for array in self.rows), layouts)
+        return replace(MappingBatch(*(array[rows] for array in self.rows)), layouts=layouts)
 
     @property
     def rows(self) -> BatchRows:
@@ -136,7 +138,8 @@ class BatchEvaluation:
 class BatchEvaluator:
     """Evaluates mappings of ``layer`` on ``architecture`` in large batches, with the counts of ``evaluate``.
 
-    The first call compiles, or loads what an earlier process compiled."""
+    The first call compiles, or loads what an earlier process compiled. Where timed steps are those of a level
+    inside the outermost one, rows are counted one by one, a thousand times slower."""
 
     architecture: Architecture
     layer: Layer
@@ -145,6 +148,8 @@ class BatchEvaluator:
         """Cycles and energy of every row of ``batch``; in one thread that does not hold Python's lock."""
         if batch.layouts is not None:
             return self._in_groups(batch, batch.layouts)
+        if has_inner_steps(self.architecture):
+            return self._one_by_one(batch)
         from costmodel.mapping.batch.batch_kernel import evaluate_rows
 
         shape = (len(self.architecture.levels), len(self.layer.dims))
@@ -172,6 +177,22 @@ class BatchEvaluator:
             found = self._in_layouts[own].evaluate(replace(batch[rows], layouts=None))
             cycles[rows], energy_pj[rows], valid[rows] = found.cycles, found.energy_pj, found.valid
         return BatchEvaluation(cycles, energy_pj, valid)
+
+    def _one_by_one(self, batch: MappingBatch) -> BatchEvaluation:
+        """Rows whose timed steps are those of a level inside, by ``evaluate``.
+
+        What is timed is a layer as large as the tile of that level. Where its tensors lie depends on that, so
+        each row would need tables of its own, and filling these takes longer than counting a mapping.
+        """
+        found = self._untimed.evaluate(batch)
+        for row in np.flatnonzero(found.valid).tolist():
+            evaluation = evaluate(self.architecture, self.layer, batch.mapping(row, self.layer))
+            found.cycles[row], found.energy_pj[row] = evaluation.cycles, evaluation.energy_pj
+        return found
+
+    @cached_property
+    def _untimed(self) -> BatchEvaluator:
+        return BatchEvaluator(replace(self.architecture, timing=None), self.layer)
 
     @cached_property
     def _in_layouts(self) -> dict[Layouts, BatchEvaluator]:

@@ -74,6 +74,7 @@ from costmodel.mapping.bounds.sharing import allocations, fanouts_to, largest_pr
 from costmodel.mapping.bounds.timed import least_timed_cycles
 from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.mapping.element_bits import cheapest_in_words
+from costmodel.mapping.timing.walk import has_inner_steps
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[np.float64]
@@ -162,7 +163,9 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
         moved = _cycles(architecture, [words for option in choice for words in option.words])
         taken = np.maximum(np.ceil(moved * ROUNDING), fastest)
         if architecture.timing is not None:
-            timed = least_timed_cycles(architecture, layer, float(taken.min()), larger=padded)
+            # of parts that run one after the other, the timed cycles have only a part of these inside
+            inner = 0.0 if has_inner_steps(architecture) else float(taken.min())
+            timed = least_timed_cycles(architecture, layer, inner, larger=padded)
             taken = np.maximum(taken, ceil(timed * ROUNDING))
         spent = layer.macs * architecture.compute.energy_pj + _leakage(architecture, layer, taken, padded)
         for option in choice:
@@ -258,8 +261,10 @@ def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:
     of any level: float [allocations]."""
     slowest = np.zeros_like(parts[0].reads)
     timing = architecture.timing
-    # The ports that the timing describes take the place of the outermost level's bandwidth.
-    described = {len(architecture.levels) - 1} if timing and timing.load and timing.store else set()
+    # The ports that the timing describes take the place of the outermost level's bandwidth. Those of a level
+    # inside are between it and the next one inwards, and its own bandwidth counts as well.
+    ports = timing is not None and timing.load and timing.store and not has_inner_steps(architecture)
+    described = {len(architecture.levels) - 1} if ports else set()
     for index in {part.level for part in parts} - described:
         level, here = architecture.levels[index], [part for part in parts if part.level == index]
         reads = np.sum([part.reads for part in here], axis=0)

@@ -25,6 +25,12 @@ permits counts, of each tensor by itself.
 issue one step and S the slowest of array A, loads L, stores W, misses and issue. As ``A + L + W`` is at least
 each of the three, this is at least ``max(A, L, W) + i``. With one step in flight it is ``A + L + W + T i``.
 
+**Steps of a level inside.** Where levels lie outside that of the steps, as DRAM outside the buffers of a
+chip's tiles, the layer is cut into equal boxes, each a layer of its own: ``n`` instances of the level run
+theirs beside each other, ``t`` one after the other, which takes t times one box. A, L and W of all boxes
+together are at least those of the whole layer, as every factor above is subadditive: f(x) + f(y) is at least
+f(x + y). So t boxes take at least an n-th of it, and the issue of one step.
+
 Every number here grows with the dims of the layer, the last pass of a block apart. So without that one the
 bound also holds for larger dims, which padding makes.
 """
@@ -37,15 +43,15 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, Timing, TransferTiming
 from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.mapping.timing.caches import placed
-from costmodel.mapping.timing.walk import dim_of, is_product
+from costmodel.mapping.timing.walk import dim_of, has_inner_steps, is_product, steps_level
 from costmodel.workload.network import Layer, Tensor
 
 
 def least_timed_cycles(architecture: Architecture, layer: Layer, inner: float, *, larger: bool) -> float:
     """The bound, not rounded; 0 without timing.
 
-    ``inner`` are cycles that the levels inside take at least by their bandwidths. ``larger``: whether dims
-    may be larger than the layer's.
+    ``inner`` are cycles that the levels inside take at least by their bandwidths; not for steps of a level
+    inside the outermost. ``larger``: whether dims may be larger than the layer's.
     """
     timing = architecture.timing
     if timing is None:
@@ -53,7 +59,9 @@ def least_timed_cycles(architecture: Architecture, layer: Layer, inner: float, *
     array = max(inner, _array_cycles(timing.array, layer, larger) if timing.array else 0.0)
     loads = stores = 0.0
     # A larger layer can be no product where this one is, if a window begins to slide.
-    kinds = {is_product(layer), *([False] if larger else [])}
+    # And a box of a layer can be a product where the layer is none, if it has one row of the window.
+    inside = has_inner_steps(architecture)
+    kinds = {is_product(layer), *([False] if larger else []), *([True] if inside else [])}
     for tensor in layer.tensors:
         cycles = min(
             _port_cycles(architecture, choice, layer, tensor, product)
@@ -68,9 +76,10 @@ def least_timed_cycles(architecture: Architecture, layer: Layer, inner: float, *
         _cleared_rows(architecture, choice, layer) for choice in _choices(timing, layer.output)
     )
     issue = min(timing.issue_of(product=product) for product in kinds)
+    beside_each_other = architecture.instances[steps_level(architecture)]
     if timing.steps_in_flight == 1:
-        return array + loads + stores + issue
-    return max(array, loads, stores) + issue
+        return (array + loads + stores) / beside_each_other + issue
+    return max(array, loads, stores) / beside_each_other + issue
 
 
 def _choices(timing: Timing, tensor: Tensor) -> list[Timing]:
@@ -97,7 +106,7 @@ def _array_cycles(array: ArrayTiming, layer: Layer, larger: bool) -> float:
 
 def _axes(architecture: Architecture, timing: Timing, layer: Layer, tensor: Tensor) -> tuple[list[int], int]:
     """Different positions along each axis, outermost in memory first, and the bytes of an element."""
-    element_bytes = max(1, architecture.levels[-1].word_bits // 8)
+    element_bytes = max(1, architecture.levels[steps_level(architecture)].word_bits // 8)
     found = placed(timing, layer, tensor, element_bytes)
     positions = []
     for axis, length in zip(found.axes, found.lengths, strict=True):

@@ -89,6 +89,11 @@ def steps_level(architecture: Architecture) -> int:
     return architecture.index(timing.level)
 
 
+def has_inner_steps(architecture: Architecture) -> bool:
+    """Whether the steps that the timing speaks of are those of a level inside the outermost one."""
+    return architecture.timing is not None and steps_level(architecture) < len(architecture.levels) - 1
+
+
 @dataclass(frozen=True)
 class TimedPart:
     """What a machine with timing runs at once: all of a layer, or ``times`` equal parts one after the other.

@@ -44,6 +44,7 @@ from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.mapping.space.starts import any_mapping
+from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
@@ -78,6 +79,7 @@ _LOADED: list[bool] = []
 
 
 @noting_limits
+@improved_by_timed_cycles
 @over_layouts
 @over_padded_sizes
 def solve(

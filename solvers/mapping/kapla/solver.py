@@ -18,13 +18,14 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.mapping.space.starts import drawn, fewest_kept, serial
-from solvers.mapping.untimed import guided_by_untimed_cycles
+from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "2"
 
 
 @noting_limits
+@improved_by_timed_cycles
 @guided_by_untimed_cycles
 @over_layouts
 @over_padded_sizes

@@ -15,6 +15,7 @@ from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
+from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ VERSION = "3"
 
 
 @noting_limits
+@improved_by_timed_cycles
 @over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008

@@ -49,7 +49,7 @@ from solvers.mapping.thistle.params import Params
 from solvers.mapping.thistle.search.class_search import Branching, ClassNode, ClassSearch
 from solvers.mapping.thistle.search.proof import proven_bound
 from solvers.mapping.thistle.search.rounding import Rounding
-from solvers.mapping.untimed import guided_by_untimed_cycles
+from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import within_tolerance
 
@@ -63,6 +63,7 @@ _LOADED: set[str] = set()
 
 
 @noting_limits
+@improved_by_timed_cycles
 @guided_by_untimed_cycles
 @over_layouts
 @over_padded_sizes

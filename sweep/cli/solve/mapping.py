@@ -161,3 +161,5 @@ def _print_answer(answer: dict[str, Any]) -> None:
         factors = block["factors"]
         used = " ".join(f"{dim}{factors[dim]}" for dim in reversed(block["permutation"]) if factors[dim] > 1)
         console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
+    for role, dims in answer["mapping"].get("layouts", {}).items():
+        console.print(f"{'layout of':>20} {role:8} {' '.join(dims)}", markup=False, highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil, prod
 from random import Random
@@ -17,6 +18,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.hardware.timing import Timing, TransferTiming
 from costmodel.hardware.whole_chip import counted_architecture, whole_architecture
 from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.bounds.bounds import lower_bounds
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.mapping.timing.walk import timed_part
@@ -30,8 +32,12 @@ from costmodel.schedule.tile_counts.batch import BatchTileCounter
 from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.whole_chip.cost import whole_chip_cost
+from costmodel.workload.network import Layer
 from solvers.budget import Budget
-from solvers.mapping.problem import MappingProblem
+from solvers.catalogue import solver
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
@@ -261,13 +267,78 @@ def test_what_a_tile_with_timing_cannot_be() -> None:
     stack = counted_architecture(on)
     assert stack is not None
     nest = layer("one", h=2, w=3, input_h=2, input_w=3, external_c=4).nest(1)
-    with pytest.raises(InputError, match="outermost level"):
-        BatchEvaluator(stack, nest).evaluate(MappingBatch.empty(1, stack, nest))
-    with pytest.raises(InputError, match="no solver counts those of a level inside"):
-        MappingProblem(stack, nest)
+    with pytest.raises(InputError, match="timed one by one have one tile of all tensors"):
+        MappingProblem(stack, nest, rules=SpaceRules(uneven=True))
     proposed = whole_architecture(on)
     assert proposed is not None
-    assert proposed.timing is None
+    assert proposed.timing == stack.timing
+
+
+def timed_stacks(seed: int, cases: int) -> Iterator[tuple[Chip, Architecture, Layer]]:
+    """Chips of several tiles with timing, as stacks of levels, and small layers to map on them."""
+    random = Random(seed)
+    for _ in range(cases):
+        on = mapped_chip(random.choice((1, 2)), random.choice((1, 2)), random.choice((64, 256)))
+        inside = on.tile.architecture
+        assert inside is not None
+        on = with_timing(on, timing_for(random, inside))
+        h, w, c, k = (random.randint(1, 6) for _ in range(4))
+        window = random.choice((1, 1, 3))
+        one = layer(
+            "one",
+            r=window,
+            s=window,
+            h=h,
+            w=w,
+            c=c,
+            k=k,
+            external_c=c,
+            input_h=h + window - 1,
+            input_w=w + window - 1,
+        )
+        stack = counted_architecture(on)
+        assert stack is not None
+        yield on, stack, one.nest(random.randint(1, 2))
+
+
+def test_batches_and_bounds_count_steps_of_the_tiles() -> None:
+    counted = 0
+    for _, stack, nest in timed_stacks(3, 30):
+        batch = MappingSpace(stack, nest).sample(range(1), seed=1)[:40]
+        found, bound = BatchEvaluator(stack, nest).evaluate(batch), lower_bounds(stack, nest)
+        for row in np.flatnonzero(found.valid).tolist():
+            evaluation = evaluate(stack, nest, batch.mapping(row, nest))
+            assert found.cycles[row] == evaluation.cycles
+            assert found.energy_pj[row] == evaluation.energy_pj
+            assert bound.cycles <= evaluation.cycles
+            assert bound.energy_pj <= evaluation.energy_pj * (1 + 1e-12)
+            assert bound.edp_pj_cycles <= evaluation.edp_pj_cycles * (1 + 1e-12)
+            counted += 1
+    assert counted > 100
+
+
+@pytest.mark.parametrize("name", ["exact", "cosa"])
+def test_layers_on_the_whole_chip_are_proposed_by_timed_cycles(name: str) -> None:
+    """What a solver finds without timing is where a descent on the timed objective begins, and it says so."""
+    module, better, compared = solver(name).load(), 0, 0
+    for on, stack, nest in timed_stacks(8, 9):
+        whole = whole_architecture(on)
+        assert whole is not None
+        blind = module.solve(MappingProblem(replace(whole, timing=None), nest, "cycles"), Budget(5.0, 8, 0))
+        problem = MappingProblem(whole, nest, "cycles")
+        seeing = module.solve(problem, Budget(10.0, 8, 0))
+        if blind.solution is None or seeing.solution is None:
+            continue
+        assert not violations(problem, seeing.solution)
+        assert seeing.objective == evaluate(stack, nest, seeing.solution).cycles
+        assert "improved it by the timed cycles" in seeing.note
+        assert seeing.bound is not None
+        assert seeing.bound <= seeing.objective
+        judged = evaluate(stack, nest, blind.solution).cycles
+        assert seeing.objective <= judged
+        better, compared = better + (seeing.objective < judged), compared + 1
+    assert compared > 4
+    assert better > 0
 
 
 def test_tensors_that_end_at_different_loops_of_the_steps_have_no_part() -> None:
