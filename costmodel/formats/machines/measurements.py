@@ -136,7 +136,7 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
     identity = str(where.rpartition(":")[2] if row.get("id") is None else row["id"])
     if is_gemmini_run(row):
         ran = gemmini_run(row, where)
-        machine = _timed(name, tuple(ran.overrides.items()), where)
+        machine = _of_mesh(name, tuple(ran.overrides.items()), where)
         return Measurement(
             identity,
             ran.layer.name,
@@ -151,10 +151,12 @@ def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
     cycles = measured_cycles(row, "cycles", where)
     if "mapping" in row:
         machine = _machine(name, ())
-        mapping = any_mapping_from_json(machine, layer, row["mapping"], where)
         layouts = _layouts(machine, row, where)
+        mapping = any_mapping_from_json(machine, layer, row["mapping"], where)
         run = Measurement(identity, group, cycles, machine, layer, mapping=mapping, layouts=layouts)
         return _with_layouts(run, where)
+    if "tile" not in row:
+        raise InputError(where, "a mapping, or a tile and its loops", ", ".join(row), key="mapping")
     tile = whole_numbers(field(row, "tile", dict, where), layer.sizes, where, "tile")
     loops = tuple(_loop(entry, layer, where) for entry in field(row, "loops", list, where))
     # built for its checks only, to name the row; the machine's rounding makes the walk that is counted
@@ -189,6 +191,16 @@ def _timed(name: str, overrides: tuple[tuple[str, Any], ...], where: str) -> Arc
         remedy = "Give the rows a mapping, or the architecture file its timing"
         raise InputError(f"architecture {name}", f"timing, as {where} has a tile", "none", remedy)
     return machine
+
+
+def _of_mesh(name: str, mesh: tuple[tuple[str, int], ...], where: str) -> Architecture:
+    """The machine with the array that a run of Gemmini's RTL had; InputError for one that is no Gemmini."""
+    levels = [level.name for level in _machine(name, ()).levels]
+    if not {key.partition(".")[0] for key, _ in mesh} <= set(levels):
+        remedy = "Take gemmini, or a copy of its file"
+        expected = "a machine with Gemmini's levels, as the row is a run of its RTL"
+        raise InputError(where, expected, f"{name} with {', '.join(levels)}", remedy)
+    return _timed(name, mesh, where)
 
 
 def _layouts(machine: Architecture, row: dict[str, Any], where: str) -> dict[Role, tuple[str, ...]]:

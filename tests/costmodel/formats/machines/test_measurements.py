@@ -166,6 +166,9 @@ def test_a_run_may_have_layouts_of_its_own(tmp_path: Path) -> None:
             read_measurements("gemmini", write(tmp_path / "own.jsonl", [one | {"layouts": wrong}]))
     with pytest.raises(InputError, match="timing"):
         read_measurements("simba", write(tmp_path / "own.jsonl", [other]))
+    twice = {"layer": conv, "cycles": 900, "mapping": {"layouts": {}}, "layouts": {}}
+    with pytest.raises(InputError, match="of the row or of its mapping, found both"):
+        read_measurements("gemmini", write(tmp_path / "own.jsonl", [twice]))
 
 
 @pytest.mark.parametrize(
@@ -196,6 +199,15 @@ def test_a_tile_needs_a_machine_with_timing(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", [{"layer": {"K": 2}, "cycles": 3, "tile": {}, "loops": [["K", 2]]}])
     with pytest.raises(InputError, match="timing"):
         read_measurements("eyeriss", path)
+
+
+def test_rows_that_a_machine_cannot_have_run_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", [row()])
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: expected a machine with Gemmini's levels"):
+        read_measurements("eyeriss-v1", path)
+    path = write(tmp_path / "rows.jsonl", [{"layer": {"K": 2}, "cycles": 3}])
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: mapping: expected a mapping, or a tile"):
+        read_measurements("gemmini", path)
 
 
 def test_accuracy_by_hand() -> None:
