@@ -11,6 +11,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -54,11 +55,18 @@ def python_of(file: Path) -> str:
     return "\n".join(map(textwrap.dedent, re.findall(r"```python\n(.*?)```", text, re.DOTALL)))
 
 
+@cache
+def import_statements(file: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """All of a file, also those within functions."""
+    nodes = ast.walk(ast.parse(python_of(file)))
+    return tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+
+
 def imported(files: Iterable[Path]) -> dict[str, str]:
     """Top-level names that the files import from others than themselves and Python, each with one file."""
     found: dict[str, str] = {}
     for file in files:
-        for node in ast.walk(ast.parse(python_of(file))):
+        for node in import_statements(file):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 names = [node.module]
@@ -123,7 +131,7 @@ def test_no_private_module_of_a_library_is_imported() -> None:
     found = {
         f"{path.relative_to(ROOT).as_posix()}: {node.module}"
         for path in (*product(None), *product("learned"), *product("export"))
-        for node in ast.walk(ast.parse(python_of(path)))
+        for node in import_statements(path)
         if isinstance(node, ast.ImportFrom)
         and node.module
         and any(part.startswith("_") for part in (*node.module.split("."), *(n.name for n in node.names)))

@@ -58,6 +58,7 @@ def test_a_proven_mapping_is_exported_and_counts_the_same(
     assert evaluate(case.architecture, case.layer, case.mapping).edp_pj_cycles == outcome.objective
 
 
+@pytest.mark.slow
 def test_a_design_is_proven_as_enumeration_finds_it(tmp_path: Path) -> None:
     text = (DESIGNS / "weight_stationary.yaml").read_text()
     (tmp_path / "small.yaml").write_text(
