@@ -207,6 +207,14 @@ CATALOGUE: tuple[Entry, ...] = (
         draws=False,
     ),
     Entry(
+        "fusion_layers",
+        "layer_fusion",
+        "solvers.fusion.layers",
+        FUSION_OBJECTIVES,
+        "layers of a network on an architecture: what they share and keep, nests by exact, with a bound",
+        draws=False,
+    ),
+    Entry(
         "cosma",
         "scratchpad",
         "solvers.scratchpad.cosma.solver",

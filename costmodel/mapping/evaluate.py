@@ -106,16 +106,11 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
         if isinstance(mapping, UnevenMapping)
         else (mapping, range(len(architecture.levels)))
     )
-    compute_cycles, words = _counts(layer, nest, hardware_of)
+    compute_cycles, words = nest_counts(layer, nest, hardware_of)
     # what bandwidths and energies count: words, or units of bits where the architecture has a precision
     kept = _in_units(architecture, layer, nest, hardware_of, words)
-    stack = stack_in_units(architecture, layer)
-    cycles = [
-        level_cycles(level, compute_cycles, counts.values())
-        for level, counts in zip(stack.levels, kept, strict=True)
-    ]
     timed = None
-    total_cycles = max(cycles)
+    total_cycles = None
     if architecture.timing is not None:
         timing, source = architecture.timing, steps_level(architecture)
         inner = _inner_cycles(architecture, timing, compute_cycles, kept)
@@ -126,27 +121,64 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
             inner = max(inner, processing.cycles)
         timed = replace(timed_cycles(architecture, timing, layer, mapping, inner), processing=processing)
         total_cycles = max(timed.cycles, _outer_cycles(architecture, kept))
+    instances = [
+        nest.utilized_instances[hardware_of.index(index)] for index in range(len(architecture.levels))
+    ]
+    stack, mac_energy_pj = stack_in_units(architecture, layer), mac_pj(architecture, layer)
+    found = _evaluation(
+        stack, layer.macs, mac_energy_pj, compute_cycles, words, kept, instances, total_cycles
+    )
+    return found if timed is None else replace(found, timed=timed)
+
+
+def evaluate_counts(
+    architecture: Architecture,
+    macs: int,
+    compute_cycles: int,
+    words: Sequence[dict[str, Counts]],
+    instances: Sequence[int],
+) -> Evaluation:
+    """What counted accesses cost on an architecture without a precision and without timing.
+
+    ``words``: per level, innermost first, the counts of every tensor there; ``instances``: per level those in
+    use.
+    """
+    mac_energy_pj = architecture.compute.energy_pj
+    return _evaluation(architecture, macs, mac_energy_pj, compute_cycles, words, words, instances, None)
+
+
+def _evaluation(
+    stack: Architecture,
+    macs: int,
+    mac_energy_pj: float,
+    compute_cycles: int,
+    words: Sequence[dict[str, Counts]],
+    kept: Sequence[dict[str, Counts]],
+    instances: Sequence[int],
+    total_cycles: int | None,
+) -> Evaluation:
+    """The sums of counted accesses: ``words``, and the same in the units of the ``stack`` (``kept``).
+
+    ``total_cycles``: how long it takes; None: as long as MACs and bandwidths need.
+    """
+    cycles = [
+        level_cycles(level, compute_cycles, counts.values())
+        for level, counts in zip(stack.levels, kept, strict=True)
+    ]
+    total = max(cycles) if total_cycles is None else total_cycles
     levels = tuple(
-        _level(
-            hardware,
-            words[index],
-            kept[index],
-            nest.utilized_instances[hardware_of.index(index)],
-            cycles[index],
-            total_cycles,
-        )
+        _level(hardware, words[index], kept[index], instances[index], cycles[index], total)
         for index, hardware in enumerate(stack.levels)
     )
-    mac_energy = layer.macs * mac_pj(architecture, layer)
+    mac_energy = macs * mac_energy_pj
     return Evaluation(
-        cycles=total_cycles,
+        cycles=total,
         compute_cycles=compute_cycles,
-        macs=layer.macs,
+        macs=macs,
         energy_pj=mac_energy + sum(level.energy_pj for level in levels),
         mac_energy_pj=mac_energy,
-        utilization=layer.macs / architecture.mac_units / total_cycles,
+        utilization=macs / stack.mac_units / total,
         levels=levels,
-        timed=timed,
     )
 
 
@@ -175,7 +207,9 @@ def _outer_cycles(architecture: Architecture, kept: list[dict[str, Counts]]) -> 
     return max(ceil(bandwidth_cycles(level, counts.values())) for level, counts in outer)
 
 
-def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[int, list[dict[str, Counts]]]:
+def nest_counts(
+    layer: Layer, nest: Mapping, hardware_of: Sequence[int]
+) -> tuple[int, list[dict[str, Counts]]]:
     """The compute cycles, and per hardware level the counts of every tensor kept there.
 
     ``hardware_of`` is the hardware level (its index) of every part of ``nest``.
@@ -192,7 +226,7 @@ def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[in
 def moved_in_units(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> list[dict[str, Counts]]:
     """What the tensors move at every level, in the units of :func:`.stack_in_units`; ``mapping`` is right."""
     parts = as_parts(mapping)
-    _, words = _counts(layer, parts.nest, parts.part_levels)
+    _, words = nest_counts(layer, parts.nest, parts.part_levels)
     return _in_units(architecture, layer, parts.nest, parts.part_levels, words)
 
 

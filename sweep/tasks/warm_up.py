@@ -107,6 +107,16 @@ def _fuse(entry: Entry) -> None:
     entry.load().solve(FusionProblem(FusedProblem((product,), levels, 1.0), "edp"), LIMIT)
 
 
+def _fuse_layers(entry: Entry) -> None:
+    from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup, Read
+    from solvers.fusion.layers.problem import LayerFusionProblem
+
+    layers = (gemm("first", M=2, N=2, K=2), gemm("second", M=2, N=2, K=2))
+    passed = Intermediate(0, (Read(1, "A", (("M", "M"), ("N", "K"))),))
+    group = LayerGroup(load_architecture("eyeriss"), layers, (passed,))
+    entry.load().solve(LayerFusionProblem(group, "edp"), LIMIT)
+
+
 def _design(entry: Entry) -> None:
     from solvers.codesign.family import ArchitectureFamily
     from solvers.codesign.problem import CodesignProblem
@@ -127,6 +137,7 @@ SMALL: dict[str, Callable[[Entry], Any]] = {
     "schedule": _schedule,
     "scratchpad": _plan,
     "fusion": _fuse,
+    "layer_fusion": _fuse_layers,
     "codesign": _design,
 }
 """The function that solves small problems, by family; families that others call come first."""

@@ -45,3 +45,12 @@ def sums(ones: list[Priced], others: list[Priced]) -> list[Priced]:
 def plus(one: Point, other: Point) -> Point:
     """Both costs together."""
     return Point(one.energy + other.energy, one.cycles + other.cycles)
+
+
+def flattened(pairs: Any) -> tuple[Any, ...]:
+    """What :func:`sums` has put together, in order, from (((None, a), b), c)."""
+    found = []
+    while pairs is not None:
+        pairs, last = pairs
+        found.append(last)
+    return tuple(reversed(found))

@@ -28,7 +28,7 @@ from costmodel.mapping.fused.mapping import FusedMapping
 from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.exact.bounds import compulsory
-from solvers.fusion.exact.fronts import Priced, plus, sums, undominated, value
+from solvers.fusion.exact.fronts import Priced, flattened, plus, sums, undominated, value
 from solvers.fusion.exact.nests import EinsumNests, load_kernel
 from solvers.fusion.exact.options import EinsumOptions, Option, Point
 from solvers.fusion.exact.structures import Structure, structures
@@ -264,7 +264,7 @@ class _Search:
                 return
             mine = undominated(Priced(*option.point(row), (option, row)) for row in range(rows))
             total = sums(total, mine)
-        parts = [Priced(one.energy, one.cycles, _Part(structure, _flat(one.of))) for one in total]
+        parts = [Priced(one.energy, one.cycles, _Part(structure, flattened(one.of))) for one in total]
         segment = structure.first, structure.last
         before = self.fronts.get(segment, [])
         after = undominated([*before, *parts])
@@ -292,7 +292,7 @@ class _Search:
         own: list[Any] = []
         backing: dict[str, int] = {}
         hoist: dict[str, dict[str, int]] = {}
-        for part in _flat(self.incumbent.of):
+        for part in flattened(self.incumbent.of):
             shared = part.structure.mapping
             prefix += [*([0] if paths else []), *shared.prefix]
             paths += shared.paths
@@ -308,12 +308,3 @@ class _Search:
 def _smaller(one: Point, other: Point) -> Point:
     """The smaller of both costs each."""
     return Point(min(one.energy, other.energy), min(one.cycles, other.cycles))
-
-
-def _flat(pairs: Any) -> tuple[Any, ...]:
-    """What :func:`sums` has put together, in order, from (((None, a), b), c)."""
-    found = []
-    while pairs is not None:
-        pairs, last = pairs
-        found.append(last)
-    return tuple(reversed(found))

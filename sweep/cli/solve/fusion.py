@@ -9,9 +9,10 @@ from rich.table import Table
 
 from sweep.cli.messages import WorkFailedError, shown
 from sweep.solve.fusion import FusionAnswer, FusionRequest
+from sweep.solve.layer_fusion import LayerFusionAnswer, LayerFusionRequest
 
 
-def solve_fusion(request: FusionRequest, as_json: bool) -> None:
+def solve_fusion(request: FusionRequest | LayerFusionRequest, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
     answer = request.solved()
     if as_json:
@@ -22,7 +23,7 @@ def solve_fusion(request: FusionRequest, as_json: bool) -> None:
         raise WorkFailedError(f"{answer.outcome.status}: {answer.outcome.note}")
 
 
-def _print_answer(answer: FusionAnswer) -> None:
+def _print_answer(answer: FusionAnswer | LayerFusionAnswer) -> None:
     content, table = answer.to_json(), Table(show_header=False, box=None)
     for key in ("status", "objective", "bound", "gap", "cpu_seconds", "note", "energy_pj", "cycles"):
         if content[key] not in (None, ""):

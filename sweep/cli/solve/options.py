@@ -223,27 +223,86 @@ def solve_scratchpad(
 @solve_app.command("fusion")
 def solve_fusion(
     problem: Annotated[
-        str, typer.Option(help="A chain of einsums and levels of memory: a JSON file, or inline JSON.")
-    ],
-    objective: Annotated[str, typer.Option(help="energy, cycles or edp, of the whole chain.")] = "edp",
+        str | None,
+        typer.Option(help="A chain of einsums and levels of memory: a JSON file, or inline JSON."),
+    ] = None,
+    architecture: Annotated[
+        str | None, typer.Option(help="Instead of --problem: a library architecture or a file.")
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="A library network or a file, with --layers.")] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(help="Names of its layers in the order in which they run, with commas.", metavar="A,B"),
+    ] = None,
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp, of all together.")] = "edp",
     solver: Annotated[
-        str, typer.Option(help="See 'archsweep list solvers', family fusion.")
-    ] = "fusion_exact",
+        str | None,
+        typer.Option(
+            help="See 'archsweep list solvers', families fusion (of --problem) and layer_fusion.",
+            show_default="the family's one",
+        ),
+    ] = None,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
     params: Params = "{}",
     tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    longest: Annotated[
+        int, typer.Option(help="With --layers: how many may share loops or keep tensors for one another.")
+    ] = 3,
+    cut_rows: Annotated[
+        bool,
+        typer.Option("--cut-rows", help="With --layers: loops may cut rows that softmax normalises."),
+    ] = False,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
+    ] = None,
+    dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
-    """Map a chain of einsums together: shared loops, what stays on the chip, every einsum's own nest."""
+    """Map layers together: shared loops, what stays on the chip, every layer's own nest.
+
+    Either a chain of einsums (--problem), or layers of a network on an architecture.
+    """
     from sweep.cli.solve.fusion import solve_fusion as solve_and_print
+    from sweep.cli.solve.mapping import changes
     from sweep.cli.solve.solver_options import stated_params
     from sweep.solve.fusion import FusionRequest
+    from sweep.solve.layer_fusion import LayerFusionRequest
 
-    stated = stated_params(solver, "fusion", params)
-    request = FusionRequest(
-        problem, cast(Any, objective), solver, _budget(wall_seconds, 0), stated, tolerance
+    named = {"--architecture": architecture, "--network": network, "--layers": layers}
+    stated = [option for option, text in named.items() if text is not None]
+    if (problem is None) == (not stated) or (stated and len(stated) < len(named)):
+        found = ", ".join([*(["--problem"] if problem is not None else []), *stated]) or "neither"
+        expected = "either --problem, or all of --architecture, --network and --layers"
+        raise InputError("solve fusion", expected, found)
+    budget = _budget(wall_seconds, 0)
+    if problem is not None:
+        name = solver or "fusion_exact"
+        solve_and_print(
+            FusionRequest(
+                problem, cast(Any, objective), name, budget, stated_params(name, "fusion", params), tolerance
+            ),
+            as_json,
+        )
+        return
+    name = solver or "fusion_layers"
+    solve_and_print(
+        LayerFusionRequest(
+            str(architecture),
+            str(network),
+            tuple(str(layers).split(",")),
+            cast(Any, objective),
+            name,
+            budget,
+            stated_params(name, "layer_fusion", params),
+            tolerance,
+            longest,
+            cut_rows,
+            changes(values or ()),
+            dims_of(dim),
+        ),
+        as_json,
     )
-    solve_and_print(request, as_json)
 
 
 @solve_app.command("schedule")

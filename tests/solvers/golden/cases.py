@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from solvers.catalogue import CATALOGUE, solver
 from tests.solvers.golden.fusion_cases import fusion_cases
+from tests.solvers.golden.layer_fusion_cases import layer_fusion_cases
 from tests.solvers.golden.mapping_cases import mapping_cases
 from tests.solvers.golden.problems import Answer, Case
 from tests.solvers.golden.schedule_cases import codesign_cases, schedule_cases, tile_cases
@@ -36,6 +37,7 @@ OF_FAMILY = {
     "codesign": codesign_cases,
     "tile": tile_cases,
     "fusion": fusion_cases,
+    "layer_fusion": layer_fusion_cases,
 }
 SOLVERS = [entry.name for entry in CATALOGUE]
 

@@ -82,3 +82,41 @@ def test_what_is_wrong_is_named(change: dict[str, Any], words: tuple[str, ...], 
     ended = asked("--problem", json.dumps(problem), *words)
     assert isinstance(ended.exception, InputError)
     assert said in str(ended.exception)
+
+
+MLP = ("--architecture", "simba", "--network", "bert_base")
+PAIR = "block0.attention.scores,block0.attention.values"
+
+
+def test_layers_of_a_network_are_mapped_together() -> None:
+    ended = asked(*MLP, "--layers", PAIR, "--objective", "energy", "--json")
+    assert ended.exit_code == 0, ended.output
+    answer = json.loads(ended.stdout)
+    assert answer["bound"] <= answer["objective"] == answer["energy_pj"]
+    assert answer["gap"] < 0.05
+    mapping = answer["mapping"]
+    assert mapping["backing"] == {"block0.attention.scores": "GlobalBuffer"}
+    assert mapping["nests"].keys() == set(PAIR.split(","))
+    assert answer["peak"]["GlobalBuffer"] <= 65536
+    assert any("GlobalBuffer holds Z of block0.attention.scores" in line for line in answer["tree"])
+    assert sum(layer["energy_pj"] for layer in answer["layers"].values()) == answer["energy_pj"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "expected either --problem, or all of --architecture, --network and --layers, found neither"),
+        (("--problem", "{}", *MLP, "--layers", PAIR), "found --problem, --architecture, --network"),
+        (MLP, "found --architecture, --network"),
+        ((*MLP, "--layers", "block0.query,block0.nobody"), "the name of a layer, found block0.nobody"),
+        ((*MLP, "--layers", "block0.query,block0.value"), "layers that pass tensors to one another"),
+        ((*MLP, "--layers", PAIR, "--longest", "0"), "--longest: expected a whole number of at least 1"),
+        ((*MLP, "--layers", PAIR, "--objective", "area"), "--objective: expected one of energy"),
+        ((*MLP, "--layers", PAIR, "--solver", "fusion_exact"), "--solver"),
+        (("--architecture", "gemmini", *MLP[2:], "--layers", PAIR), "an architecture without timing"),
+    ],
+)
+def test_what_is_wrong_with_layers_is_named(words: tuple[str, ...], said: str) -> None:
+    ended = asked(*words)
+    assert isinstance(ended.exception, InputError)
+    assert said in str(ended.exception)

@@ -1,0 +1,9 @@
+"""Layers of a network mapped together on one architecture: shared loops around ordinary mappings.
+
+The tree of shared loops, backing levels and hoisted tiles is that of :mod:`costmodel.mapping.fused.mapping`.
+Below its shared loops every layer has a mapping of the part that one iteration leaves of it, counted
+as ``evaluate`` counts it. ``group.py`` has the layers and what passes between them, ``links.py`` finds
+that in a network, ``turns.py`` has the part of each layer and where its tensors are held, ``checker.py`` says
+why a mapping is none, ``evaluate.py`` what it costs, ``text.py`` writes it for people. Start with
+``group.py``.
+"""

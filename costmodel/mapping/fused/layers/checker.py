@@ -1,0 +1,187 @@
+"""Why a mapping of a fused group is none: its tree, what would be recomputed, the nests, their room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, LayerGroup
+from costmodel.mapping.fused.layers.turns import common_depth, held_tiles, turns_of, used_words
+from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.mapping import violations as nest_violations
+
+
+def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
+    """All reasons against a mapping; none for one that can be evaluated.
+
+    Reasons of one kind hide those that need the kind to be right: nests are looked at below a right tree.
+    """
+    if reasons := tree_violations(group, mapping.shared):
+        return reasons
+    if len(mapping.nests) != len(group.layers):
+        return [f"nests has {len(mapping.nests)} entries, {len(group.layers)} are needed"]
+    return list(_nests(group, mapping)) or list(_room(group, mapping))
+
+
+def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
+    """The reasons against shared loops, backing levels and hoisted tiles, whatever the nests."""
+    for kind in (_shape, _loops, _kept, _sharing):
+        if reasons := list(kind(group, shared)):
+            return reasons
+    return []
+
+
+def _shape(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """Lists of the right lengths, and shared loops that neighbours agree on."""
+    count = len(group.layers)
+    for name, found, expected in (
+        ("prefix", shared.prefix, count - 1),
+        ("paths", shared.paths, count),
+        ("own", shared.own, 0),
+    ):
+        if len(found) != expected:
+            yield f"{name} has {len(found)} entries, {expected} are needed"
+            return
+    for pair, common in enumerate(shared.prefix):
+        names = f"{group.layers[pair].name} and {group.layers[pair + 1].name}"
+        ours, theirs = shared.paths[pair], shared.paths[pair + 1]
+        if not 0 <= common <= min(len(ours), len(theirs)):
+            yield f"{names} share {common} loops, their paths have {len(ours)} and {len(theirs)}"
+        elif ours[:common] != theirs[:common]:
+            yield f"{names} share {common} loops, but their paths differ within them"
+    reach = (0, *shared.prefix, 0)
+    for position, layer in enumerate(group.layers):
+        most = max(reach[position], reach[position + 1])
+        if len(shared.paths[position]) > most:
+            found = len(shared.paths[position])
+            yield f"the path of {layer.name} has {found} loops, it shares {most} with a neighbour"
+
+
+def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """Shared loops over dims of each layer, with steps that divide what they cut."""
+    for position, layer in enumerate(group.layers):
+        left = {group.loops[position][dim]: size for dim, size in layer.dims}
+        for name, step in shared.paths[position]:
+            if name not in left:
+                yield f"{layer.name} has a shared loop over {name}, its loops are {', '.join(left)}"
+                return
+            if step < 1 or step > left[name] or left[name] % step:
+                loop = f"the shared loop over {name} of {layer.name}"
+                yield f"{loop} has step {step}, no divisor of {left[name]}"
+                return
+            left[name] = step
+
+
+def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """Backing levels and hoisted tiles that there can be."""
+    levels = group.architecture.levels
+    for name, level in shared.backing.items():
+        one = group.made.get(name)
+        if one is None:
+            yield f"{name} has a backing level and makes no intermediate"
+            continue
+        if one.leaves:
+            yield f"the output of {name} has a backing level, but is read outside the group, too"
+        if level not in group.holding:
+            known = ", ".join(str(holding) for holding in group.holding) or "none"
+            yield f"the backing level of {name} is {level}, levels of one instance are: {known}"
+            continue
+        for number, name_of_tensor in _tensors(group, one):
+            if not levels[level].can_keep(group.layers[number].tensor(name_of_tensor)):
+                found = f"{name_of_tensor} of {group.layers[number].name}"
+                yield f"{levels[level].name} is the backing level of {found}, which it cannot keep"
+    for position, layer in enumerate(group.layers):
+        for tensor in layer.tensors:
+            backed = {
+                shared.backing.get(group.layers[one.producer].name)
+                for one in group.sources(position, tensor.name)
+            }
+            if len(backed) > 1:
+                yield f"{tensor.name} of {layer.name} is made of tensors with different backing levels"
+    positions = {layer.name: position for position, layer in enumerate(group.layers)}
+    for name, hoisted in shared.hoist.items():
+        if name not in positions:
+            yield f"tensors of {name} are hoisted, and there is no such layer"
+            continue
+        for tensor, depth in hoisted.items():
+            yield from _hoisted(group, shared, positions[name], tensor, depth)
+
+
+def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
+    """The tensors, by layer and name, that an intermediate is."""
+    made = one.producer, group.layers[one.producer].output.name
+    return [made, *((read.layer, read.tensor) for read in one.reads)]
+
+
+def _hoisted(
+    group: LayerGroup, shared: FusedMapping, position: int, tensor: str, depth: int
+) -> Iterator[str]:
+    layer, path = group.layers[position], shared.paths[position]
+    named = f"{tensor} is hoisted for {layer.name}"
+    found = next((one for one in layer.tensors if one.name == tensor), None)
+    if found is None:
+        yield f"{named}, which has no such tensor"
+        return
+    level = group.outermost - 1
+    if level not in group.holding or not group.architecture.levels[level].can_keep(found):
+        yield f"{named}, but no level of one instance next to the outermost one can keep it"
+    if not 0 <= depth < len(path):
+        yield f"{named} above shared loop {depth}, its path has {len(path)}"
+    for one in group.sources(position, tensor):
+        if group.layers[one.producer].name in shared.backing:
+            yield f"{named}, but stays in its backing tile"
+        for read in one.reads:
+            if position in (one.producer, read.layer) and depth < common_depth(
+                shared, one.producer, read.layer
+            ):
+                yield f"{named} above a loop in which it is made and read"
+
+
+def _sharing(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """Loops that a producer and a reader share cut all that passes between them, in the same way."""
+    for one in group.intermediates:
+        for read in one.reads:
+            producer, reader = group.layers[one.producer].name, group.layers[read.layer].name
+            depth = common_depth(shared, one.producer, read.layer)
+            for name, _ in shared.paths[one.producer][:depth]:
+                if name not in group.cutting[one.producer, read.layer]:
+                    yield (
+                        f"{producer} and {reader} share the loop over {name}, which does not cut what passes "
+                        f"between them into parts that are complete when they are read"
+                    )
+
+
+def _nests(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
+    """Every nest is a mapping of its layer's part, and keeps held tensors where and as they are held."""
+    levels = group.architecture.levels
+    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+        name = one.layer.name
+        if reasons := nest_violations(group.architecture, one.part, nest):
+            yield from (f"{name}: {reason}" for reason in reasons)
+            continue
+        for tensor, level in one.held.items():
+            if tensor not in nest.levels[level].keep:
+                yield f"{name}: {levels[level].name} holds {tensor}, but the nest does not keep it there"
+            for outer in range(level + 1, len(levels)):
+                if outer < group.outermost and tensor in nest.levels[outer].keep:
+                    yield f"{name}: {levels[outer].name} keeps {tensor}, which {levels[level].name} holds"
+                moved = sorted(
+                    dim for dim, _ in nest.levels[outer].loops if dim in one.part.tensor(tensor).dims
+                )
+                if moved:
+                    at = f"loops over {', '.join(moved)} at {levels[outer].name}"
+                    yield f"{name}: {levels[level].name} holds all of {tensor}, but {at} move it"
+
+
+def _room(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
+    """No level holds more than it can in any layer's time."""
+    kept = held_tiles(group, mapping.shared)
+    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+        row = used_words(group, mapping.shared, kept, one.position)
+        for level in group.holding:
+            hardware, own = group.architecture.levels[level], 0
+            for tensor in one.part.tensors:
+                if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level:
+                    own += tensor.words(nest.tiles[level])
+            if row[level] + own > hardware.usable_words:
+                holds = f"{hardware.name} holds {row[level] + own} words while {one.layer.name} runs"
+                yield f"{holds} ({row[level]} of them held), {hardware.usable_words:.0f} are usable"

@@ -1,0 +1,162 @@
+"""What a fused group of layers costs: every turn as ``evaluate`` counts it, but for what is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from costmodel.mapping.counts.energy import access_energy_pj
+from costmodel.mapping.counts.latency import bandwidth_cycles
+from costmodel.mapping.counts.traffic import Counts
+from costmodel.mapping.evaluate import Evaluation, evaluate_counts, nest_counts
+from costmodel.mapping.fused.layers.checker import violations
+from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of, used_words
+from costmodel.mapping.mapping import Mapping
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one layer of a group costs.
+
+    ``turn`` is a turn whose outputs have no partial sums yet, ``continued`` one that goes on with some, of
+    which there are ``continued_turns`` among all ``turns``. ``hoist_pj`` is the energy of words that enter
+    and leave hoisted tiles between turns.
+    """
+
+    turns: int
+    turn: Evaluation
+    continued_turns: int
+    continued: Evaluation | None
+    hoist_pj: float
+    energy_pj: float
+    cycles: int
+
+
+@dataclass(frozen=True)
+class GroupEvaluation:
+    """The cost of a group: the layers run one after the other. ``peak``: the most words that each level of
+    the chip holds at once, innermost first; of a level of several instances, those of one."""
+
+    energy_pj: float
+    cycles: int
+    layers: tuple[LayerCost, ...]
+    peak: tuple[int, ...]
+
+    @property
+    def edp_pj_cycles(self) -> float:
+        """Energy times cycles, of the whole group."""
+        return self.energy_pj * self.cycles
+
+
+def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
+    """The cost; ValueError with the reasons for a mapping that has violations.
+
+    Without shared loops, backing levels and hoisted tiles it is the sum of ``evaluate`` of the layers.
+    """
+    if reasons := violations(group, mapping):
+        raise ValueError(f"no fused mapping of these layers: {'; '.join(reasons)}")
+    costs = tuple(
+        layer_cost(one, nest)
+        for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True)
+    )
+    return GroupEvaluation(
+        sum(cost.energy_pj for cost in costs),
+        sum(cost.cycles for cost in costs),
+        costs,
+        _peak(group, mapping),
+    )
+
+
+def layer_cost(one: LayerTurns, nest: Mapping) -> LayerCost:
+    """The cost of all turns of a layer whose part runs by ``nest``."""
+    first, continued = one.turns - one.continued, one.continued
+    turn, turn_counts = _turn(one, nest, continued=False)
+    energy, cycles = first * turn.energy_pj, first * turn.cycles
+    again, again_counts = None, turn_counts
+    if continued:
+        again, again_counts = _turn(one, nest, continued=True)
+        energy += continued * again.energy_pj
+        cycles += continued * again.cycles
+    if not one.hoisted:
+        return LayerCost(one.turns, turn, continued, again, 0.0, energy, cycles)
+    hoist_pj, moved = _hoisted(one)
+    longest = cycles
+    for level, extra in moved.items():
+        accesses = [
+            *(_times(first, counts) for counts in turn_counts[level].values()),
+            *(_times(continued, counts) for counts in again_counts[level].values()),
+            extra,
+        ]
+        hardware = one.group.architecture.levels[level]
+        longest = max(longest, ceil(bandwidth_cycles(hardware, accesses)))
+    leaking = sum(
+        hardware.leakage_pj_per_cycle * used
+        for hardware, used in zip(one.group.architecture.levels, nest.utilized_instances, strict=True)
+    )
+    energy += hoist_pj + (longest - cycles) * leaking
+    return LayerCost(one.turns, turn, continued, again, hoist_pj, energy, longest)
+
+
+def _turn(one: LayerTurns, nest: Mapping, *, continued: bool) -> tuple[Evaluation, list[dict[str, Counts]]]:
+    """One turn: its cost, and its counts by level and tensor."""
+    group, part, outermost = one.group, one.part, one.group.outermost
+    compute_cycles, kept = nest_counts(part, nest, range(outermost + 1))
+    for tensor, level in one.held.items():
+        # The outermost level stands for whatever filled or will drain the holding level: other layers did,
+        # or will, or a hoisted tile did once for many turns.
+        del kept[outermost][tensor]
+        kept[level][tensor] = kept[level][tensor]._replace(fills=0)
+    if continued:
+        output = part.output.name
+        for level, counts in enumerate(kept):
+            if output in counts:
+                filled = level not in (outermost, one.held.get(output))
+                counts[output] = _with_sums(counts[output], filled=filled)
+    found = evaluate_counts(group.architecture, part.macs, compute_cycles, kept, nest.utilized_instances)
+    return found, kept
+
+
+def _with_sums(counts: Counts, *, filled: bool) -> Counts:
+    """Counts of an output whose first visits find partial sums: they are read and filled as later ones."""
+    fills = counts.fills + counts.partition_words if filled else counts.fills
+    return counts._replace(reads=counts.updates, fills=fills)
+
+
+def _hoisted(one: LayerTurns) -> tuple[float, dict[int, Counts]]:
+    """pJ of the words that enter hoisted tiles in all turns, and the accesses, by level."""
+    outermost = one.group.outermost
+    levels = {level: one.group.architecture.levels[level] for level in (outermost - 1, outermost)}
+    sums = {level: Counts(0, 0, 0, 0, 0) for level in levels}
+    energy = 0.0
+    for tile in one.hoisted:
+        tensor = one.layer.tensor(tile.tensor)
+        entering, leaving = tile.entering, 0
+        if tensor.is_output:
+            entering, leaving = tile.entering - tensor.words(one.layer.sizes), tile.entering
+        moved = {
+            outermost: Counts(entering, 0, leaving, 0, 0),
+            outermost - 1: Counts(0, entering, 0, 0, 0),
+        }
+        for level, counts in moved.items():
+            energy += access_energy_pj(levels[level], counts, 1)
+            sums[level] = Counts(*(a + b for a, b in zip(sums[level], counts, strict=True)))
+    return energy, sums
+
+
+def _times(turns: int, counts: Counts) -> Counts:
+    return Counts(turns * counts.reads, turns * counts.fills, turns * counts.updates, 0, 0)
+
+
+def _peak(group: LayerGroup, mapping: GroupMapping) -> tuple[int, ...]:
+    """The most words that each level holds in any layer's time."""
+    kept = held_tiles(group, mapping.shared)
+    rows = []
+    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+        row = used_words(group, mapping.shared, kept, one.position)
+        for level in range(group.outermost):
+            for tensor in one.part.tensors:
+                if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level:
+                    row[level] += tensor.words(nest.tiles[level])
+        rows.append(row)
+    return tuple(max(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,204 @@
+"""A group of layers on one architecture, and the tensors that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from functools import cached_property
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer
+
+WHERE = "fused layers"
+
+LayerDim = tuple[int, str]
+"""A dim of a layer, by the layer's number in the group."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The operand ``tensor`` of a later layer, made of an intermediate.
+
+    ``dims``: pairs of a dim of the producer and one of this layer that run along the same axis, so that one
+    loop can cut both. An axis that is normalised in between, or that windows slide along, is not among them.
+    """
+
+    layer: int
+    tensor: str
+    dims: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Intermediate:
+    """The output of the layer ``producer``, and every layer of the group that reads it.
+
+    ``leaves``: whether it is read elsewhere, too, so that it has to go to the outermost memory. An operand
+    made of two intermediates, as after a residual addition, is a read of both.
+    """
+
+    producer: int
+    reads: tuple[Read, ...]
+    leaves: bool = False
+
+    @property
+    def last(self) -> int:
+        """The number of the last layer that reads it."""
+        return max(read.layer for read in self.reads)
+
+
+@dataclass(frozen=True)
+class LayerGroup:
+    """Layers that are mapped together, in the order in which they run.
+
+    ``alike``: dims of different layers that index the same axis of an operand which all of them read.
+    ``names``: of a part of a larger group, the names that loops have there; None: they are made here. Raises
+    InputError for layers of one name, for reads of earlier layers, and for an architecture whose cycles are
+    timed: how parts of layers overlap there is not counted.
+    """
+
+    architecture: Architecture
+    layers: tuple[Layer, ...]
+    intermediates: tuple[Intermediate, ...]
+    alike: tuple[tuple[LayerDim, LayerDim], ...] = ()
+    names: tuple[dict[str, str], ...] | None = None
+
+    def __post_init__(self) -> None:
+        names = [layer.name for layer in self.layers]
+        if not names or len(set(names)) < len(names):
+            raise InputError(WHERE, "layers of different names", names, key="layers")
+        if self.architecture.timing is not None:
+            raise InputError(
+                WHERE,
+                "an architecture without timing, whose cycles follow from MACs and bandwidths",
+                self.architecture.name,
+                "What parts of layers that take turns cost in timed cycles is not counted",
+                key="architecture",
+            )
+        for intermediate in self.intermediates:
+            for read in intermediate.reads:
+                self._check_read(intermediate.producer, read)
+
+    def _check_read(self, producer: int, read: Read) -> None:
+        if not producer < read.layer < len(self.layers):
+            found = [self.layers[producer].name, read.layer]
+            raise InputError(WHERE, "every layer after those whose outputs it reads", found, key="layers")
+        maker, reader = self.layers[producer], self.layers[read.layer]
+        operand = reader.tensor(read.tensor)
+        for made, used in read.dims:
+            if maker.sizes.get(made) == reader.sizes.get(used) == 1:
+                continue
+            alone = all(
+                any(axis == ((dim, 1),) for axis in _looping_axes(layer, tensor.terms))
+                for dim, layer, tensor in ((made, maker, maker.output), (used, reader, operand))
+            )
+            if not alone or maker.sizes[made] != reader.sizes[used]:
+                expected = "two dims of one length, each an axis of its own"
+                found_dims = f"{maker.name}.{made} and {reader.name}.{used}"
+                raise InputError(WHERE, expected, found_dims, key="dims")
+
+    @cached_property
+    def loops(self) -> tuple[dict[str, str], ...]:
+        """By layer, the name of the shared loop over each of its dims.
+
+        Dims that one loop can cut have one name. A layer never has two dims of one name: where links would
+        make it so (queries and keys of one text), the later link is left out.
+        """
+        if self.names is not None:
+            return self.names
+        members: list[set[LayerDim]] = [{(i, dim)} for i, one in enumerate(self.layers) for dim in one.sizes]
+        at = {next(iter(one)): one for one in members}
+        for one, other in (*self._linked(), *self.alike):
+            mine, theirs = at[one], at[other]
+            if mine is theirs or {layer for layer, _ in mine} & {layer for layer, _ in theirs}:
+                continue
+            mine |= theirs
+            at |= dict.fromkeys(theirs, mine)
+        named: dict[int, str] = {}
+        found: list[dict[str, str]] = [{} for _ in self.layers]
+        for position, layer in enumerate(self.layers):
+            for dim in layer.sizes:
+                key = id(at[position, dim])
+                if key not in named:
+                    taken = set(named.values())
+                    numbered = (dim if n == 1 else f"{dim}{n}" for n in range(1, len(members) + 2))
+                    named[key] = next(name for name in numbered if name not in taken)
+                found[position][dim] = named[key]
+        return tuple(found)
+
+    def _linked(self) -> list[tuple[LayerDim, LayerDim]]:
+        return [
+            ((one.producer, made), (read.layer, used))
+            for one in self.intermediates
+            for read in one.reads
+            for made, used in read.dims
+        ]
+
+    @cached_property
+    def dim_of(self) -> tuple[dict[str, str], ...]:
+        """By layer, its own dim by the name of the shared loop."""
+        return tuple({name: dim for dim, name in loops.items()} for loops in self.loops)
+
+    @cached_property
+    def cutting(self) -> ReadOnlyDict[tuple[int, int], frozenset[str]]:
+        """For every producer and reader the names of loops that cut all that passes between them alike."""
+        found: dict[tuple[int, int], frozenset[str]] = {}
+        for one in self.intermediates:
+            for read in one.reads:
+                names = frozenset(
+                    self.loops[one.producer][made]
+                    for made, used in read.dims
+                    if self.loops[one.producer][made] == self.loops[read.layer][used]
+                )
+                pair = one.producer, read.layer
+                found[pair] = names & found.get(pair, names)
+        return found
+
+    @property
+    def outermost(self) -> int:
+        """The number of the memory that holds every tensor."""
+        return len(self.architecture.levels) - 1
+
+    @cached_property
+    def holding(self) -> tuple[int, ...]:
+        """Levels of the chip of which there is one instance, innermost first.
+
+        Only these can keep a tensor while several layers run.
+        """
+        return tuple(level for level in range(self.outermost) if self.architecture.instances[level] == 1)
+
+    @cached_property
+    def made(self) -> dict[str, Intermediate]:
+        """The intermediates by their producers' names."""
+        return {self.layers[one.producer].name: one for one in self.intermediates}
+
+    def sources(self, position: int, tensor: str) -> list[Intermediate]:
+        """The intermediates that a layer's tensor is, or is made of."""
+        if tensor == self.layers[position].output.name:
+            return [one for one in self.intermediates if one.producer == position]
+        return [
+            one
+            for one in self.intermediates
+            if any(read.layer == position and read.tensor == tensor for read in one.reads)
+        ]
+
+
+@dataclass(frozen=True)
+class GroupMapping:
+    """How a group runs: ``shared``, the tree of loops, and ``nests``, each layer's mapping below them.
+
+    ``shared`` has no own loops. Its ``backing`` is by the name of the producing layer, ``hoist`` by the names
+    of layer and tensor. A nest maps the part of its layer that one iteration of the shared loops leaves. It
+    keeps a backed or hoisted tensor, all of it, at the level that holds it, and at the outermost level, which
+    stands for that level's words from elsewhere: those are not counted with the nest.
+    """
+
+    shared: FusedMapping
+    nests: tuple[Mapping, ...]
+
+
+def _looping_axes(layer: Layer, terms: tuple[tuple[tuple[str, int], ...], ...]) -> list[object]:
+    """The axes of a tensor without dims of length 1."""
+    return [tuple((dim, times) for dim, times in axis if layer.sizes[dim] > 1) for axis in terms]

@@ -1,0 +1,202 @@
+"""What passes between chosen layers of a network, read off its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from costmodel.errors import InputError, did_you_mean
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.layers.group import Intermediate, LayerDim, LayerGroup, Read
+from costmodel.workload.network import Layer, Network, Node, Tensor
+from costmodel.workload.operators import OperatorKind
+
+PASSING = frozenset({"activation", "elementwise", "normalisation", "view"})
+"""Roles of operators without layers through which an intermediate passes to its readers. Their own work is
+in no layer, so nothing of it is counted, as in the sum of the layers."""
+
+BY_ROWS = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
+"""Normalisations of the last axis alone. Others may need all of a tensor."""
+
+
+def group_of(
+    architecture: Architecture, network: Network, names: Sequence[str], *, cut_rows: bool = False
+) -> LayerGroup:
+    """The layers of these names, in this order, with all that passes between them.
+
+    ``cut_rows``: whether loops may cut the axis that softmax and the like normalise, which works in parts
+    that are scaled afterwards; that scaling is vector work and not counted.
+
+    An intermediate may pass through activations, element-wise operators, normalisations and views. A
+    normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
+    name that the network lacks or has twice, for an order in which a layer precedes one that it reads, and
+    where nothing passes between the layers.
+    """
+    where = f"network {network.name}"
+    known = [layer.name for layer in network.layers]
+    for name in names:
+        if known.count(name) != 1:
+            expected = "the name of one layer" if known.count(name) else "the name of a layer"
+            raise InputError(where, expected, name, did_you_mean(name, known), key="layers")
+    graph = _Graph(network, tuple(names), cut_rows)
+    layers = tuple(graph.layers[name][1] for name in names)
+    intermediates = tuple(found for name in names if (found := graph.intermediate(name)))
+    if not intermediates:
+        remedy = "Name layers of which one reads another's output"
+        raise InputError(where, "layers that pass tensors to one another", list(names), remedy, key="layers")
+    return LayerGroup(architecture, layers, intermediates, tuple(graph.alike()))
+
+
+@dataclass(frozen=True)
+class _Route:
+    """How a value follows from a producer's output: whether axes are still those of the output, and which
+    are normalised on the way (the last one, or all)."""
+
+    linked: bool = True
+    last_whole: bool = False
+
+    def through(self, kinds: Sequence[OperatorKind]) -> _Route:
+        linked, last_whole = self.linked, self.last_whole
+        for kind in kinds:
+            if kind.role == "view":
+                linked = False
+            elif kind.role == "normalisation" and kind.elements != "pointwise":
+                linked, last_whole = linked and kind.name in BY_ROWS, True
+        return _Route(linked, last_whole)
+
+    def __and__(self, other: _Route) -> _Route:
+        return _Route(self.linked and other.linked, self.last_whole or other.last_whole)
+
+
+class _Graph:
+    def __init__(self, network: Network, names: tuple[str, ...], cut_rows: bool) -> None:
+        self.network, self.names, self.cut_rows = network, names, cut_rows
+        self.layers = {layer.name: (node, layer) for node in network.nodes for layer in node.layers}
+        self.readers: dict[str, list[Node]] = {}
+        for node in network.nodes:
+            for value in dict.fromkeys(node.inputs):
+                self.readers.setdefault(value, []).append(node)
+
+    def intermediate(self, name: str) -> Intermediate | None:
+        """What the layer of this name passes to others of the group; None if nothing."""
+        node, layer = self.layers[name]
+        found: dict[tuple[int, str], _Route] = {}
+        number = node.layers.index(layer)
+        if number + 1 < len(node.layers):  # the scores of attention: its softmax stands in between
+            leaves = not self._add(found, node.layers[number + 1], "inputs", _Route(last_whole=True))
+        else:
+            leaves = False
+            for value in node.outputs:
+                leaves |= self._follow(value, _Route().through(node.kinds[1:]), found)
+        position = self.names.index(name)
+        reads = []
+        for (reader, tensor), route in sorted(found.items()):
+            if reader <= position:
+                order = [name, self.names[reader]]
+                raise InputError(f"network {self.network.name}", "producers first", order, key="layers")
+            other = self.layers[self.names[reader]][1]
+            if self.cut_rows:
+                route = replace(route, last_whole=False)
+            reads.append(Read(reader, tensor, tuple(_paired(layer, other, tensor, route))))
+        return Intermediate(position, tuple(reads), leaves) if reads else None
+
+    def _follow(self, value: str, route: _Route, found: dict[tuple[int, str], _Route]) -> bool:
+        """Add all reads of a value to ``found``; whether anything else needs the value, too."""
+        leaves = self.network.value(value).kind == "output"
+        for node in self.readers.get(value, ()):
+            if node.layers:
+                for layer, role in _operands(node, value):
+                    leaves |= not self._add(found, layer, role, route)
+            elif all(kind.role in PASSING for kind in node.kinds):
+                for made in node.outputs:
+                    onwards = route.through(node.kinds)
+                    if self.network.value(made).shape != self.network.value(value).shape:
+                        onwards = replace(onwards, linked=False)
+                    leaves |= self._follow(made, onwards, found)
+            else:
+                leaves = True
+        return leaves
+
+    def _add(self, found: dict[tuple[int, str], _Route], layer: Layer, role: str, route: _Route) -> bool:
+        """Add the read of a layer's operand; False if the layer is not of the group."""
+        if layer.name not in self.names:
+            return False
+        tensor = next((one.name for one in layer.tensors if one.role == role), None)
+        if tensor is None:
+            return False
+        key = self.names.index(layer.name), tensor
+        found[key] = found.get(key, route) & route
+        return True
+
+    def alike(self) -> Iterator[tuple[LayerDim, LayerDim]]:
+        """Dims that index the same axis of a value which several layers read as their inputs."""
+        first: dict[str, int] = {}
+        for position, name in enumerate(self.names):
+            node, layer = self.layers[name]
+            for value in node.inputs:
+                if not any(one is layer and role == "inputs" for one, role in _operands(node, value)):
+                    continue
+                if value in first:
+                    other = self.layers[self.names[first[value]]][1]
+                    mine, theirs = (_axes(one, _inputs(one)) for one in (layer, other))
+                    if len(mine) == len(theirs):
+                        for ours, others in zip(mine, theirs, strict=True):
+                            if _plain(ours, others) and layer.sizes[ours[0][0]] == other.sizes[others[0][0]]:
+                                yield (first[value], others[0][0]), (position, ours[0][0])
+                first.setdefault(value, position)
+
+
+def _operands(node: Node, value: str) -> Iterator[tuple[Layer, str]]:
+    """The layers of a node, each with the role of its operand that the value is."""
+    at = [number for number, name in enumerate(node.inputs) if name == value]
+    if len(node.layers) == 2:  # attention: queries and keys, then scores and values
+        for number in at:
+            yield (
+                (node.layers[0], "inputs" if number == 0 else "weights")
+                if number < 2
+                else (
+                    node.layers[1],
+                    "weights",
+                )
+            )
+        return
+    factors = node.kind.factors[:2] or (0, 1)
+    for number in at:
+        if number in factors:
+            yield node.layers[0], ("inputs", "weights")[factors.index(number)]
+
+
+def _inputs(layer: Layer) -> Tensor:
+    return next(tensor for tensor in layer.tensors if tensor.role == "inputs")
+
+
+def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iterator[tuple[str, str]]:
+    """Dims of both that run along the same axis, where the route leaves axes as they are.
+
+    Operands other than a layer's inputs may be read transposed, and a graph need not say so.
+    """
+    tensor = reader.tensor(operand)
+    made, read = _axes(producer, producer.output), _axes(reader, tensor)
+    if not route.linked or tensor.role != "inputs" or len(made) != len(read):
+        return
+    pairs = list(zip(made, read, strict=True))
+    for ours, theirs in pairs[:-1] if route.last_whole else pairs:
+        if _plain(ours, theirs) and producer.sizes[ours[0][0]] == reader.sizes[theirs[0][0]]:
+            yield ours[0][0], theirs[0][0]
+
+
+def _plain(*axes: tuple[tuple[str, int], ...]) -> bool:
+    """Whether each is an axis of one dim with coefficient 1."""
+    return all(len(axis) == 1 and axis[0][1] == 1 for axis in axes)
+
+
+def _axes(layer: Layer, tensor: Tensor) -> list[tuple[tuple[str, int], ...]]:
+    """The axes of a tensor that are longer than 1, without dims of length 1.
+
+    Outputs of convolutions list columns (Q) before rows (P), inputs rows first: here rows come first.
+    """
+    terms = list(tensor.terms)
+    if [dict(axis).keys() for axis in terms[-2:]] == [{"Q"}, {"P"}]:
+        terms[-2:] = terms[:-3:-1]
+    looping = [tuple((dim, times) for dim, times in axis if layer.sizes[dim] > 1) for axis in terms]
+    return [axis for axis in looping if axis]

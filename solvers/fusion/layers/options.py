@@ -1,0 +1,221 @@
+"""What one layer of a structure can hoist, and what all its turns then cost at least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, inf
+from typing import NamedTuple
+
+from costmodel.mapping.fused.layers.checker import tree_violations
+from costmodel.mapping.fused.layers.turns import LayerTurns
+from costmodel.mapping.fused.mapping import Loops
+from solvers.fusion.exact.fronts import Priced
+from solvers.fusion.layers.parts import Corner, PartKey, Parts
+from solvers.fusion.layers.structures import Structure
+
+
+class OptionKey(NamedTuple):
+    """All that the options of a layer depend on: see :class:`Option`."""
+
+    position: int
+    path: Loops
+    emptied: tuple[int, ...]
+    held: tuple[tuple[str, int], ...]
+    sources: tuple[tuple[str, int], ...]
+    kept: tuple[int, ...]
+
+
+@dataclass
+class Option:
+    """One choice of hoisted tiles of a layer.
+
+    ``part`` is the part with all the room that backing tiles and its own hoisted tiles leave. ``take`` are
+    the words of its hoisted tiles, by depth.
+    """
+
+    turns: LayerTurns
+    part: PartKey
+    take: tuple[tuple[int, int], ...]
+    extra: Corner
+    """What is certain beyond the part's own bound: hoisted words, and partial sums that come back."""
+    bandwidth_cycles: int
+    """Cycles that the outermost memory needs for the words that no nest avoids."""
+    points: list[Priced] | None = None
+
+    def least(self, parts: Parts) -> Corner:
+        """The least cost of all turns that is known now."""
+        found = parts.of(self.part).least
+        if found.energy == inf:
+            return found
+        turns = self.turns.turns
+        cycles = max(turns * found.cycles, float(self.bandwidth_cycles))
+        if parts.objective == "energy":
+            cycles = 0.0
+        return Corner(
+            turns * found.energy + self.extra.energy,
+            cycles,
+            tuple(turns * priced + self.extra.energy for priced in found.priced),
+        )
+
+    def costs(self, parts: Parts) -> list[Priced]:
+        """The undominated costs of the nests that were found."""
+        if self.points is None:
+            self.points = parts.points(self.turns, parts.ask(self.part, parts.questions).nests)
+        return self.points
+
+    def beside(self, taken: int, level: int) -> PartKey:
+        """The part where hoisted tiles of others take so many words of a level."""
+        rooms = dict(self.part.rooms)
+        usable = self.turns.group.architecture.levels[level].usable_words
+        if usable < inf:
+            rooms[level] = rooms.get(level, int(usable)) - taken
+        return replace(self.part, rooms=tuple(sorted(rooms.items())))
+
+
+class LayerOptions:
+    """The options of the layers of a group, remembered by what they depend on."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._found: dict[OptionKey, list[Option]] = {}
+
+    def of(self, structure: Structure, number: int) -> list[Option]:
+        """The options of the run's layer ``number``; none where held tiles alone do not fit."""
+        group, shared = structure.run.group, structure.shared
+        bare = LayerTurns(group, shared, number)
+        kept = [0] * group.outermost
+        for tile in structure.tiles:
+            if number in tile.during:
+                kept[tile.level] += tile.words
+        sources = tuple(
+            (group.layers[one.producer].name, shared.backing.get(group.layers[one.producer].name, -1))
+            for tensor in bare.layer.tensors
+            for one in group.sources(number, tensor.name)
+        )
+        key = OptionKey(
+            structure.run.first + number,
+            bare.path,
+            tuple(shared.emptied_below(number, depth) for depth in range(len(bare.path))),
+            tuple(sorted(bare.held.items())),
+            sources,
+            tuple(kept),
+        )
+        if key not in self._found:
+            hoists = self._hoists(structure, bare)
+            options = [one for hoist in hoists if (one := self._option(structure, bare, kept, hoist))]
+            self._found[key] = options
+        return self._found[key]
+
+    def _hoists(self, structure: Structure, bare: LayerTurns) -> list[dict[str, int]]:
+        """Sets of hoisted tensors with their depths, but for tiles that spare no words."""
+        group, shared, layer = structure.run.group, structure.shared, bare.layer
+        level = group.architecture.levels[-2] if group.outermost - 1 in group.holding else None
+        each: list[list[dict[str, int]]] = []
+        for tensor in layer.tensors:
+            choices: list[dict[str, int]] = [{}]
+            # what enters without hoisting: the part's words, in every turn
+            fewest = bare.turns * tensor.words(bare.part.sizes)
+            if level is not None and level.can_keep(tensor) and tensor.name not in bare.held:
+                for depth in range(len(bare.path) - 1, -1, -1):
+                    hoist = {tensor.name: depth}
+                    tried = replace(shared, hoist={layer.name: hoist})
+                    tile = replace(bare, shared=tried).hoisted[0]
+                    if tile.entering < fewest and not tree_violations(group, tried):
+                        choices.append(hoist)
+                        fewest = tile.entering
+            each.append(choices)
+        return [{name: depth for one in chosen for name, depth in one.items()} for chosen in product(*each)]
+
+    def _option(
+        self, structure: Structure, bare: LayerTurns, kept: list[int], hoist: dict[str, int]
+    ) -> Option | None:
+        group = structure.run.group
+        shared = replace(structure.shared, hoist={bare.layer.name: hoist} if hoist else {})
+        turns = replace(bare, shared=shared)
+        used = list(kept)
+        for tile in turns.hoisted:
+            used[group.outermost - 1] += tile.words
+        rooms = []
+        for level in group.holding:
+            usable = group.architecture.levels[level].usable_words
+            inside = sum(
+                turns.layer.tensor(name).words(turns.part.sizes)
+                for name, at in turns.held.items()
+                if at == level
+            )
+            if used[level] > usable:
+                return None
+            if used[level] and usable < inf:
+                rooms.append((level, int(usable) - used[level] + inside))
+        key = PartKey(
+            structure.run.first + bare.position,
+            turns.part.dims,
+            tuple(sorted(turns.held.items())),
+            tuple(rooms),
+        )
+        take = tuple((tile.depth, tile.words) for tile in turns.hoisted)
+        extra = Corner(0.0 if self.parts.objective == "cycles" else _certain_pj(turns), 0.0)
+        return Option(turns, key, take, extra, _certain_cycles(turns))
+
+
+def _certain_pj(turns: LayerTurns) -> float:
+    """pJ of hoisted words, and of partial sums that come back at the level outside all the nest's tiles."""
+    levels, energy = turns.group.architecture.levels, 0.0
+    for tile in turns.hoisted:
+        tensor = turns.layer.tensor(tile.tensor)
+        entering = tile.entering
+        if tensor.is_output:
+            energy += ceil(entering / levels[-1].block_size) * levels[-1].update_energy_pj
+            entering -= tensor.words(turns.layer.sizes)
+        energy += ceil(entering / levels[-1].block_size) * levels[-1].read_energy_pj
+        energy += ceil(entering / levels[-2].block_size) * levels[-2].write_energy_pj
+    return energy + turns.continued * _sums_pj(turns)
+
+
+def _sums_pj(turns: LayerTurns) -> float:
+    """pJ that a turn takes at least for going on with partial sums.
+
+    The first visit of each word reads it, at every level that keeps it, and fills it there from outside. All
+    instances of a level together have at least one first visit of every word. Where accesses move blocks, a
+    visit may find its block read anyway, so only whole blocks of a level with one instance count.
+    """
+    architecture, outermost = turns.group.architecture, turns.group.outermost
+    output = turns.part.output
+    words, outside = output.words(turns.part.sizes), turns.held.get(output.name, outermost)
+    energy = 0.0
+    for number, level in enumerate(architecture.levels[: outside + 1]):
+        able = [tensor for tensor in turns.part.tensors if level.can_keep(tensor)]
+        kept = number == outside or (level.can_keep(output) and len(able) <= level.usable_words)
+        if not kept or (level.block_size > 1 and architecture.instances[number] > 1):
+            continue
+        moved = level.read_energy_pj + (level.write_energy_pj if number < outside else 0.0)
+        energy += words // level.block_size * moved
+    return energy
+
+
+def _certain_cycles(turns: LayerTurns) -> int:
+    """Cycles of the outermost memory for words that every nest moves there."""
+    outer = turns.group.architecture.levels[-1]
+    read = written = 0
+    for tensor in turns.part.tensors:
+        if tensor.name in turns.held or tensor.slides:
+            continue
+        words = tensor.words(turns.part.sizes)
+        if tensor.is_output:
+            written += turns.turns * words
+            read += turns.continued * words
+        else:
+            read += turns.turns * words
+    for tile in turns.hoisted:
+        tensor = turns.layer.tensor(tile.tensor)
+        read += tile.entering
+        if tensor.is_output:
+            written += tile.entering
+            read -= tensor.words(turns.layer.sizes)
+    ports = (
+        (read, outer.read_bandwidth),
+        (written, outer.write_bandwidth),
+        (read + written, outer.shared_bandwidth),
+    )
+    return max((ceil(words / rate) for words, rate in ports if rate is not None), default=0)

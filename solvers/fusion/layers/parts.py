@@ -1,0 +1,329 @@
+"""The nests of a layer's part, asked of the exact mapper on an architecture with the room that is left.
+
+A tensor that is held from elsewhere is kept whole at its level, and no loop outside moves it there. Such a
+nest is an ordinary mapping with constraints, of which the mapper proves the best one. It counts the held
+tensor's way to and from the outermost memory, which is the same for all of these nests and taken off again.
+
+That way also uses bandwidth, which cannot be taken off. So where tensors are held, the mapper is asked for an
+architecture without the bandwidths that this way uses: its bound holds for the real one, and the nest
+that it finds is counted on the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import ceil, inf, isinf
+from typing import NamedTuple
+
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.bounds.rounding import ROUNDING
+from costmodel.mapping.fused.layers.evaluate import layer_cost
+from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.turns import LayerTurns
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer
+from solvers.budget import Deadline
+from solvers.fusion.exact.fronts import Priced, undominated
+from solvers.fusion.problem import FusionObjective
+from solvers.mapping import exact
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.space_bounds import space_bounds
+from solvers.outcome import Status
+
+
+class Corner(NamedTuple):
+    """What nothing costs less than: pJ, cycles, and pJ with every cycle at a price, for each of some prices.
+
+    The three need not be reached by one nest.
+    """
+
+    energy: float
+    cycles: float
+    priced: tuple[float, ...] = ()
+
+    def __add__(self, other: Corner) -> Corner:  # type: ignore[override]
+        """Both together."""
+        priced = tuple(one + another for one, another in zip(self.priced, other.priced, strict=True))
+        return Corner(self.energy + other.energy, self.cycles + other.cycles, priced)
+
+    def least(self, other: Corner) -> Corner:
+        """The smaller of each."""
+        priced = tuple(min(one, another) for one, another in zip(self.priced, other.priced, strict=True))
+        return Corner(min(self.energy, other.energy), min(self.cycles, other.cycles), priced)
+
+
+def corner_value(objective: FusionObjective, corner: Corner, prices: tuple[float, ...]) -> float:
+    """The least objective of any energy and cycles that a corner admits.
+
+    Of the product: energy and cycles lie above a chain of lines, and a product is least at one of its ends or
+    bends, for along each line it is concave.
+    """
+    energy, cycles = corner.energy, corner.cycles
+    if objective == "energy":
+        return energy
+    if objective == "cycles":
+        return cycles
+    if isinf(energy) or isinf(cycles):
+        return inf
+
+    def cycles_at(pj: float) -> float:
+        return max(
+            [cycles, *((sum_ - pj) / price for sum_, price in zip(corner.priced, prices, strict=True))]
+        )
+
+    bends = {energy}
+    lines = list(zip(corner.priced, prices, strict=True))
+    for number, (sum_, price) in enumerate(lines):
+        bends.add(sum_ - price * cycles)
+        for other, other_price in lines[number + 1 :]:
+            if price != other_price:
+                # where both lines have the same cycles
+                bends.add((sum_ * other_price - other * price) / (other_price - price))
+    return min(pj * cycles_at(pj) for pj in bends if pj >= energy)
+
+
+def compulsory(group: LayerGroup) -> Corner:
+    """What no fused mapping of a group costs less than, without any search.
+
+    Every multiplication is done, and every word that only the outermost memory can have passes its port once.
+    Words of tensors whose windows slide are left out: a window may skip some.
+    """
+    outer, total = group.architecture.levels[-1], Corner(0.0, 0.0)
+    for position, layer in enumerate(group.layers):
+        energy = layer.macs * group.architecture.compute.energy_pj
+        read = written = 0
+        for tensor in layer.tensors:
+            if tensor.slides or group.sources(position, tensor.name):
+                continue
+            words = tensor.words(layer.sizes)
+            if tensor.is_output:
+                written += words
+                energy += words // outer.block_size * outer.update_energy_pj
+            else:
+                read += words
+                energy += words // outer.block_size * outer.read_energy_pj
+        ports = (
+            (read, outer.read_bandwidth),
+            (written, outer.write_bandwidth),
+            (read + written, outer.shared_bandwidth),
+            (layer.macs, group.architecture.mac_units),
+        )
+        cycles = max(ceil(amount / rate) for amount, rate in ports if rate is not None)
+        total = total + Corner(energy * ROUNDING, float(cycles))
+    return total
+
+
+@dataclass(frozen=True)
+class PartKey:
+    """A part of a layer, what is held, and the words that each holding level has for the part.
+
+    ``sizes`` are those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
+    the held tensors as far as the part touches them.
+    """
+
+    position: int
+    sizes: tuple[tuple[str, int], ...]
+    held: tuple[tuple[str, int], ...]
+    rooms: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class PartNests:
+    """What is known of the nests of one part: a bound for one turn, and nests that were found.
+
+    ``asked``: the questions that the exact mapper has answered. ``fits``: whether there is a nest at all.
+    """
+
+    least: Corner
+    nests: list[Mapping] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    fits: bool = True
+
+
+class Parts:
+    """The parts of a group's layers, each solved once."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        layers: tuple[Layer, ...],
+        objective: FusionObjective,
+        deadline: Deadline,
+    ) -> None:
+        self.architecture, self.layers = architecture, layers
+        self.objective, self.deadline = objective, deadline
+        self.prices: tuple[float, ...] = ()
+        """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
+        anything is asked."""
+        self.starts: dict[PartKey, Mapping] = {}
+        """Nests that are known beforehand, of whole layers."""
+        self.evaluations = 0
+        self.solves = 0
+        self._known: dict[PartKey, PartNests] = {}
+        self._cheap: dict[tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], Corner] = {}
+
+    def forget(self) -> None:
+        """Drop all bounds, because prices have changed; nests known beforehand stay."""
+        self._known, self._cheap = {}, {}
+
+    def of(self, key: PartKey) -> PartNests:
+        """The part, with the bound that needs no search at least."""
+        if key not in self._known:
+            known = PartNests(self._bounded(key))
+            if any(words < 1 for _, words in key.rooms):
+                known.fits, known.least = False, self._nothing_fits
+            self._known[key] = known
+        return self._known[key]
+
+    @property
+    def _nothing_fits(self) -> Corner:
+        return Corner(inf, inf, tuple(inf for _ in self.prices))
+
+    @property
+    def first_question(self) -> str:
+        """The question whose answer says most: of a product, energy with a price of cycles."""
+        return "priced" if self.objective == "edp" else self.objective
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """All questions about a part; the last one proves nothing but finds nests that need fewer cycles."""
+        if self.objective == "edp":
+            return ("priced", "cycles", "energy", "sides", "edp")
+        return (self.objective,)
+
+    @property
+    def proving(self) -> tuple[str, ...]:
+        """The questions whose answers are bounds."""
+        return tuple(question for question in self.questions if question != "edp")
+
+    def ask(self, key: PartKey, questions: tuple[str, ...]) -> PartNests:
+        """The part with what the exact mapper answers to these questions. Raises OutOfTimeError."""
+        known = self.of(key)
+        for question in questions:
+            if question not in known.asked and known.fits:
+                self.deadline.check()
+                self._ask(key, known, question)
+        return known
+
+    def _ask(self, key: PartKey, known: PartNests, question: str) -> None:
+        if question == "edp" and key in self.starts:
+            known.nests.append(self.starts[key])
+            known.asked.add(question)
+            return
+        asked = _Question(self.architecture, self._part(key), key)
+        priced_at = {"priced": self.prices[:1], "sides": self.prices[1:]}
+        for price in priced_at.get(question, (0.0,)):
+            objective = "energy" if question in priced_at else question
+            # the last question is asked with all bandwidths, so that its nests suit them
+            problem = asked.problem(objective, price, relaxed=question != "edp")
+            outcome = exact.solve(problem, self.deadline.budget())
+            self.solves += 1
+            self.evaluations += outcome.evaluations
+            if outcome.status is Status.INFEASIBLE:
+                known.fits, known.least = False, self._nothing_fits
+                return
+            if isinstance(outcome.solution, Mapping) and outcome.solution not in known.nests:
+                known.nests.append(outcome.solution)
+            bound = 0.0 if outcome.bound is None else outcome.bound
+            least = known.least
+            if question == "cycles":
+                known.least = least._replace(cycles=max(least.cycles, bound))
+            elif question == "energy":
+                known.least = least._replace(energy=max(least.energy, bound - asked.taken_off))
+            elif question in priced_at:
+                number, priced = self.prices.index(price), list(least.priced)
+                priced[number] = max(priced[number], bound - asked.taken_off)
+                known.least = least._replace(priced=tuple(priced))
+        known.asked.add(question)
+
+    def points(self, one: LayerTurns, nests: Iterable[Mapping]) -> list[Priced]:
+        """The undominated costs of all turns of a layer by these nests, as the cost model counts them."""
+        found = []
+        for nest in nests:
+            cost = layer_cost(one, nest)
+            energy = 0.0 if self.objective == "cycles" else cost.energy_pj
+            cycles = 0.0 if self.objective == "energy" else float(cost.cycles)
+            found.append(Priced(energy, cycles, nest))
+        return undominated(found)
+
+    def _part(self, key: PartKey) -> Layer:
+        layer = self.layers[key.position]
+        return layer if key.sizes == layer.dims else replace(layer, dims=key.sizes)
+
+    def _bounded(self, key: PartKey) -> Corner:
+        """The bound by the closed forms of the cost model, the room apart."""
+        small = key.position, key.sizes, key.held
+        if small not in self._cheap:
+            # whatever the room: so the bound is made once for all of them
+            question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
+            bounds = space_bounds(question.problem("energy", 0.0))
+            energy = max(0.0, bounds.energy_pj - question.taken_off)
+            self._cheap[small] = Corner(
+                0.0 if self.objective == "cycles" else energy,
+                0.0 if self.objective == "energy" else float(bounds.cycles),
+                tuple(energy + price * bounds.cycles for price in self.prices),
+            )
+        return self._cheap[small]
+
+
+@dataclass(frozen=True)
+class _Question:
+    architecture: Architecture
+    part: Layer
+    key: PartKey
+
+    def problem(self, objective: str, price: float, *, relaxed: bool = True) -> MappingProblem:
+        """The mapping problem of a part; every cycle costs ``price`` pJ in addition."""
+        levels = list(self.architecture.levels)
+        for level, words in self.key.rooms:
+            levels[level] = replace(levels[level], size_words=max(1, words), multiple_buffering=1.0)
+        if relaxed:
+            for _, level in self.key.held:
+                levels[level] = replace(levels[level], write_bandwidth=None, shared_bandwidth=None)
+            if self.key.held:
+                levels[-1] = replace(
+                    levels[-1], read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None
+                )
+        outermost = levels[-1]
+        levels[-1] = replace(outermost, leakage_pj_per_cycle=outermost.leakage_pj_per_cycle + price)
+        architecture = replace(self.architecture, levels=tuple(levels))
+        return MappingProblem(architecture, self.part, objective, self._rules)  # type: ignore[arg-type]
+
+    @cached_property
+    def _rules(self) -> SpaceRules:
+        """Held tensors are whole at their level, and at no level between it and the outermost one."""
+        outermost = len(self.architecture.levels) - 1
+        found = []
+        for number, level in enumerate(self.architecture.levels):
+            bypass = tuple(name for name, at in self.key.held if at < number < outermost)
+            able = [one.name for one in self.part.tensors if level.can_keep(one) and one.name not in bypass]
+            # Where room is taken, levels keep what they keep with all of it: bounds without it then hold.
+            keep: tuple[str, ...] = ()
+            if self.architecture.instances[number] == 1 and len(able) <= level.usable_words:
+                keep = tuple(able)
+            still = {dim for name, at in self.key.held if at < number for dim in self.part.tensor(name).dims}
+            factors = tuple(FactorRule(dim, 1, 1) for dim in self.part.sizes if dim in still)
+            if keep or bypass or factors:
+                found.append(LevelRules(level.name, temporal=factors, keep=keep, bypass=bypass))
+        return SpaceRules(levels=tuple(found))
+
+    @cached_property
+    def taken_off(self) -> float:
+        """pJ of the held tensors' way between the outermost memory and their levels, once for each word."""
+        outer, energy = self.architecture.levels[-1], 0.0
+        for name, number in self.key.held:
+            tensor = self.part.tensor(name)
+            words, level = tensor.words(self.part.sizes), self.architecture.levels[number]
+            if tensor.is_output:
+                energy += _blocks(words, outer) * outer.update_energy_pj
+            else:
+                energy += _blocks(words, outer) * outer.read_energy_pj
+                energy += _blocks(words, level) * level.write_energy_pj
+        return energy
+
+
+def _blocks(words: int, level: StorageLevel) -> int:
+    return ceil(words / level.block_size)

@@ -1,0 +1,48 @@
+"""The question: the fused mapping of a group of layers that costs least on an architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.errors import InputError
+from costmodel.mapping.fused.layers.checker import violations as group_violations
+from costmodel.mapping.fused.layers.evaluate import evaluate_group
+from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.number_checks import is_whole
+from solvers.fusion.problem import OBJECTIVES, FusionObjective
+
+
+@dataclass(frozen=True)
+class LayerFusionProblem:
+    """Minimise ``objective`` over the fused mappings of a group.
+
+    The space: runs of at most ``longest`` layers share loops and keep intermediates; between runs all goes to
+    the outermost memory. Every loop name stands at most once among a layer's shared loops, with more than one
+    iteration and a step that divides. Two neighbours that share loops keep what passes between them on the
+    chip, unless others need it, too. Nests are even mappings with perfect factors. Raises InputError for an
+    objective that there is not, and for ``longest`` below 1.
+    """
+
+    group: LayerGroup
+    objective: FusionObjective
+    longest: int = 3
+
+    def __post_init__(self) -> None:
+        where = "layer fusion problem"
+        if self.objective not in OBJECTIVES:
+            raise InputError(where, f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective")
+        if not is_whole(self.longest, 1):
+            raise InputError(where, "a whole number of at least 1", self.longest, key="longest")
+
+
+def objective_of(problem: LayerFusionProblem, mapping: GroupMapping) -> float:
+    """The cost model's value of a mapping; ValueError for one that has violations."""
+    found = evaluate_group(problem.group, mapping)
+    if problem.objective == "energy":
+        return found.energy_pj
+    return float(found.cycles) if problem.objective == "cycles" else found.edp_pj_cycles
+
+
+def violations(problem: LayerFusionProblem, mapping: GroupMapping) -> list[str]:
+    """Why ``mapping`` is not an answer to ``problem``; independent of every solver."""
+    return group_violations(problem.group, mapping)

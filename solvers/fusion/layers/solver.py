@@ -1,0 +1,410 @@
+"""The solver of fused groups: every structure bounded, the promising ones given nests, the bound proven.
+
+1. Every layer alone gets its best mapping: the first incumbent, with everything between layers in the
+outermost memory. 2. Every structure of every run of layers (``structures.py``) gets a bound by the cost
+model's closed forms, for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound
+every mapping with it. 3. Structures are looked at in the order of these bounds. The exact mapper is asked for
+the parts that a bound rests on (``parts.py``), which raises it; a structure whose bound rests on proven parts
+is worked out, with every choice of hoisted tiles that may still improve the incumbent. 4. The search ends
+when no bound is below the incumbent, or when time is up. Then the least bound is what is proven.
+
+For energy and for cycles, parts are proven one by one and add up. A product of energy and cycles does not:
+each part is also bounded at a price of cycles in pJ, near the ratio of both in the incumbent, and the product
+is least at a corner of what these bounds admit. A gap can remain there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+
+from costmodel.mapping.fused.layers.group import GroupMapping
+from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.mapping import Mapping
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
+from solvers.checks import check, is_number
+from solvers.fusion.exact.fronts import Priced, flattened, sums, undominated, value
+from solvers.fusion.layers.options import LayerOptions, Option
+from solvers.fusion.layers.parts import Corner, Parts, compulsory, corner_value
+from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.layers.structures import Run, Structure, structures
+from solvers.mapping import exact
+from solvers.mapping.problem import MappingProblem
+from solvers.outcome import Outcome, Status, noting_limits, proven
+from solvers.tolerance import SAME_COST, sufficient_bound
+
+VERSION = "1"
+
+REFRESHED = 16
+"""Parts that are solved before the bounds around runs are summed anew."""
+
+SIDE = 1.5
+"""Prices on both sides of the likeliest one: nests that are best at both are best for the product, too."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """``tolerance``: the search may end at a mapping that is within this fraction of the optimum."""
+
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        right = is_number(self.tolerance, 0, 1)
+        check("fusion_layers", "tolerance", right, "a number from 0 to 1", self.tolerance)
+
+
+@noting_limits
+def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()) -> Outcome[GroupMapping]:
+    """The best fused mapping found in the space of :class:`LayerFusionProblem`, with a proven bound."""
+    deadline = Deadline(budget.wall_seconds)
+    search = _Search(problem, params, deadline)
+    note = ""
+    try:
+        if reason := search.start():
+            watch = deadline.watch
+            return Outcome(Status.INFEASIBLE, None, None, None, watch.cpu_seconds, watch.wall_seconds, reason)
+        search.run()
+    except OutOfTimeError:
+        note = "time was up before the search ended"
+    watch = deadline.watch
+    if search.incumbent is None:
+        return Outcome(Status.UNKNOWN, None, None, search.bound, watch.cpu_seconds, watch.wall_seconds, note)
+    mapping = search.mapping()
+    if reasons := violations(problem, mapping):
+        raise RuntimeError(f"a solver made a fused mapping that is none: {'; '.join(reasons[:3])}")
+    objective = objective_of(problem, mapping)
+    status, bound = proven(objective, min(objective, search.bound))
+    return Outcome(
+        status,
+        mapping,
+        objective,
+        bound,
+        watch.cpu_seconds,
+        watch.wall_seconds,
+        note,
+        evaluations=search.parts.evaluations,
+    )
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """A run that is worked out: of every layer the option and the nest."""
+
+    structure: Structure
+    layers: tuple[tuple[Option, Mapping], ...]
+
+
+@dataclass
+class _RunBounds:
+    """The structures of a run, and of each the corner that is known."""
+
+    structures: list[Structure]
+    corners: np.ndarray
+
+
+class _Search:
+    def __init__(self, problem: LayerFusionProblem, params: Params, deadline: Deadline) -> None:
+        self.problem, self.group, self.objective = problem, problem.group, problem.objective
+        self.params, self.deadline = params, deadline
+        self.count = len(self.group.layers)
+        self.parts = Parts(self.group.architecture, self.group.layers, self.objective, deadline)
+        self.options = LayerOptions(self.parts)
+        self.runs: dict[tuple[int, int], _RunBounds] = {}
+        self.fronts: dict[tuple[int, int], list[Priced]] = {}
+        """By run the undominated ways that were worked out."""
+        self.incumbent: Priced | None = None
+        self.bound = corner_value(self.objective, compulsory(self.group), ())
+        self.left: list[tuple[tuple[int, int], Corner]] = []
+        """Corners of runs that were worked out, of which no nest reaches the bound."""
+        self._around: dict[tuple[int, int], Corner] = {}
+        self._refreshed = 0
+
+    @property
+    def best(self) -> float:
+        """The objective of the incumbent."""
+        found = self.incumbent
+        return inf if found is None else value(self.objective, found.energy, found.cycles)
+
+    # -- the steps -----------------------------------------------------------------------------------
+
+    def start(self) -> str:
+        """Map every layer alone: the first incumbent. The result says why a layer has no mapping."""
+        energy = cycles = 0.0
+        late = False
+        for position, layer in enumerate(self.group.layers):
+            problem = MappingProblem(self.group.architecture, layer, self.objective)
+            # whoever comes when time is up still gets a mapping, if not a good one
+            seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
+            outcome = exact.solve(problem, Budget(seconds))
+            if outcome.status is Status.INFEASIBLE:
+                return f"{layer.name}: {outcome.note}"
+            late = late or outcome.status is not Status.OPTIMAL
+            if not isinstance(outcome.solution, Mapping):
+                raise OutOfTimeError(f"{layer.name} has no mapping yet")
+            run = Run(self.group, position, position)
+            structure = next(structures(run))
+            option = self.options.of(structure, 0)[0]
+            self.parts.starts[option.part] = outcome.solution
+            points = self.parts.points(option.turns, [outcome.solution])
+            chosen = [
+                Priced(one.energy, one.cycles, _Chosen(structure, ((option, one.of),))) for one in points
+            ]
+            self.fronts[position, position] = chosen
+            energy += points[0].energy
+            cycles += points[0].cycles
+        self._improve()
+        if self.objective == "edp":
+            price = energy / cycles
+            self.parts.prices = (price, price / SIDE, price * SIDE)
+        # options that were made before the price was known have bounds without it
+        self.options = LayerOptions(self.parts)
+        self.parts.forget()
+        return ""
+
+    def run(self) -> None:
+        """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
+        heap = [(0.0, run, number) for run, number in self._bounded()]
+        self._refresh()
+        heap = [(self._value(run, number), run, number) for _, run, number in heap]
+        heapq.heapify(heap)
+        while heap:
+            least, run, number = heap[0]
+            self.bound = max(self.bound, min(least, self._left(), self.best))
+            if least >= sufficient_bound(self.best, self.params.tolerance):
+                break
+            self.deadline.check()
+            heapq.heappop(heap)
+            now = self._value(run, number)
+            if now > least:
+                heapq.heappush(heap, (now, run, number))
+            elif self._tighten(run, number):
+                heapq.heappush(heap, (self._value(run, number), run, number))
+            else:
+                self._work_out(run, number)
+        self._refresh()
+        least = heap[0][0] if heap else inf
+        self.bound = max(self.bound, min(least, self._left(), self.best))
+
+    def _left(self) -> float:
+        """The least bound of what was worked out and is not proven."""
+        found = [
+            corner_value(self.objective, self._around[run] + corner, self.parts.prices)
+            for run, corner in self.left
+        ]
+        return min(found, default=inf)
+
+    def _bounded(self) -> list[tuple[tuple[int, int], int]]:
+        """Every structure that can fit, with its corner by the closed forms."""
+        found = []
+        for first in range(self.count):
+            for last in range(first, min(self.count, first + self.problem.longest)):
+                run = Run(self.group, first, last)
+                fitting, corners = [], []
+                for number, structure in enumerate(structures(run)):
+                    if number % 16 == 0:
+                        self.deadline.check()
+                    if (corner := self._corner(structure)) is not None:
+                        fitting.append(structure)
+                        corners.append([corner.energy, corner.cycles, *corner.priced])
+                if fitting:
+                    self.runs[first, last] = _RunBounds(fitting, np.array(corners))
+                    found += [((first, last), number) for number in range(len(fitting))]
+        return found
+
+    def _corner(self, structure: Structure) -> Corner | None:
+        """The least costs of a structure, as if no layer had to bear what others hoist."""
+        total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        for number in range(len(structure.run.group.layers)):
+            options = self.options.of(structure, number)
+            if not options:
+                return None
+            least = options[0].least(self.parts)
+            for option in options[1:]:
+                least = least.least(option.least(self.parts))
+            total = total + least
+        return total
+
+    def _refresh(self) -> None:
+        """Sum up the least corners before and after every run."""
+        least = {}
+        for run, bounds in self.runs.items():
+            energy, cycles, *priced = bounds.corners.min(axis=0).tolist()
+            least[run] = Corner(energy, cycles, tuple(priced))
+        nothing = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        never = Corner(inf, inf, tuple(inf for _ in self.parts.prices))
+        before = [nothing] + [never] * self.count
+        after = [never] * self.count + [nothing]
+        for end in range(1, self.count + 1):
+            for (first, last), corner in least.items():
+                if last + 1 == end:
+                    before[end] = before[end].least(before[first] + corner)
+        for begin in range(self.count - 1, -1, -1):
+            for (first, last), corner in least.items():
+                if first == begin:
+                    after[begin] = after[begin].least(after[last + 1] + corner)
+        self._around = {run: before[run[0]] + after[run[1] + 1] for run in self.runs}
+        self._refreshed = self.parts.solves
+        self.bound = max(
+            self.bound, min(self.best, corner_value(self.objective, before[-1], self.parts.prices))
+        )
+
+    def _value(self, run: tuple[int, int], number: int) -> float:
+        """The bound of a structure with what is around its run."""
+        if self.parts.solves >= self._refreshed + REFRESHED:
+            self._refresh()
+        energy, cycles, *priced = self.runs[run].corners[number].tolist()
+        whole = self._around[run] + Corner(energy, cycles, tuple(priced))
+        return corner_value(self.objective, whole, self.parts.prices)
+
+    def _tighten(self, run: tuple[int, int], number: int) -> bool:
+        """Ask about the parts that a structure's corner rests on; False if all of that is known."""
+        structure = self.runs[run].structures[number]
+        layers = range(run[1] - run[0] + 1)
+        for questions in ((self.parts.first_question,), self.parts.proving):
+            before = self.parts.solves
+            for layer in layers:
+                options = self.options.of(structure, layer)
+                # the option whose bound is least is the one that has to be better than it seems
+                least = min(options, key=lambda one: self._alone(one.least(self.parts)))
+                self.parts.ask(least.part, questions)
+            if self.parts.solves > before:
+                corner = self._corner(structure)
+                assert corner is not None, "a structure that has options keeps them"
+                self.runs[run].corners[number] = [corner.energy, corner.cycles, *corner.priced]
+                self._sample(structure)
+                return True
+        corner = self._corner(structure)
+        assert corner is not None, "a structure that has options keeps them"
+        now = [corner.energy, corner.cycles, *corner.priced]
+        changed: bool = now != self.runs[run].corners[number].tolist()
+        self.runs[run].corners[number] = now
+        return changed
+
+    def _sample(self, structure: Structure) -> None:
+        """Try the nests that are known for the cheapest options, if these leave one another their room."""
+        total = [Priced(0.0, 0.0, None)]
+        for layer in range(len(structure.run.group.layers)):
+            option = min(
+                self.options.of(structure, layer), key=lambda one: self._alone(one.least(self.parts))
+            )
+            nests = self.parts.of(option.part).nests
+            if option.take or not nests:
+                return
+            points = self.parts.points(option.turns, nests)
+            total = sums(total, [Priced(one.energy, one.cycles, (option, one.of)) for one in points])
+        self._found(structure, total)
+
+    def _found(self, structure: Structure, total: list[Priced]) -> None:
+        """Add costs of a structure, each of its layers' options and nests, to those of its run."""
+        run = structure.run.first, structure.run.last
+        found = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
+        before = self.fronts.get(run, [])
+        after = undominated([*before, *found])
+        if after != before:
+            self.fronts[run] = after
+            self._improve()
+
+    def _alone(self, corner: Corner) -> float:
+        return corner_value(self.objective, corner, self.parts.prices)
+
+    def _work_out(self, run: tuple[int, int], number: int) -> None:
+        """Try all hoisted tiles of a structure that may improve the incumbent."""
+        structure = self.runs[run].structures[number]
+        options = [self.options.of(structure, layer) for layer in range(run[1] - run[0] + 1)]
+        nothing = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        rest = [nothing]
+        for mine in reversed(options):
+            least = mine[0].least(self.parts)
+            for one in mine[1:]:
+                least = least.least(one.least(self.parts))
+            rest.append(rest[-1] + least)
+        rest.reverse()
+        self._choose(structure, options, [], nothing, rest)
+
+    def _choose(
+        self,
+        structure: Structure,
+        options: list[list[Option]],
+        chosen: list[Option],
+        so_far: Corner,
+        rest: list[Corner],
+    ) -> None:
+        number = len(chosen)
+        if number == len(options):
+            self._add(structure, chosen)
+            return
+        around = self._around[structure.run.first, structure.run.last]
+        for option in sorted(options[number], key=lambda one: self._alone(one.least(self.parts))):
+            for questions in ((), (self.parts.first_question,)):
+                self.parts.ask(option.part, questions)
+                total = so_far + option.least(self.parts)
+                limit = sufficient_bound(self.best, self.params.tolerance)
+                if self._alone(around + total + rest[number + 1]) >= limit:
+                    break
+            else:
+                self._choose(structure, options, [*chosen, option], total, rest)
+
+    def _add(self, structure: Structure, chosen: list[Option]) -> None:
+        """Add the costs of a structure whose hoisted tiles are chosen."""
+        self.deadline.check()
+        taken = [0] * len(chosen)
+        for number, option in enumerate(chosen):
+            for depth, words in option.take:
+                for other in structure.shared.sharing(number, depth + 1):
+                    if other != number:
+                        taken[other] += words
+        run = structure.run.first, structure.run.last
+        level = self.group.outermost - 1
+        beside = [
+            replace(option, part=option.beside(words, level), points=None) if words else option
+            for option, words in zip(chosen, taken, strict=True)
+        ]
+        for questions in ((self.parts.first_question,), self.parts.questions):
+            corner = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+            for option in beside:
+                self.parts.ask(option.part, questions)
+                corner = corner + option.least(self.parts)
+            limit = sufficient_bound(self.best, self.params.tolerance)
+            if self._alone(self._around[run] + corner) >= limit:
+                return
+        total = [Priced(0.0, 0.0, None)]
+        for option in beside:
+            points = option.costs(self.parts)
+            total = sums(total, [Priced(one.energy, one.cycles, (option, one.of)) for one in points])
+        self._found(structure, total)
+        reached = min((value(self.objective, one.energy, one.cycles) for one in total), default=inf)
+        if self.objective == "edp" or reached > self._alone(corner) * (1 + SAME_COST):
+            self.left.append((run, corner))
+
+    def _improve(self) -> None:
+        """The best chain of the runs that are worked out."""
+        ends: list[list[Priced]] = [[Priced(0.0, 0.0, None)]] + [[] for _ in range(self.count)]
+        for (first, last), front in sorted(self.fronts.items(), key=lambda item: item[0][1]):
+            if ends[first]:
+                ends[last + 1] = undominated([*ends[last + 1], *sums(ends[first], front)])
+        for chain in ends[-1]:
+            if value(self.objective, chain.energy, chain.cycles) < self.best:
+                self.incumbent = chain
+
+    # -- the answer ----------------------------------------------------------------------------------
+
+    def mapping(self) -> GroupMapping:
+        """The incumbent as a mapping of the whole group."""
+        assert self.incumbent is not None, "a search without an incumbent has no mapping"
+        prefix: list[int] = []
+        paths: list[Loops] = []
+        nests: list[Mapping] = []
+        backing: dict[str, int] = {}
+        hoist: dict[str, dict[str, int]] = {}
+        for run in flattened(self.incumbent.of):
+            shared = run.structure.shared
+            prefix += [*([0] if paths else []), *shared.prefix]
+            paths += shared.paths
+            backing |= shared.backing
+            for option, nest in run.layers:
+                nests.append(nest)
+                hoist |= {name: dict(tiles) for name, tiles in option.turns.shared.hoist.items()}
+        return GroupMapping(FusedMapping(tuple(prefix), tuple(paths), (), backing, hoist), tuple(nests))

@@ -1,0 +1,120 @@
+"""Map layers of a network together on an architecture: the request, and the mapping with costs and proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.json.fused_layers_json import group_evaluation_to_json, group_mapping_to_json
+from costmodel.formats.networks import load_network
+from costmodel.mapping.fused.layers.evaluate import GroupEvaluation, evaluate_group
+from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.mapping.fused.layers.links import group_of
+from costmodel.mapping.fused.layers.text import group_text
+from costmodel.workload.network import Network
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.fusion.layers.problem import LayerFusionProblem
+from solvers.fusion.problem import FusionObjective
+from solvers.outcome import Outcome
+from sweep.solve.parameters import check_named_values, solver_params
+
+FAMILY = "layer_fusion"
+
+
+@dataclass(frozen=True)
+class LayerFusionRequest:
+    """Layers of a network, an architecture, a solver, and how it is asked.
+
+    ``network`` is a value or what :func:`load_network` takes; ``layers`` are names of its layers in the order
+    in which they run. ``longest``: how many layers may share loops or keep tensors for one another.
+    ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
+    computed in parts. ``overrides`` replace values of the architecture's file.
+    """
+
+    architecture: str
+    network: Network | str
+    layers: tuple[str, ...]
+    objective: FusionObjective = "edp"
+    solver: str = "fusion_layers"
+    budget: Budget = field(default_factory=Budget)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float | None = None
+    longest: int = 3
+    cut_rows: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("params", "overrides", "dims"):
+            check_named_values(key, getattr(self, key))
+
+    @cached_property
+    def chosen_problem(self) -> LayerFusionProblem:
+        """The problem to solve; InputError for whatever is wrong with it."""
+        network = self.network
+        if isinstance(network, str):
+            network = load_network(network, None, self.dims or None)
+        architecture = load_architecture(self.architecture, self.overrides or None)
+        group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows)
+        try:
+            return LayerFusionProblem(group, self.objective, self.longest)
+        except InputError as error:
+            raise InputError(f"--{error.key}", error.expected, error.found) from None
+
+    def solved(self) -> LayerFusionAnswer:
+        """The answer; takes as long as the solver does."""
+        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
+        params = solver_params(self.solver, FAMILY, {**self.params, **tolerance})
+        problem = self.chosen_problem
+        return LayerFusionAnswer(
+            problem, solver(self.solver, FAMILY).load().solve(problem, self.budget, params)
+        )
+
+
+@dataclass(frozen=True)
+class LayerFusionAnswer:
+    """What a solver found for a group of layers, with its proof; all costs are the cost model's."""
+
+    problem: LayerFusionProblem
+    outcome: Outcome[GroupMapping]
+
+    @property
+    def group(self) -> LayerGroup:
+        return self.problem.group
+
+    @cached_property
+    def evaluation(self) -> GroupEvaluation | None:
+        """Energy, cycles and room of the mapping; None without one."""
+        if self.outcome.solution is None:
+            return None
+        return evaluate_group(self.group, self.outcome.solution)
+
+    @property
+    def text(self) -> str:
+        """The tree of loops for people; empty without a mapping."""
+        found = self.outcome.solution
+        return "" if found is None else group_text(self.group, found)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that ``archsweep solve fusion --architecture ... --json`` prints."""
+        outcome, found = self.outcome, self.evaluation
+        measured = {} if found is None else group_evaluation_to_json(self.group, found)
+        mapping = None if outcome.solution is None else group_mapping_to_json(self.group, outcome.solution)
+        return {
+            "status": str(outcome.status),
+            "objective_name": self.problem.objective,
+            "objective": outcome.objective,
+            "bound": outcome.bound,
+            "gap": outcome.gap,
+            "cpu_seconds": outcome.cpu_seconds,
+            "note": outcome.note,
+            "mapping": mapping,
+            **{key: measured.get(key) for key in ("energy_pj", "cycles", "peak", "layers")},
+            "tree": self.text.splitlines(),
+            "architecture": self.group.architecture.name,
+        }

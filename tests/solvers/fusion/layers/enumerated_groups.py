@@ -1,0 +1,183 @@
+"""Every fused mapping of a small group, one by one: what the solver's answers are held against.
+
+Shares the cost model with the solver, and nothing of the search: trees are all lists of loops that the
+checker has no reason against, nests are all splits of all dims in all orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise, permutations, product
+
+from costmodel.mapping.fused.layers.checker import tree_violations
+from costmodel.mapping.fused.layers.evaluate import layer_cost
+from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of, used_words
+from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops
+from costmodel.workload.network import Layer
+from solvers.divisors import divisors
+
+Cost = tuple[float, float]
+
+
+def least(group: LayerGroup, objective: str) -> float | None:
+    """The least objective of all fused mappings; None where nothing fits."""
+    totals = (total for shared in _trees(group) for total in _totals(group, shared))
+    values = ({"energy": pj, "cycles": cycles, "edp": pj * cycles}[objective] for pj, cycles in totals)
+    return min(values, default=None)
+
+
+def _trees(group: LayerGroup) -> Iterator[FusedMapping]:
+    """Shared loops, backing levels and hoisted tiles of the solver's space, all layers a run if they can."""
+    names = sorted({name for one in group.loops for name in one.values()})
+    sizes = {
+        one[dim]: layer.sizes[dim]
+        for layer, one in zip(group.layers, group.loops, strict=True)
+        for dim in one
+    }
+    lists: list[Loops] = []
+    for count in range(3):
+        for order in permutations([name for name in names if sizes[name] > 1], count):
+            steps = product(*(divisors(sizes[name])[:-1] for name in order))
+            lists += [tuple(zip(order, chosen, strict=True)) for chosen in steps]
+    for chosen in product(lists, repeat=len(group.layers) - 1):
+        if any(a[: len(b)] != b and b[: len(a)] != a for a, b in pairwise(chosen)):
+            continue
+        around = ((), *chosen, ())
+        paths = tuple(max(one, other, key=len) for one, other in pairwise(around))
+        bare = FusedMapping(tuple(map(len, chosen)), paths, ())
+        if tree_violations(group, bare):
+            continue
+        makers = [group.layers[one.producer].name for one in group.intermediates]
+        for backing in _some(makers, [None, *group.holding]):
+            # neighbours that share loops keep what passes between them on the chip
+            if any(path and name not in backing for path, name in zip(chosen, makers, strict=True)):
+                continue
+            for hoist in _hoists(group, paths):
+                shared = FusedMapping(bare.prefix, bare.paths, (), backing, hoist)
+                if not tree_violations(group, shared):
+                    yield shared
+
+
+def _some(names: list[str], choices: list[int | None]) -> Iterator[dict[str, int]]:
+    for chosen in product(choices, repeat=len(names)):
+        yield {name: one for name, one in zip(names, chosen, strict=True) if one is not None}
+
+
+def _hoists(group: LayerGroup, paths: tuple[Loops, ...]) -> Iterator[dict[str, dict[str, int]]]:
+    each = [
+        list(_some([tensor.name for tensor in layer.tensors], [None, *range(len(path))]))
+        for layer, path in zip(group.layers, paths, strict=True)
+    ]
+    for chosen in product(*each):
+        yield {layer.name: one for layer, one in zip(group.layers, chosen, strict=True) if one}
+
+
+def _totals(group: LayerGroup, shared: FusedMapping) -> list[Cost]:
+    kept = held_tiles(group, shared)
+    totals: list[Cost] = [(0.0, 0.0)]
+    for one in turns_of(group, shared):
+        taken = used_words(group, shared, kept, one.position)
+        mine = _undominated([cost for words, cost in _costs(one) if _fits(group, taken, words)])
+        totals = _undominated([(a + c, b + d) for a, b in totals for c, d in mine])
+    return totals
+
+
+def _fits(group: LayerGroup, taken: list[int], words: tuple[int, ...]) -> bool:
+    levels = group.architecture.levels
+    return all(
+        held + own <= level.usable_words for held, own, level in zip(taken, words, levels, strict=False)
+    )
+
+
+def _undominated(costs: list[Cost]) -> list[Cost]:
+    found: list[Cost] = []
+    for cost in sorted(costs):
+        if not found or cost[1] < found[-1][1]:
+            found.append(cost)
+    return found
+
+
+_KNOWN: dict[object, list[tuple[tuple[int, ...], Cost]]] = {}
+
+
+def _costs(one: LayerTurns) -> list[tuple[tuple[int, ...], Cost]]:
+    """Of every nest the words of its own tiles by level of the chip, and the cost of all turns."""
+    key = (
+        id(one.group),
+        one.position,
+        one.part.dims,
+        tuple(one.held.items()),
+        one.turns,
+        one.continued,
+        one.hoisted,
+    )
+    if key not in _KNOWN:
+        found: dict[tuple[int, ...], list[Cost]] = {}
+        for nest in _nests(one.part, one.group, tuple(one.held.items())):
+            words = tuple(
+                sum(
+                    tensor.words(nest.tiles[level])
+                    for tensor in one.part.tensors
+                    if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level
+                )
+                for level in range(one.group.outermost)
+            )
+            cost = layer_cost(one, nest)
+            found.setdefault(words, []).append((cost.energy_pj, float(cost.cycles)))
+        _KNOWN[key] = [(words, cost) for words, costs in found.items() for cost in _undominated(costs)]
+    return _KNOWN[key]
+
+
+def _nests(part: Layer, group: LayerGroup, held: tuple[tuple[str, int], ...]) -> Iterator[Mapping]:
+    levels = group.architecture.levels
+    outermost = len(levels) - 1
+    limits = {
+        dim: min((at for name, at in held if dim in part.tensor(name).dims), default=outermost)
+        for dim in part.sizes
+    }
+    keeps = [
+        frozenset(
+            tensor.name
+            for tensor in part.tensors
+            if level == outermost or level <= dict(held).get(tensor.name, outermost)
+        )
+        for level in range(len(levels))
+    ]
+    # blocks of loops from the inside: spatial, then temporal, of every level
+    blocks = [(level, spatial) for level in range(len(levels)) for spatial in (True, False)]
+    for splits in product(*(_splits(size, len(blocks)) for size in part.sizes.values())):
+        of = dict(zip(part.sizes, splits, strict=True))
+        spread = [1] * len(levels)
+        right = True
+        for dim, split in of.items():
+            for (level, spatial), bound in zip(blocks, split, strict=True):
+                right = right and (bound == 1 or level <= limits[dim])
+                spread[level] *= bound if spatial else 1
+        if not right or any(used > level.fanout_x for used, level in zip(spread, levels, strict=True)):
+            continue
+        orders = []
+        for level in range(len(levels)):
+            looping = [dim for dim in of if of[dim][2 * level + 1] > 1]
+            orders.append(list(permutations(looping)))
+        for chosen in product(*orders):
+            yield Mapping(
+                tuple(
+                    LevelMapping(
+                        loops((dim, of[dim][2 * level + 1]) for dim in chosen[level]),
+                        loops((dim, of[dim][2 * level]) for dim in of),
+                        (),
+                        keeps[level],
+                    )
+                    for level in range(len(levels))
+                )
+            )
+
+
+@cache
+def _splits(size: int, blocks: int) -> tuple[tuple[int, ...], ...]:
+    if blocks == 1:
+        return ((size,),)
+    return tuple((first, *rest) for first in divisors(size) for rest in _splits(size // first, blocks - 1))

@@ -1,0 +1,120 @@
+"""The solver of fused layers: its answers against every mapping of small groups, its bounds, its refusals."""
+
+from __future__ import annotations
+
+import pickle
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.workload.network import gemm
+from solvers.budget import LEAST_SECONDS, Budget
+from solvers.fusion.layers import solve
+from solvers.fusion.layers.parts import Corner, corner_value
+from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.problem import OBJECTIVES
+from solvers.mapping import exact
+from solvers.mapping.problem import MappingProblem
+from solvers.outcome import Status
+from tests.costmodel.mapping.fused.layers import random_groups
+from tests.solvers.fusion.layers import enumerated_groups
+
+
+def small(random: Random, count: int = 2) -> LayerGroup:
+    """A chain of small products in memories that hold some of it."""
+    fanout = random.choice((1, 2))
+    machine = random_groups.architecture(
+        random, room=random.randint(8, 20), registers=random.randint(3, 6), fanout=fanout, rates=True
+    )
+    return random_groups.chain(machine, random_groups.products(random, count, (1, 2, 2, 3)))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_small_groups_against_every_mapping(objective: str) -> None:
+    random, proven, fused = Random(objective), 0, 0
+    for _ in range(4):
+        group = small(random)
+        problem = LayerFusionProblem(group, cast(Any, objective))
+        outcome = solve(problem, Budget(60))
+        told = enumerated_groups.least(group, objective)
+        assert outcome.objective is not None
+        assert outcome.bound is not None
+        assert outcome.solution is not None
+        assert told is not None
+        assert violations(problem, outcome.solution) == []
+        assert outcome.objective == objective_of(problem, outcome.solution)
+        # nothing costs less than the bound, and the answer is no better than the best
+        assert outcome.bound <= told * (1 + 1e-12)
+        assert told <= outcome.objective * (1 + 1e-12)
+        if outcome.status is Status.OPTIMAL:
+            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        proven += outcome.status is Status.OPTIMAL
+        fused += bool(outcome.solution.shared.backing)
+        assert pickle.loads(pickle.dumps(outcome)) == outcome
+    assert fused >= 1
+    # where tensors are held, cycles are bounded without the bandwidth of their way to the outermost memory
+    assert proven >= (0 if objective == "cycles" else 2)
+
+
+def on_simba(objective: str) -> LayerFusionProblem:
+    group = random_groups.chain(
+        load_architecture("simba"), tuple(gemm(f"e{i}", M=64, N=64, K=64) for i in range(2))
+    )
+    return LayerFusionProblem(group, cast(Any, objective))
+
+
+def test_an_intermediate_that_fits_stays_on_the_chip() -> None:
+    problem = on_simba("energy")
+    outcome = solve(problem, Budget(60))
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.solution is not None
+    assert outcome.objective is not None
+    assert outcome.solution.shared.backing == {"e0": 4}
+    alone = 0.0
+    for layer in problem.group.layers:
+        found = exact.solve(MappingProblem(problem.group.architecture, layer, "energy"), Budget(60))
+        assert found.objective is not None
+        alone += found.objective
+    assert outcome.objective < 0.8 * alone
+    apart = solve(LayerFusionProblem(problem.group, "energy", longest=1), Budget(60))
+    assert apart.objective == pytest.approx(alone, rel=1e-12)
+    assert apart.status is Status.OPTIMAL
+
+
+def test_a_solve_that_is_stopped_has_an_answer_and_a_bound() -> None:
+    problem = on_simba("edp")
+    best = solve(problem, Budget(60))
+    assert best.objective is not None
+    for seconds in (LEAST_SECONDS, 0.1, 0.5):
+        outcome = solve(problem, Budget(seconds))
+        assert outcome.bound is not None
+        assert 0 < outcome.bound <= best.objective
+        assert outcome.objective is not None
+        assert outcome.status is Status.OPTIMAL or outcome.objective >= best.objective * (1 - 0.02)
+
+
+def test_corners_bound_products() -> None:
+    random = Random(3)
+    for _ in range(200):
+        points = [(random.uniform(1, 9), random.uniform(1, 9)) for _ in range(random.randint(1, 5))]
+        prices = tuple(random.uniform(0.2, 3) for _ in range(random.randint(0, 3)))
+        corner = Corner(
+            min(e for e, _ in points),
+            min(c for _, c in points),
+            tuple(min(e + price * c for e, c in points) for price in prices),
+        )
+        least = min(e * c for e, c in points)
+        found = corner_value("edp", corner, prices)
+        assert corner.energy * corner.cycles * (1 - 1e-12) <= found <= least * (1 + 1e-12)
+
+
+def test_what_is_no_problem_is_refused() -> None:
+    group = on_simba("edp").group
+    with pytest.raises(InputError, match="one of energy, cycles, edp"):
+        LayerFusionProblem(group, cast(Any, "latency"))
+    with pytest.raises(InputError, match="longest: expected a whole number of at least 1"):
+        LayerFusionProblem(group, "edp", longest=0)
