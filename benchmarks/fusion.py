@@ -1,11 +1,16 @@
 """Chains of einsums mapped together: optima proven, CPU seconds, and AccelForge's figures beside them.
 
-    python benchmarks/fusion.py [--wall-seconds SECONDS] [--slack TIMES]
+    python benchmarks/fusion.py [--only einsums|layers] [--wall-seconds SECONDS] [--slack TIMES]
 
 Prints a table, then one JSON object. ``words`` cases have two levels and count words read from and written to
 the outermost memory alone: there the optimum of AccelForge's mapper, which solves the same question, stands
 beside ours, with its CPU seconds (code compiled before, one worker). The other cases are larger or count
 energy, cycles and both on made-up memories of two and three levels; nobody's figures compare.
+
+``--only layers`` takes layers on architectures of the library instead (spatial fan-outs, three levels and
+more), for energy and for the energy-delay product: what is asked is a gap of at most 1 %, of decoder blocks
+2 %. There what the layers cost one after the other stands beside. AccelForge's own eyeriss and simba have
+other memories and count otherwise, so its figures there do not compare.
 
 The status is 1 if a case is not proven, if an optimum is not AccelForge's, or if a case takes more than
 ``--slack`` times its goal in CPU seconds.
@@ -14,15 +19,24 @@ The status is 1 if a case is not proven, if an optimum is not AccelForge's, or i
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import record
 from published import numbers
 
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup, Read
+from costmodel.mapping.fused.layers.links import group_of
 from costmodel.mapping.fused.problem import AxisTerms, Einsum, FusedLevel, FusedProblem
+from costmodel.workload.network import batched_matmul, gemm
 from solvers.budget import Budget
 from solvers.fusion.exact import solve
+from solvers.fusion.layers import solve as solve_layers
+from solvers.fusion.layers.problem import LayerFusionProblem
 from solvers.fusion.problem import FusionObjective, FusionProblem
 from solvers.outcome import Status
 
@@ -137,11 +151,113 @@ def measure(case: FusionCase, wall_seconds: float, slack: float) -> dict[str, An
     }
 
 
+def passed(producer: int, reader: int, *pairs: str) -> Intermediate:
+    """The output of a layer as the inputs of another; ``pairs`` are two dims each, such as ``"NK"``."""
+    return Intermediate(producer, (Read(reader, "A", tuple((a, b) for a, b in pairs)),))
+
+
+def product_pair(machine: Architecture) -> LayerGroup:
+    """Two products of 1,024 x 1,024 x 1,024."""
+    layers = tuple(gemm(f"e{i}", M=1024, N=1024, K=1024) for i in range(2))
+    return LayerGroup(machine, layers, (passed(0, 1, "MM", "NK"),))
+
+
+def head(machine: Architecture) -> LayerGroup:
+    """Attention of one head, 2,048 x 2,048 x 128, softmax computed in parts."""
+    layers = (gemm("scores", M=2048, N=2048, K=128), gemm("values", M=2048, N=128, K=2048))
+    return LayerGroup(machine, layers, (passed(0, 1, "MM", "NK"),))
+
+
+def heads(machine: Architecture) -> LayerGroup:
+    """The same with 32 heads."""
+    layers = (
+        batched_matmul("scores", B=32, M=2048, N=2048, K=128),
+        batched_matmul("values", B=32, M=2048, N=128, K=2048),
+    )
+    return LayerGroup(machine, layers, (passed(0, 1, "BB", "MM", "NK"),))
+
+
+def gated(machine: Architecture) -> LayerGroup:
+    """A gated MLP, 2,048 x 4,096 x 14,336: gate, up, and down, which reads the product of both."""
+    wide = [gemm(name, M=2048, N=14336, K=4096) for name in ("gate", "up")]
+    layers = (*wide, gemm("down", M=2048, N=4096, K=14336))
+    links = (passed(0, 2, "MM", "NK"), passed(1, 2, "MM", "NK"))
+    return LayerGroup(machine, layers, links, (((0, "M"), (1, "M")), ((0, "K"), (1, "K"))))
+
+
+def bottleneck(machine: Architecture) -> LayerGroup:
+    """An inverted bottleneck of MobileNet-V2."""
+    names = [f"block3.1.{name}" for name in ("expand", "depthwise", "project")]
+    return group_of(machine, load_network("mobilenet_v2"), names)
+
+
+def block(machine: Architecture) -> LayerGroup:
+    """The first block of GPT-2, 128 tokens."""
+    parts = "query key value attention.scores attention.values output expand contract"
+    return group_of(machine, load_network("gpt2"), [f"block0.{part}" for part in parts.split()])
+
+
+GROUPS: dict[str, tuple[Callable[[Architecture], LayerGroup], float, float]] = {
+    "two products": (product_pair, 5.0, 0.01),
+    "attention, one head": (head, 5.0, 0.01),
+    "attention, 32 heads": (heads, 10.0, 0.01),
+    "inverted bottleneck": (bottleneck, 10.0, 0.01),
+    "decoder block": (block, 30.0, 0.02),
+    "gated MLP": (gated, 30.0, 0.01),
+}
+"""By name: the layers, the goal in CPU seconds, and the gap that is asked for."""
+
+
+def measure_group(name: str, machine: str, objective: FusionObjective, seconds: float) -> dict[str, Any]:
+    """The row of layers on an architecture, with what does not hold of it under ``wrong``."""
+    make, goal, gap = GROUPS[name]
+    group = make(load_architecture(machine))
+    outcome = solve_layers(LayerFusionProblem(group, objective), Budget(seconds))
+    apart = solve_layers(LayerFusionProblem(group, objective, longest=1), Budget(seconds))
+    wrong = []
+    if outcome.gap is None or outcome.gap > gap:
+        wrong.append(f"gap above {gap:.0%}")
+    if outcome.cpu_seconds > goal:
+        wrong.append(f"more than {goal:g} CPU s")
+    return {
+        "case": f"{name} on {machine}",
+        "objective": objective,
+        "found": outcome.objective,
+        "status": str(outcome.status),
+        "gap": outcome.gap,
+        "of_layers_alone": outcome.objective and apart.objective and outcome.objective / apart.objective,
+        "cpu_seconds": round(outcome.cpu_seconds, 3),
+        "goal_cpu_seconds": goal,
+        "wrong": "; ".join(wrong),
+    }
+
+
+def measure_groups(seconds: float) -> list[dict[str, Any]]:
+    """A row for each group, architecture and objective, printed as it is found."""
+    rows = []
+    for name in GROUPS:
+        for machine in ("eyeriss", "simba"):
+            for objective in ("energy", "edp"):
+                row = measure_group(name, machine, cast(FusionObjective, objective), seconds)
+                rows.append(row)
+                found = "none" if row["found"] is None else f"{row['found']:.6g}"
+                gap = "none" if row["gap"] is None else f"{row['gap']:.2%}"
+                ratio = "" if row["of_layers_alone"] is None else f"{row['of_layers_alone']:.4f}"
+                line = f"{row['case']:32} {objective:7} {found:>12} gap {gap:>7} {ratio} of layers alone"
+                print(f"{line} {row['cpu_seconds']:8.3f} s  {row['wrong']}", flush=True)
+    return rows
+
+
 def main() -> int:
     parser = record.parser(__doc__)
     parser.add_argument("--wall-seconds", type=float, default=120.0, help="time limit of each case")
     parser.add_argument("--slack", type=float, default=2.0, help="a case may take so many times its goal")
+    parser.add_argument("--only", choices=("einsums", "layers"), default="einsums", help="which cases")
     options = parser.parse_args()
+    if options.only == "layers":
+        measured = measure_groups(options.wall_seconds)
+        record.finish({"cases": measured}, options)
+        return int(any(row["wrong"] for row in measured))
     rows = []
     for case in CASES:
         row = measure(case, options.wall_seconds, options.slack)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
+from itertools import product
 from math import inf
 
 import numpy as np
@@ -28,7 +29,7 @@ from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.exact.fronts import Priced, flattened, sums, undominated, value
 from solvers.fusion.layers.options import LayerOptions, Option
-from solvers.fusion.layers.parts import Corner, Parts, compulsory, corner_value
+from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import Run, Structure, structures
 from solvers.mapping import exact
@@ -40,6 +41,9 @@ VERSION = "1"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
+
+BEFORE = 0.3
+"""The share of the time for structures of few loops, before all are listed."""
 
 SIDE = 1.5
 """Prices on both sides of the likeliest one: nests that are best at both are best for the product, too."""
@@ -121,6 +125,7 @@ class _Search:
         """Corners of runs that were worked out, of which no nest reaches the bound."""
         self._around: dict[tuple[int, int], Corner] = {}
         self._refreshed = 0
+        self._whole = False
 
     @property
     def best(self) -> float:
@@ -166,16 +171,58 @@ class _Search:
 
     def run(self) -> None:
         """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
-        heap = [(0.0, run, number) for run, number in self._bounded()]
-        self._refresh()
+        self.bound = max(self.bound, min(self.best, self._floor()))
+        # Structures of few loops are soon listed, and often the best is among them: they are looked at first,
+        # without a proof, for a part of the time.
+        self._search(1, Deadline(self.deadline.left * BEFORE))
+        self._search(None, self.deadline)
+
+    def _floor(self) -> float:
+        """A bound without any structure: every layer as if its intermediates cost no way to DRAM.
+
+        The closed forms add up words, operations and cycles that no way of cutting a layer avoids.
+        """
+        total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        for position, layer in enumerate(self.group.layers):
+            held = []
+            for tensor in layer.tensors:
+                levels = [
+                    level
+                    for level in self.group.holding
+                    if self.group.architecture.levels[level].can_keep(tensor)
+                ]
+                if levels and self.group.sources(position, tensor.name):
+                    held.append((tensor.name, levels))
+            choices = [[(name, level) for level in levels] for name, levels in held]
+            corners = [
+                self.parts.of(PartKey(position, layer.dims, tuple(sorted(chosen)), ())).least
+                for chosen in product(*choices)
+            ]
+            if held:
+                # of an operand made of several intermediates some, and of others all, may go to DRAM
+                corners.append(self.parts.of(PartKey(position, layer.dims, (), ())).least)
+            least = corners[0]
+            for corner in corners[1:]:
+                least = least.least(corner)
+            total = total + least
+        return corner_value(self.objective, total, self.parts.prices)
+
+    def _search(self, most_loops: int | None, deadline: Deadline) -> None:
+        """Look at structures in the order of their bounds; a bound is proven where all are listed."""
+        whole, self.left = most_loops is None, []
+        heap = [(0.0, run, number) for run, number in self._bounded(most_loops)]
+        self._refresh(whole)
         heap = [(self._value(run, number), run, number) for _, run, number in heap]
         heapq.heapify(heap)
         while heap:
             least, run, number = heap[0]
-            self.bound = max(self.bound, min(least, self._left(), self.best))
+            if whole:
+                self.bound = max(self.bound, min(least, self._left(), self.best))
             if least >= sufficient_bound(self.best, self.params.tolerance):
                 break
             self.deadline.check()
+            if not deadline.in_time():
+                return
             heapq.heappop(heap)
             now = self._value(run, number)
             if now > least:
@@ -184,7 +231,9 @@ class _Search:
                 heapq.heappush(heap, (self._value(run, number), run, number))
             else:
                 self._work_out(run, number)
-        self._refresh()
+        self._refresh(whole)
+        if not whole:
+            return
         least = heap[0][0] if heap else inf
         self.bound = max(self.bound, min(least, self._left(), self.best))
 
@@ -196,14 +245,14 @@ class _Search:
         ]
         return min(found, default=inf)
 
-    def _bounded(self) -> list[tuple[tuple[int, int], int]]:
+    def _bounded(self, most_loops: int | None) -> list[tuple[tuple[int, int], int]]:
         """Every structure that can fit, with its corner by the closed forms."""
         found = []
         for first in range(self.count):
             for last in range(first, min(self.count, first + self.problem.longest)):
                 run = Run(self.group, first, last)
                 fitting, corners = [], []
-                for number, structure in enumerate(structures(run)):
+                for number, structure in enumerate(structures(run, most_loops)):
                     if number % 16 == 0:
                         self.deadline.check()
                     if (corner := self._corner(structure)) is not None:
@@ -227,8 +276,9 @@ class _Search:
             total = total + least
         return total
 
-    def _refresh(self) -> None:
-        """Sum up the least corners before and after every run."""
+    def _refresh(self, whole: bool | None = None) -> None:
+        """Sum up the least corners before and after every run; the sum of all is a bound if ``whole``."""
+        self._whole = self._whole if whole is None else whole
         least = {}
         for run, bounds in self.runs.items():
             energy, cycles, *priced = bounds.corners.min(axis=0).tolist()
@@ -247,9 +297,9 @@ class _Search:
                     after[begin] = after[begin].least(after[last + 1] + corner)
         self._around = {run: before[run[0]] + after[run[1] + 1] for run in self.runs}
         self._refreshed = self.parts.solves
-        self.bound = max(
-            self.bound, min(self.best, corner_value(self.objective, before[-1], self.parts.prices))
-        )
+        if self._whole:
+            least_sum = corner_value(self.objective, before[-1], self.parts.prices)
+            self.bound = max(self.bound, min(self.best, least_sum))
 
     def _value(self, run: tuple[int, int], number: int) -> float:
         """The bound of a structure with what is around its run."""

@@ -65,13 +65,14 @@ class Structure:
         return tuple(held_tiles(self.run.group, self.shared))
 
 
-def structures(run: Run) -> Iterator[Structure]:
-    """All structures of a run; backing tiles that cannot fit are left to whoever looks at the room."""
+def structures(run: Run, most_loops: int | None = None) -> Iterator[Structure]:
+    """The structures of a run whose backing tiles fit, of up to ``most_loops`` loops a layer (None: any)."""
     group, count = run.group, run.last - run.first + 1
     if count == 1:
         yield Structure(run, FusedMapping((), ((),), ()))
         return
-    for lists in _lists_of_pairs(group, 0, ()):
+    most = len(group.loops[0]) * count if most_loops is None else most_loops
+    for lists in _lists_of_pairs(group, 0, (), most):
         around = ((), *lists, ())
         paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
         bare = FusedMapping(tuple(map(len, lists)), paths, ())
@@ -79,21 +80,21 @@ def structures(run: Run) -> Iterator[Structure]:
             continue
         for backing in _backings(group, bare):
             shared = FusedMapping(bare.prefix, bare.paths, (), backing)
-            if _is_whole(group, shared):
-                yield Structure(run, shared)
+            if _is_whole(group, shared) and _fits(found := Structure(run, shared)):
+                yield found
 
 
-def _lists_of_pairs(group: LayerGroup, pair: int, before: Loops) -> Iterator[tuple[Loops, ...]]:
+def _lists_of_pairs(group: LayerGroup, pair: int, before: Loops, most: int) -> Iterator[tuple[Loops, ...]]:
     """For every pair from ``pair`` on the loops it shares; its first layer shares ``before`` already."""
     if pair == len(group.layers) - 1:
         yield ()
         return
-    for loops in _shared_lists(group, pair, before):
-        for rest in _lists_of_pairs(group, pair + 1, loops):
+    for loops in _shared_lists(group, pair, before, most):
+        for rest in _lists_of_pairs(group, pair + 1, loops, most):
             yield (loops, *rest)
 
 
-def _shared_lists(group: LayerGroup, pair: int, before: Loops) -> Iterator[Loops]:
+def _shared_lists(group: LayerGroup, pair: int, before: Loops, most: int) -> Iterator[Loops]:
     """The lists of loops that a pair can share; one of this list and ``before`` begins with the other."""
     ours, theirs = group.dim_of[pair], group.dim_of[pair + 1]
     allowed = [name for name in ours if name in theirs and group.layers[pair].sizes[ours[name]] > 1]
@@ -113,17 +114,19 @@ def _shared_lists(group: LayerGroup, pair: int, before: Loops) -> Iterator[Loops
         return
     used = {name for name, _ in before}
     sizes = {name: group.layers[pair].sizes[ours[name]] for name in allowed if name not in used}
-    for more in _lists(sizes):
+    for more in _lists(sizes, most - len(before)):
         yield before + more
 
 
-def _lists(sizes: dict[str, int]) -> Iterator[Loops]:
-    """Every list of loops over some of these names, in every order, with every step."""
+def _lists(sizes: dict[str, int], most: int) -> Iterator[Loops]:
+    """Every list of at most so many loops over some of these names, in every order, with every step."""
     yield ()
+    if not most:
+        return
     for name, size in sizes.items():
         others = {other: length for other, length in sizes.items() if other != name}
         for step in divisors(size)[:-1]:
-            for rest in _lists(others):
+            for rest in _lists(others, most - 1):
                 yield ((name, step), *rest)
 
 
@@ -154,6 +157,12 @@ def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:
     tensors += [group.layers[read.layer].tensor(read.tensor) for read in one.reads]
     levels = group.architecture.levels
     return [level for level in group.holding if all(levels[level].can_keep(tensor) for tensor in tensors)]
+
+
+def _fits(structure: Structure) -> bool:
+    """Whether no backing tile is larger than its level."""
+    levels = structure.run.group.architecture.levels
+    return all(tile.words <= levels[tile.level].usable_words for tile in structure.tiles)
 
 
 def _is_whole(group: LayerGroup, shared: FusedMapping) -> bool:

@@ -50,10 +50,9 @@ def _shape(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
             yield f"{names} share {common} loops, but their paths differ within them"
     reach = (0, *shared.prefix, 0)
     for position, layer in enumerate(group.layers):
-        most = max(reach[position], reach[position + 1])
-        if len(shared.paths[position]) > most:
-            found = len(shared.paths[position])
-            yield f"the path of {layer.name} has {found} loops, it shares {most} with a neighbour"
+        most, has = max(reach[position], reach[position + 1]), len(shared.paths[position])
+        if has > most:
+            yield f"the path of {layer.name} has {has} loops, it shares {most} with a neighbour"
 
 
 def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
@@ -102,8 +101,8 @@ def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
         if name not in positions:
             yield f"tensors of {name} are hoisted, and there is no such layer"
             continue
-        for tensor, depth in hoisted.items():
-            yield from _hoisted(group, shared, positions[name], tensor, depth)
+        for hoisted_name, depth in hoisted.items():
+            yield from _hoisted(group, shared, positions[name], hoisted_name, depth)
 
 
 def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
