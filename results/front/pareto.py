@@ -38,6 +38,8 @@ _OBJECTIVES = (
     "cycles",
     "edp_pj_cycles",
     "latency_seconds",
+    "seconds_per_token",
+    "joules_per_token",
     "off_chip_bytes",
     "off_chip_energy_pj",
     "dram_bytes",

@@ -110,18 +110,22 @@ def without_answer(bad: Sequence[tuple[str, str]]) -> DesignRow:
     return {"status": "failed", "feasible": False, "error": reasons}
 
 
-def objectives(design: Design, energy_pj: float, cycles: int) -> DesignRow:
-    """The columns that a study may minimise.
+def objectives(design: Design, energy_pj: float, cycles: int, tokens: float | None = None) -> DesignRow:
+    """The columns that a study may minimise; those a token where its networks make ``tokens``.
 
     No column falls when energy or cycles grow, so lower bounds on these two give lower bounds on all.
     """
-    return {
+    seconds = cycles / frequency_hz(design.hardware)
+    row: DesignRow = {
         "area_um2": area_um2(design.hardware),
         "energy_pj": energy_pj,
         "cycles": cycles,
         "edp_pj_cycles": energy_pj * cycles,
-        "latency_seconds": cycles / frequency_hz(design.hardware),
+        "latency_seconds": seconds,
     }
+    if tokens is not None:
+        row |= {"seconds_per_token": seconds / tokens, "joules_per_token": energy_pj * 1e-12 / tokens}
+    return row
 
 
 def whole_cycles(cycles: float) -> int:
@@ -133,15 +137,19 @@ def whole_cycles(cycles: float) -> int:
     return max(1, round(cycles))
 
 
-def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> DesignRow:
+def complete(
+    design: Design, found: tuple[float, int], bounds: tuple[float, float], tokens: float | None
+) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
+
+    ``tokens`` are the study's.
 
     The cycles in ``found`` are rounded by :func:`whole_cycles`, so the bound on them is rounded where that
     lowers it: a sum of at least 2.5 cycles may stand in the column as 2.
     """
     (energy, cycles), (energy_bound, cycles_bound) = found, bounds
     cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
-    return objectives(design, energy, cycles) | {
+    return objectives(design, energy, cycles, tokens) | {
         "status": "complete",
         "energy_bound_pj": energy_bound,
         "cycles_bound": cycles_bound,
@@ -152,7 +160,7 @@ def complete(design: Design, found: tuple[float, int], bounds: tuple[float, floa
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
     """Lower bounds on the study's objectives from those on energy and cycles; 0 where these say nothing."""
-    known = cast(dict[str, Any], objectives(design, energy_pj, whole_cycles(cycles)))
+    known = cast(dict[str, Any], objectives(design, energy_pj, whole_cycles(cycles), study.tokens))
     return [float(known.get(name, 0.0)) for name in study.objectives]
 
 

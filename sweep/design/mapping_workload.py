@@ -127,6 +127,7 @@ class MappingWorkload:
             except InputError as error:
                 raise error.at(study.architecture, "constraints") from None
         self._settings = [replace(settings, rules=asked) for asked in constrained]
+        self._tokens = study.tokens
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:
@@ -199,17 +200,20 @@ class MappingWorkload:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        return row | _totals(design, self.demands, mine)
+        return row | _totals(design, self.demands, mine, self._tokens)
 
 
-def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary]) -> DesignRow:
+def _totals(
+    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], tokens: float | None
+) -> DesignRow:
     """Sums over all layers, which run one after the other, each times its count and network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
     bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
     levels: Counter[str] = Counter()
     for demand, answer in zip(demands, answers, strict=True):
         levels.update({name: demand.runs * pj for name, pj in answer.levels})
-    return complete(design, (energy, whole_cycles(cycles)), bounds) | {"energy_by_level_pj": dict(levels)}
+    row = complete(design, (energy, whole_cycles(cycles)), bounds, tokens)
+    return row | {"energy_by_level_pj": dict(levels)}
 
 
 def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> tuple[float, float]:

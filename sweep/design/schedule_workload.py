@@ -126,6 +126,7 @@ class ScheduleWorkload:
         assert study.schedule is not None
         self._choice = study.schedule
         self._networks = study.networks
+        self._tokens = study.tokens
         self._schedulers = schedulers_of(study)
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapping_settings(study)
@@ -249,7 +250,7 @@ class ScheduleWorkload:
         row: DesignRow = {"networks": {one.choice.shown: one.row for one in networks}}
         if reasons := [one.reason for one in networks if not one.scheduled]:
             return row | without_answer(reasons)
-        return row | _totals(design, networks)
+        return row | _totals(design, networks, self._tokens)
 
 
 @dataclass(frozen=True)
@@ -325,7 +326,7 @@ class _Scheduled:
         return told.status, f"{self.choice.shown}: {told.status}: {told.remark}"
 
 
-def _totals(design: Design, networks: Sequence[_Scheduled]) -> DesignRow:
+def _totals(design: Design, networks: Sequence[_Scheduled], tokens: float | None) -> DesignRow:
     """Weighted sums over the networks, which run one after the other."""
     energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
     cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
@@ -334,7 +335,7 @@ def _totals(design: Design, networks: Sequence[_Scheduled]) -> DesignRow:
     parts: Counter[str] = Counter()
     for one in networks:
         parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
-    return complete(design, (energy, cycles), (energy_bound, cycles_bound)) | {
+    return complete(design, (energy, cycles), (energy_bound, cycles_bound), tokens) | {
         "energy_by_level_pj": dict(parts),
         "dram_bytes": round(sum(one.choice.weight * one.best.dram_bytes for one in networks)),
         "noc_hop_bytes": round(sum(one.choice.weight * one.best.noc_hop_bytes for one in networks)),

@@ -83,12 +83,16 @@ class GroupPruning:
         """
         found = self.bounds if found is None else found
         energy_pj, cycles = found[groups, 0], np.maximum(1.0, np.rint(found[groups, 1]))
+        seconds = cycles / self._table.frequency_hz[rows]
         known = {
             "area_um2": self._table.area_um2[rows],
             "energy_pj": energy_pj,
             "cycles": cycles,
             "edp_pj_cycles": energy_pj * cycles,
-            "latency_seconds": cycles / self._table.frequency_hz[rows],
+            "latency_seconds": seconds,
         }
+        if (tokens := self._study.tokens) is not None:
+            known["seconds_per_token"] = seconds / tokens
+            known["joules_per_token"] = energy_pj * 1e-12 / tokens
         nothing = np.zeros(len(rows))
         return np.stack([known.get(name, nothing) for name in self._study.objectives], axis=1)

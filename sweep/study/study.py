@@ -36,6 +36,8 @@ DesignObjective = Literal[
     "cycles",
     "edp_pj_cycles",
     "latency_seconds",
+    "seconds_per_token",
+    "joules_per_token",
     "area_um2",
     "off_chip_bytes",
     "off_chip_energy_pj",
@@ -48,16 +50,18 @@ class NetworkChoice(Keys):
     """A network of the study, with a batch and a weight of its own."""
 
     network: str
-    """A network of the library, or a file: ONNX, an operator graph as JSON, a problem of Timeloop.
+    """A network of the library, or a file: ONNX, a config.json, an operator graph, a problem of Timeloop.
 
     With ``.training`` behind the name it is the network's training step.
     """
     batch: Annotated[int, Field(ge=1)] | None = None
     """Samples that run together. Absent: what the network says, which is 1 in the library."""
     dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    """The symbolic lengths of an ONNX file, by their names in it."""
+    """The symbolic lengths of an ONNX file by their names in it, or those of a model by its configuration."""
     weight: Annotated[float, Field(ge=1e-12, le=1e12)] = 1.0
     """How often it runs for every run of a network of weight 1."""
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that one run makes, for objectives a token: 1 for a decoding step. Absent: none."""
 
     @property
     def shown(self) -> str:
@@ -295,6 +299,15 @@ class Study(Keys):
         return objectives
 
     @model_validator(mode="after")
+    def _tokens_to_judge_by(self) -> Study:
+        if self.tokens is None and any(name.endswith("_per_token") for name in self.objectives):
+            remedy = "Say 'tokens: 1' of the network that is a decoding step"
+            raise InputError(
+                "", "'tokens' of a network, for objectives a token", "none", remedy, key="networks"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _architecture_or_chip(self) -> Study:
         if bool(self.architecture) == bool(self.chip):
             found = "both" if self.chip else "neither"
@@ -424,8 +437,12 @@ class Study(Keys):
         chip = Path(self.chip).name
         by_name = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = by_name.model_dump(mode="json", by_alias=True)
+        # studies that do not use what is newer keep the identity that they had
         if self.fidelity is None:
-            data["search"].pop("fidelity", None)  # studies that do not use it keep the identity that they had
+            data["search"].pop("fidelity", None)
+        for network in data["networks"]:
+            if network["tokens"] is None:
+                network.pop("tokens")
         if self.scratchpad is not None and not self.scratchpad.bands:
             data["scratchpad"].pop("bands")
         if self.precision is None:
@@ -433,6 +450,12 @@ class Study(Keys):
         # stated or by default: a study that writes the default down is the same study
         data["mapping"]["objective"] = self.mapping_objective
         return data
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens that all runs of all networks make, their weights counted; None where no network says."""
+        made = [network.weight * network.tokens for network in self.networks if network.tokens]
+        return sum(made) if made else None
 
 
 def _name(file: str) -> str:

@@ -355,6 +355,8 @@ class DesignRow(HardwareColumns, total=False):
     cycles: int | None
     edp_pj_cycles: float | None
     latency_seconds: float | None
+    seconds_per_token: float | None
+    joules_per_token: float | None
     energy_bound_pj: float | None
     cycles_bound: float | None
     off_chip_bytes: int | None

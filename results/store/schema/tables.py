@@ -161,6 +161,13 @@ DESIGNS = Table[DesignRow](
         ),
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy_pj times cycles"),
         Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
+        Column(
+            "seconds_per_token",
+            "float",
+            "s",
+            "latency_seconds over the tokens that the networks make, their runs by weight",
+        ),
+        Column("joules_per_token", "float", "J", "energy_pj over the same tokens"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
         # Traffic of scratchpad plans stays apart from energy_pj: mappings count every layer's tensors from
