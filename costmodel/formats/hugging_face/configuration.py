@@ -21,8 +21,8 @@ _WITHOUT_EFFECT_BY_REASON = (
     "initial_context_length",
     # numbers inside functions whose work is the same for any of them
     "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps rope_theta rope_scaling rope_parameters "
-    "rope_interleave rope_local_base_freq swiglu_limit partial_rotary_factor query_pre_attn_scalar "
-    "routed_scaling_factor norm_topk_prob scoring_func topk_method n_group topk_group "
+    "rope_interleave rope_local_base_freq swiglu_limit swiglu_alpha partial_rotary_factor "
+    "query_pre_attn_scalar routed_scaling_factor norm_topk_prob scoring_func topk_method n_group topk_group "
     "max_position_embeddings scale_embedding time_step_limit time_step_rank time_step_floor "
     "time_step_min time_step_max rescale_prenorm_residual residual_in_fp32",
     # how a program runs it

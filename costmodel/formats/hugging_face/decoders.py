@@ -61,9 +61,9 @@ def qwen3_experts(keys: Configuration) -> Decoder:
     """``Qwen3MoeForCausalLM``."""
     bias = keys.flag("attention_bias", False)
     attention = grouped_attention(keys, bias=bias, output_bias=bias, head_norms=True)
-    experts = Experts(
-        keys.whole("num_experts"), keys.whole("num_experts_per_tok"), keys.whole("moe_intermediate_size")
-    )
+    # newer configurations call the number as Mixtral's do
+    key = "num_experts" if "num_experts" in keys else "num_local_experts"
+    experts = Experts(keys.whole(key), keys.whole("num_experts_per_tok"), keys.whole("moe_intermediate_size"))
     _check_top(keys, experts)
     width, every = keys.whole("intermediate_size"), keys.whole("decoder_sparse_step", 1)
     plain = keys.values("mlp_only_layers")
@@ -236,7 +236,8 @@ def _decoder(
 
 
 def _gemma_activation(keys: Configuration) -> str:
-    """Gemma's own key comes before ``hidden_act``, which its first configurations had wrong."""
+    """The activation; Gemma's own key comes before ``hidden_act``, wrong in its first configurations."""
+    keys.must_be("use_bidirectional_attention", False, "each token sees those before it")
     plain = activation_of(keys, default="gelu_pytorch_tanh")
     return activation_of(keys, "hidden_activation") if "hidden_activation" in keys else plain
 

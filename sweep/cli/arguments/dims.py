@@ -12,7 +12,9 @@ from costmodel.errors import InputError
 Dims = Annotated[
     list[str] | None,
     typer.Option(
-        "--dim", help="A symbolic length of an ONNX file, as seq=512; repeated.", metavar="NAME=LENGTH"
+        "--dim",
+        help="A length of an ONNX file or of a model by its configuration, as seq=512; repeated.",
+        metavar="NAME=LENGTH",
     ),
 ]
 

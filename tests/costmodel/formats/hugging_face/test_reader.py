@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
+from costmodel.formats.hugging_face.reader import architecture_names
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.formats.networks import load_layer, load_network
 from costmodel.formats.operator_networks import configured_names
@@ -18,6 +19,7 @@ from costmodel.workload.library.builder import SCALES
 from costmodel.workload.library.decoder import Experts, expert_loads
 from costmodel.workload.network import Network
 
+DATA = Path(__file__).parents[3] / "data/hugging_face"
 LIBRARY = Path(__file__).parents[4] / "costmodel/workload/library/configurations"
 SMALL: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -67,6 +69,35 @@ def refusal(file: str, dims: Mapping[str, int] | None = None) -> str:
 @pytest.mark.parametrize("name", configured_names())
 def test_parameters_are_the_published_ones(name: str) -> None:
     assert parameters(load_network(name)) == entry(name)["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "published"),
+    [
+        ("LlamaForCausalLM", 6_738_415_616),
+        ("MistralForCausalLM", 7_241_732_096),
+        ("MixtralForCausalLM", 46_702_792_704),
+        ("DeepseekV3ForCausalLM", 671_026_419_200),
+        ("GptOssForCausalLM", 116_829_156_672),
+        ("GemmaForCausalLM", 8_537_680_896),
+        ("Gemma2ForCausalLM", 2_614_341_888),
+        ("Mamba2ForCausalLM", 7_285_403_648),
+        ("WhisperForConditionalGeneration", 37_760_640),
+        ("Qwen2ForCausalLM", None),
+        ("Qwen3ForCausalLM", None),
+        ("Qwen3MoeForCausalLM", None),
+        ("Gemma3ForCausalLM", None),
+        ("ViTForImageClassification", None),
+        ("ConvNextForImageClassification", None),
+    ],
+)
+def test_every_key_that_transformers_writes_is_known(architecture: str, published: int | None) -> None:
+    lengths = (
+        {} if architecture in ("ViTForImageClassification", "ConvNextForImageClassification") else {"seq": 1}
+    )
+    network = load_network(DATA / f"{architecture}.json", None, lengths)
+    assert published in (None, parameters(network))
+    assert architecture in architecture_names()
 
 
 # ---- multiply-accumulates, by formulas that share nothing with the builder
