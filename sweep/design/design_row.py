@@ -138,7 +138,10 @@ def whole_cycles(cycles: float) -> int:
 
 
 def complete(
-    design: Design, found: tuple[float, int], bounds: tuple[float, float], tokens: float | None
+    design: Design,
+    found: tuple[float, int],
+    bounds: tuple[float, float],
+    tokens: float | None = None,
 ) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
 
