@@ -109,5 +109,11 @@ class Precision:
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Precision:
         """The precision of :meth:`to_json`; InputError for widths that no number has."""
-        widths = (Width(*data[key]) for key in ("weights", "activations", "partial_sums", "caches"))
-        return cls(*widths, data["from_network"], data["pj_per_bit_product"])
+        return cls(
+            weights=Width(*data["weights"]),
+            activations=Width(*data["activations"]),
+            partial_sums=Width(*data["partial_sums"]),
+            caches=Width(*data["caches"]),
+            from_network=data["from_network"],
+            pj_per_bit_product=data["pj_per_bit_product"],
+        )

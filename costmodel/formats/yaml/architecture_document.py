@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, field_validator
 
 from costmodel.errors import InputError
-from costmodel.formats.yaml.file_keys import Keys
+from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.formats.yaml.key_schema import quantity_schema
 from costmodel.formats.yaml.quantities import (
     ACCESS_ENERGY,
@@ -250,6 +250,16 @@ class PrecisionKeys(Keys):
     """Of second operands that are no parameters: keys and values. Absent: those of activations."""
     from_network: bool = False
     """Whether the bits that a network's file states (ONNX's types) come first, tensor by tensor."""
+
+    @field_validator("weights", "activations", "partial_sums", "caches", mode="before")
+    @classmethod
+    def _width(cls, given: Any) -> Any:
+        # of a union pydantic would only say what its first member expects
+        if isinstance(given, dict):
+            return check_keys(WidthKeys, given, "")
+        if given is not None and not isinstance(given, WidthKeys | int | str):
+            raise InputError("", "bits, the name of a format, or keys with a scale", given)
+        return given
 
 
 class Constant(Keys):

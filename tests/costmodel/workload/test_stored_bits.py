@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.workload.library.residual import resnet18
-from costmodel.workload.network import Network
+from costmodel.workload.network import Layer, Network
 from costmodel.workload.stored_bits import StoredBits
 from tests.costmodel.formats.onnx.graphs import model, node, tensor, written
 
@@ -44,6 +44,22 @@ def test_operands_behind_dequantization_have_the_bits_of_the_integers(tmp_path: 
     ]
     network = read_onnx(written(tmp_path, model(nodes, [tensor("x", 3, 4)], parameters, opset=21)))
     assert bits(network) == [{"A": 8, "B": 4, "Z": 8}, {"A": 8, "B": 32, "Z": 32}]
+
+
+def test_layers_say_their_bits_and_which_operands_are_no_parameters(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "p"), node("Transpose", "p", "t", perm=[1, 0]), node("MatMul", "x t", "y")]
+    parameters = [numpy_helper.from_array(np.ones((4, 4), np.float16), "w")]
+    inputs = [tensor("x", 4, 4, kind=TensorProto.FLOAT16)]
+    first, second = StoredBits(read_onnx(written(tmp_path, model(nodes, inputs, parameters)))).stated()
+    assert dict(first.bits)["B"] == 16
+    assert first.caches == ()
+    assert second.caches == ("B",)
+    assert first.shape != second.shape
+    assert Layer.from_json(second.to_json()) == second
+
+
+def test_convolutions_of_the_library_have_no_caches() -> None:
+    assert all(layer.caches == () for layer in StoredBits(resnet18()).stated())
 
 
 def test_integer_operators(tmp_path: Path) -> None:
