@@ -19,9 +19,11 @@ from costmodel.formats.operator_networks import (
     operator_network,
 )
 from costmodel.formats.yaml.safe_yaml import names_a_file
+from costmodel.hardware.architecture import Architecture
 from costmodel.schedule.layer_graph.stated import network_of
 from costmodel.workload.counting import mapped_layers
 from costmodel.workload.network import Layer, Network
+from costmodel.workload.stored_bits import StoredBits
 
 
 def load_network(
@@ -70,6 +72,16 @@ def network_around(spec: str, dims: Mapping[str, int] | None = None) -> Network 
     if spec.lstrip().startswith("{") or spec.endswith(SUFFIXES):
         return None
     return load_network(_split(spec)[0], None, dims)
+
+
+def load_layer_for(architecture: Architecture, spec: str, dims: Mapping[str, int] | None = None) -> Layer:
+    """:func:`load_layer` for an architecture: where that has a precision, with what the layer's network says
+    of the bits of its tensors and of operands that are no parameters."""
+    layer = load_layer(spec, dims)
+    network = None if architecture.precision is None else network_around(spec, dims)
+    if network is None:
+        return layer
+    return next((one for one in StoredBits(network).stated() if one.name == layer.name), layer)
 
 
 def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> Network:

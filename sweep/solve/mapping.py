@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.mapping import any_mapping_from_json, mapping_to_json
-from costmodel.formats.networks import load_layer, network_around
+from costmodel.formats.networks import load_layer_for, network_around
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.technology import energy_inversions
 from costmodel.mapping.evaluate import Evaluation, evaluate
@@ -102,7 +102,7 @@ class MappingRequest:
         """The problem to solve; InputError for a file, a name or a rule that is wrong."""
         named = self.architecture if isinstance(self.architecture, str) else ""
         architecture = chosen_architecture(self.architecture, self.overrides)
-        layer = chosen_layer(self.layer, self.dims)
+        layer = chosen_layer(self.layer, architecture, self.dims)
         around = None if isinstance(self.layer, Layer) else network_around(self.layer, self.dims)
         rules = self.space.rules(named, layer, kind_names(layer, around.layers if around else ()))
         try:
@@ -228,12 +228,14 @@ def chosen_architecture(
     return load_architecture(asked, overrides)
 
 
-def chosen_layer(asked: Layer | str, dims: ReadOnlyDict[str, int] | None = None) -> Layer:
-    """``asked`` itself where it is a layer, else the layer of that name or file."""
+def chosen_layer(
+    asked: Layer | str, architecture: Architecture, dims: ReadOnlyDict[str, int] | None = None
+) -> Layer:
+    """``asked`` itself where it is a layer, else the layer of that name or file for the architecture."""
     if isinstance(asked, Layer):
         return asked
     _check_name("layer", "a Layer, NETWORK/LAYER, a file of one layer, or a problem in JSON", asked)
-    return load_layer(asked, dims)
+    return load_layer_for(architecture, asked, dims)
 
 
 def _check_name(key: str, expected: str, asked: object) -> None:
@@ -245,7 +247,8 @@ def evaluated(
     layer: Layer | str, architecture: Architecture | str, mapping: AnyMapping | ReadOnlyDict[str, Any]
 ) -> Evaluation:
     """What a mapping costs; ``mapping`` is a value, or JSON as :meth:`MappingAnswer.to_json` writes it."""
-    chosen, hardware = chosen_layer(layer), chosen_architecture(architecture)
+    hardware = chosen_architecture(architecture)
+    chosen = chosen_layer(layer, hardware)
     if isinstance(mapping, ReadOnlyDict):
         mapping = any_mapping_from_json(hardware, chosen, dict(mapping))
     if not isinstance(mapping, AnyMapping):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -176,7 +176,8 @@ class MappingSpace:
                 kept = [tensor for bit, tensor in enumerate(tensors) if mask >> bit & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
                     # Words grow with what is covered: the largest divisor that fits is found by halving.
-                    taken, usable = partial(_words, kept, dim), level.usable_words
+                    taken: Callable[[int], int | Fraction] = partial(_words, kept, dim)
+                    usable = level.usable_words
                     if self.architecture.precision is not None:
                         taken = partial(_bits, self.architecture.precision, self.layer, kept, dim)
                         usable *= level.word_bits

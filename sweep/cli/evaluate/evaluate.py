@@ -14,7 +14,7 @@ from costmodel.formats.cases.folder import Case, evaluated_line, read_cases
 from costmodel.formats.chips import chip_names, load_chip
 from costmodel.formats.directives.mapping_file import SUFFIX, read_mapping_directives
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
-from costmodel.formats.networks import load_layer, load_network
+from costmodel.formats.networks import load_layer, load_layer_for, load_network
 from costmodel.formats.operator_networks import configured_names, exported_names, network_names
 from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
@@ -72,7 +72,8 @@ class EvaluateRequest:
         for option, stated in (("--architecture", self.architecture), ("--layer", self.layer)):
             if not stated:
                 raise InputError(str(path), f"{option} with a file of directives", "none")
-        architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
+        architecture = load_architecture(self.architecture)
+        layer = load_layer_for(architecture, self.layer)
         mapping = read_mapping_directives(path, architecture, layer)
         if reasons := mapping_violations(architecture, layer, mapping):
             raise InputError(str(path), "a mapping without violations", "; ".join(reasons))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import numpy_helper
 from pydantic import ValidationError
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.mapping.element_bits import mac_pj
 from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
@@ -18,7 +23,9 @@ from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.rules import SpaceRules
 from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.search.search import design_space
+from sweep.solve.mapping import MappingRequest
 from sweep.study.study import Study
+from tests.costmodel.formats.onnx.graphs import model, node, tensor, written
 
 PRECISION = {"precision": {"weights": "int4", "activations": "int8", "partial_sums": "int32"}}
 
@@ -102,3 +109,18 @@ def test_a_chip_says_its_own_widths() -> None:
                 "precision": {"weights": 4},
             }
         )
+
+
+def test_a_layer_that_is_asked_for_by_name_says_what_is_a_cache(tmp_path: Path) -> None:
+    nodes = [node("MatMul", "x w", "p"), node("MatMul", "x p", "y")]
+    parameters = [numpy_helper.from_array(np.ones((4, 4), np.float32), "w")]
+    path = written(tmp_path, model(nodes, [tensor("x", 4, 4)], parameters))
+    names = [layer.name for layer in load_network(str(path)).layers]
+    overrides = {"precision": {"weights": 4, "caches": 8}}
+    problems = [
+        MappingRequest("simba", f"{path}/{name}", "exact", overrides=overrides).problem for name in names
+    ]
+    macs = [mac_pj(one.architecture, one.layer) for one in problems]
+    assert macs[1] == 2 * macs[0], "the weights are of 4 bits, the second product's operand is of 8"
+    plain = MappingRequest("simba", f"{path}/{names[1]}", "exact").problem.layer
+    assert plain.caches == plain.bits == ()
