@@ -156,7 +156,9 @@ def _stored(space: MappingSpace) -> Iterator[str]:
     for number, slot in enumerate(space.slots):
         level = space.architecture.levels[slot.level]
         tile = {dim: min(covered[index][number]) for index, (dim, _) in enumerate(layer.dims)}
-        words = [_words(layer, mask, tile) for mask in space.keep_sets[slot.level]]
+        words: list[dict[str, float]] = [
+            {**_words(layer, mask, tile)} for mask in space.keep_sets[slot.level]
+        ]
         if (precision := space.architecture.precision) is not None:
             # in words of the level, the last one perhaps in part: at most what the tiles take
             words = [
