@@ -176,7 +176,7 @@ class MappingSpace:
                 kept = [tensor for bit, tensor in enumerate(tensors) if mask >> bit & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
                     # Words grow with what is covered: the largest divisor that fits is found by halving.
-                    taken: Callable[[int], int | Fraction] = partial(_words, kept, dim)
+                    taken: Callable[[int], Any] = partial(_words, kept, dim)
                     usable = level.usable_words
                     if self.architecture.precision is not None:
                         taken = partial(_bits, self.architecture.precision, self.layer, kept, dim)

@@ -25,6 +25,7 @@ from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.search.search import design_space
 from sweep.solve.mapping import MappingRequest
 from sweep.study.study import Study
+from sweep.tasks.mapping import MappingTask
 from tests.costmodel.formats.onnx.graphs import model, node, tensor, written
 
 PRECISION = {"precision": {"weights": "int4", "activations": "int8", "partial_sums": "int32"}}
@@ -80,9 +81,10 @@ def test_without_a_precision_ids_are_as_ever_and_nothing_is_asked_of_layers() ->
     asked = study()
     workload = MappingWorkload(asked, layer_demands(asked))
     first = workload.tasks(next(iter(design_space(asked).grid())))[0]
+    assert isinstance(first, MappingTask)
     assert "precision" not in str(first.content)
     assert "precision" not in asked.identity
-    assert all(demand.layer.bits == demand.layer.caches == () for demand in workload.demands)
+    assert not any(demand.layer.bits or demand.layer.caches for demand in workload.demands)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +125,5 @@ def test_a_layer_that_is_asked_for_by_name_says_what_is_a_cache(tmp_path: Path) 
     macs = [mac_pj(one.architecture, one.layer) for one in problems]
     assert macs[1] == 2 * macs[0], "the weights are of 4 bits, the second product's operand is of 8"
     plain = MappingRequest("simba", f"{path}/{names[1]}", "exact").problem.layer
-    assert plain.caches == plain.bits == ()
+    assert not plain.caches
+    assert not plain.bits
