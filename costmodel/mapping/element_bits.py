@@ -18,8 +18,8 @@ MAC units hold no sums, so any loop over a summed dim brings them again. The til
 and goes on adding while the loops directly outside it are summed ones; any summed loop further out takes it
 away before it has all products. For a summed C and an output's K, from a tile outwards::
 
-    tile | C4  K8 |  every sum leaves once, and arrives finished
-    tile | K8  C4 |  every sum leaves and arrives four times
+    tile | C2  K8 |  every sum leaves once, and arrives finished
+    tile | K8  C2 |  every sum leaves and arrives twice
 
 **Units.** All this is integer arithmetic. For each level there is a unit, the largest that divides its words
 and all widths. Block sizes, capacities and bandwidths are then whole multiples of it, elements too, and the
