@@ -60,13 +60,13 @@ def fit(
     if len(names) < 2:
         raise InputError("measurements", "runs of two layers or more, to leave some out", f"{len(names)}")
     everything = np.ones(len(measured), dtype=bool)
-    constants = _fitted(predict, start, measured, everything)
+    constants = fitted(predict, start, measured, everything)
     rng, of_run = np.random.default_rng(seed), np.array([names.index(group) for group in groups])
     fits, unseen = [], []
     for _ in range(HALVES):
         drawn = np.zeros(len(names), dtype=bool)
         drawn[rng.permutation(len(names))[: (len(names) + 1) // 2]] = True
-        fits.append(_fitted(predict, constants, measured, drawn[of_run]))
+        fits.append(fitted(predict, constants, measured, drawn[of_run]))
         left = ~drawn[of_run]
         unseen.append(Accuracy.of(measured[left].tolist(), predict(fits[-1])[left].tolist()))
     spread = np.std(np.array(fits), axis=0) / np.array(constants)
@@ -74,10 +74,10 @@ def fit(
     return Fit(constants, tuple(map(float, spread)), seen, tuple(unseen))
 
 
-def _fitted(
+def fitted(
     predict: Predict, start: Sequence[float], measured: Floats, chosen: NDArray[np.bool_]
 ) -> tuple[float, ...]:
-    """Constants fitted on the chosen runs alone."""
+    """Constants fitted on the ``chosen`` runs alone, from ``start``; as :func:`fit`."""
     from scipy.optimize import least_squares
 
     def apart(logarithms: Floats) -> Floats:
