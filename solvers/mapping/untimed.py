@@ -45,6 +45,9 @@ def guided_by_untimed_cycles(solve: Solve[Arguments]) -> Solve[Arguments]:
     return cast(Solve[Arguments], noted)
 
 
+KICKS = 10
+"""Descents from a few random steps off the best mapping, of steps of a level inside, if time and the budget's
+iterations allow so many."""
 INNER_STEPS_NOTE = (
     "looked for a mapping by cycles without the tiles' timing, then improved it by the timed cycles, which "
     "have no other proof than the cost model's bound"
@@ -56,8 +59,8 @@ def improved_by_timed_cycles(solve: SolveInTime[Arguments, MappingT]) -> SolveIn
 
     Those are the steps of a chip's tiles, which :func:`costmodel.hardware.whole_chip.whole_architecture` has
     inside DRAM. No solver's own search counts them. So the solver gets half of the time for the problem
-    without timing, and a descent on the timed objective begins at its answer and takes the other half, if it
-    lasts so long. The outcome is about timed cycles, its bound is the cost model's, and its note says this.
+    without timing, and descents on the timed objective begin at its answer and take the other half, if they
+    last so long. The outcome is about timed cycles, its bound is the cost model's, and its note says this.
     """
 
     def improved(
@@ -76,7 +79,8 @@ def improved_by_timed_cycles(solve: SolveInTime[Arguments, MappingT]) -> SolveIn
         rules = replace(problem.rules, padding=0.0, padded_dims=None)
         executed = replace(problem, layer=executed_layer(problem, outcome.solution), rules=rules)
         polish = Polish(executed, bound, lambda: deadline.left > 0)
-        solution = polish.best([outcome.solution], 0, budget.seed)
+        kicks = KICKS if budget.iterations is None else min(KICKS, budget.iterations)
+        solution = polish.best([outcome.solution], kicks, budget.seed)
         counted = evaluate(problem.architecture, executed.layer, solution)
         objective = objective_of(counted, problem.objective)
         status, bound = proven(objective, min(bound, objective))

@@ -324,9 +324,9 @@ def test_layers_on_the_whole_chip_are_proposed_by_timed_cycles(name: str) -> Non
     for on, stack, nest in timed_stacks(8, 9):
         whole = whole_architecture(on)
         assert whole is not None
-        blind = module.solve(MappingProblem(replace(whole, timing=None), nest, "cycles"), Budget(5.0, 8, 0))
+        blind = module.solve(MappingProblem(replace(whole, timing=None), nest, "cycles"), Budget(5.0, 1, 0))
         problem = MappingProblem(whole, nest, "cycles")
-        seeing = module.solve(problem, Budget(10.0, 8, 0))
+        seeing = module.solve(problem, Budget(10.0, 1, 0))
         if blind.solution is None or seeing.solution is None:
             continue
         assert not violations(problem, seeing.solution)
