@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import record
 from published import numbers
@@ -29,7 +29,7 @@ from published import numbers
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup, Read
+from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup
 from costmodel.mapping.fused.layers.links import group_of
 from costmodel.mapping.fused.problem import AxisTerms, Einsum, FusedLevel, FusedProblem
 from costmodel.workload.network import batched_matmul, gemm
@@ -153,7 +153,9 @@ def measure(case: FusionCase, wall_seconds: float, slack: float) -> dict[str, An
 
 def passed(producer: int, reader: int, *pairs: str) -> Intermediate:
     """The output of a layer as the inputs of another; ``pairs`` are two dims each, such as ``"NK"``."""
-    return Intermediate(producer, (Read(reader, "A", tuple((a, b) for a, b in pairs)),))
+    return Intermediate(
+        producer, (IntermediateRead(reader, "A", tuple((pair[0], pair[1]) for pair in pairs)),)
+    )
 
 
 def product_pair(machine: Architecture) -> LayerGroup:
@@ -197,6 +199,7 @@ def block(machine: Architecture) -> LayerGroup:
     return group_of(machine, load_network("gpt2"), [f"block0.{part}" for part in parts.split()])
 
 
+OBJECTIVES: tuple[FusionObjective, ...] = ("energy", "edp")
 GROUPS: dict[str, tuple[Callable[[Architecture], LayerGroup], float, float]] = {
     "two products": (product_pair, 5.0, 0.01),
     "attention, one head": (head, 5.0, 0.01),
@@ -237,8 +240,8 @@ def measure_groups(seconds: float) -> list[dict[str, Any]]:
     rows = []
     for name in GROUPS:
         for machine in ("eyeriss", "simba"):
-            for objective in ("energy", "edp"):
-                row = measure_group(name, machine, cast(FusionObjective, objective), seconds)
+            for objective in OBJECTIVES:
+                row = measure_group(name, machine, objective, seconds)
                 rows.append(row)
                 found = "none" if row["found"] is None else f"{row['found']:.6g}"
                 gap = "none" if row["gap"] is None else f"{row['gap']:.2%}"

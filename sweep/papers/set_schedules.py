@@ -56,7 +56,7 @@ PUBLISHED_OVER_TANGRAM = {"best": 1 - 0.539, "mean": 1 - 0.454, "worst": 1 - 0.3
 
 
 @dataclass(frozen=True)
-class Part:
+class StudyPart:
     """The part of a library study that quick effort runs: networks, batches, rounds a layer, seeds."""
 
     networks: tuple[str, ...]
@@ -70,10 +70,10 @@ class Part:
         return f"{self.beta:g} rounds a layer, {self.seeds} seeds, {parts}"
 
 
-QUICK: dict[str, Part] = {
-    "set-fig8-edge": Part(("set-resnet50", "set-googlenet", "set-inception-resnet"), (8,), 2, 2),
-    "set-fig8-cloud": Part(("set-resnet50", "set-googlenet"), (1,), 2, 2),
-    "set-fig10-edge": Part(("set-resnet50", "set-googlenet"), (8,), 3, 5),
+QUICK: dict[str, StudyPart] = {
+    "set-fig8-edge": StudyPart(("set-resnet50", "set-googlenet", "set-inception-resnet"), (8,), 2, 2),
+    "set-fig8-cloud": StudyPart(("set-resnet50", "set-googlenet"), (1,), 2, 2),
+    "set-fig10-edge": StudyPart(("set-resnet50", "set-googlenet"), (8,), 3, 5),
 }
 """By study; ``set-fig10-cloud`` is left out."""
 

@@ -108,11 +108,11 @@ def _fuse(entry: Entry) -> None:
 
 
 def _fuse_layers(entry: Entry) -> None:
-    from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup, Read
+    from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup
     from solvers.fusion.layers.problem import LayerFusionProblem
 
     layers = (gemm("first", M=2, N=2, K=2), gemm("second", M=2, N=2, K=2))
-    passed = Intermediate(0, (Read(1, "A", (("M", "M"), ("N", "K"))),))
+    passed = Intermediate(0, (IntermediateRead(1, "A", (("M", "M"), ("N", "K"))),))
     group = LayerGroup(load_architecture("eyeriss"), layers, (passed,))
     entry.load().solve(LayerFusionProblem(group, "edp"), LIMIT)
 

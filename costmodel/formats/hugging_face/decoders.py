@@ -5,7 +5,7 @@ from __future__ import annotations
 from costmodel.errors import InputError
 from costmodel.formats.hugging_face.configuration import Configuration
 from costmodel.formats.hugging_face.stored import stored_of
-from costmodel.workload.library.decoder import Attention, Block, Decoder, Experts, LatentAttention
+from costmodel.workload.library.decoder import Attention, Decoder, DecoderBlock, Experts, LatentAttention
 
 _ACTIVATIONS = {
     "silu": "silu",
@@ -74,7 +74,8 @@ def qwen3_experts(keys: Configuration) -> Decoder:
     return _decoder(
         keys,
         tuple(
-            Block(attention, width if i in plain or (i + 1) % every else experts, windows[i]) for i in layers
+            DecoderBlock(attention, width if i in plain or (i + 1) % every else experts, windows[i])
+            for i in layers
         ),
         tied=False,
     )
@@ -87,7 +88,9 @@ def mixtral(keys: Configuration) -> Decoder:
     )
     _check_top(keys, experts)
     attention = grouped_attention(keys)
-    return _decoder(keys, tuple(Block(attention, experts, window) for window in _windows(keys)), tied=False)
+    return _decoder(
+        keys, tuple(DecoderBlock(attention, experts, window) for window in _windows(keys)), tied=False
+    )
 
 
 def gpt_oss(keys: Configuration) -> Decoder:
@@ -101,7 +104,9 @@ def gpt_oss(keys: Configuration) -> Decoder:
     kinds = keys.words("layer_types", _LAYER_TYPES, count) or [_LAYER_TYPES[i % 2] for i in range(count)]
     return _decoder(
         keys,
-        tuple(Block(attention, experts, window if kind == _LAYER_TYPES[0] else None) for kind in kinds),
+        tuple(
+            DecoderBlock(attention, experts, window if kind == _LAYER_TYPES[0] else None) for kind in kinds
+        ),
         tied=False,
     )
 
@@ -136,7 +141,7 @@ def deepseek_v3(keys: Configuration) -> Decoder:
     first, plain = keys.whole("first_k_dense_replace", 0, least=0), keys.whole("intermediate_size")
     layers = range(keys.whole("num_hidden_layers"))
     return _decoder(
-        keys, tuple(Block(attention, plain if i < first else experts) for i in layers), tied=False
+        keys, tuple(DecoderBlock(attention, plain if i < first else experts) for i in layers), tied=False
     )
 
 
@@ -206,13 +211,13 @@ def _dense(
     normalised_twice: bool = False,
 ) -> Decoder:
     width = keys.whole("intermediate_size")
-    blocks = tuple(Block(attention, width, window) for window in windows)
+    blocks = tuple(DecoderBlock(attention, width, window) for window in windows)
     return _decoder(keys, blocks, tied=tied, activation=activation, normalised_twice=normalised_twice)
 
 
 def _decoder(
     keys: Configuration,
-    blocks: tuple[Block, ...],
+    blocks: tuple[DecoderBlock, ...],
     *,
     tied: bool,
     activation: str | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.workload.library.decoder import Phase
+from costmodel.workload.library.decoder import DecoderPhase
 
 Lengths = Mapping[str, int]
 """Lengths by the names that users state them by (``--dim``, ``dims:``)."""
@@ -40,11 +40,13 @@ def stated_lengths(
     return dict(dims)
 
 
-def phase_of(where: str, batch: int, dims: Lengths, more: Mapping[str, str] = MappingProxyType({})) -> Phase:
+def phase_of(
+    where: str, batch: int, dims: Lengths, more: Mapping[str, str] = MappingProxyType({})
+) -> DecoderPhase:
     """The phase of a model of text that the lengths state; ``more`` are other lengths of the model."""
     known = {"seq": "new tokens", "past": "cached tokens", "logits": "tokens to predict behind", **more}
     stated = stated_lengths(where, dims, known, required=("seq",), least={"past": 0})
     logits = stated.get("logits", stated["seq"])
     if logits > stated["seq"]:
         raise InputError(where, f"at most the {stated['seq']} tokens of seq", logits, key="dims.logits")
-    return Phase(batch, stated["seq"], stated.get("past", 0), logits)
+    return DecoderPhase(batch, stated["seq"], stated.get("past", 0), logits)

@@ -10,7 +10,7 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.hugging_face import decoders, state_spaces, vision, whisper
 from costmodel.formats.hugging_face.configuration import Configuration
 from costmodel.formats.hugging_face.lengths import Lengths, phase_of
-from costmodel.workload.library.decoder import Decoder, Experts, Phase, decoder
+from costmodel.workload.library.decoder import Decoder, DecoderPhase, Experts, decoder
 from costmodel.workload.network import Network
 
 _DECODERS: dict[str, Callable[[Configuration], Decoder]] = {
@@ -68,7 +68,7 @@ def network_of_configuration(
     return decoder(name, facts, _phase(facts, where, batch or 1, dims))
 
 
-def _phase(facts: Decoder, where: str, batch: int, dims: Lengths) -> Phase:
+def _phase(facts: Decoder, where: str, batch: int, dims: Lengths) -> DecoderPhase:
     experts = next((b.feed_forward for b in facts.blocks if isinstance(b.feed_forward, Experts)), None)
     if experts is None:
         return phase_of(where, batch, dims)

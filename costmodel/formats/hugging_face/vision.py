@@ -9,7 +9,7 @@ from costmodel.formats.hugging_face.lengths import Lengths, stated_lengths
 from costmodel.formats.hugging_face.stored import stored_of
 from costmodel.workload.library.convnext import ConvNext
 from costmodel.workload.library.convnext import convnext as convnext_of
-from costmodel.workload.library.encoder import Stack, Vision
+from costmodel.workload.library.encoder import EncoderStack, Vision
 from costmodel.workload.library.encoder import vit as vit_of
 from costmodel.workload.network import Network
 
@@ -17,7 +17,7 @@ from costmodel.workload.network import Network
 def vit(keys: Configuration, name: str, batch: int, dims: Lengths) -> Network:
     """``ViTForImageClassification``: the size of its images is the configuration's."""
     bias = keys.flag("qkv_bias", True)
-    stack = Stack(
+    stack = EncoderStack(
         keys.whole("hidden_size"),
         keys.whole("num_hidden_layers"),
         keys.whole("num_attention_heads"),

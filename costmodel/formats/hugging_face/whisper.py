@@ -7,7 +7,7 @@ from costmodel.formats.hugging_face.configuration import Configuration
 from costmodel.formats.hugging_face.decoders import activation_of
 from costmodel.formats.hugging_face.lengths import Lengths, phase_of
 from costmodel.formats.hugging_face.stored import stored_of
-from costmodel.workload.library.encoder import Speech, Stack
+from costmodel.workload.library.encoder import EncoderStack, Speech
 from costmodel.workload.library.encoder import whisper as whisper_of
 from costmodel.workload.network import Network
 
@@ -22,7 +22,7 @@ def whisper(keys: Configuration, name: str, batch: int, dims: Lengths) -> Networ
     )
     activation = activation_of(keys, "activation_function", "gelu")
     encoder, decoder = (
-        Stack(
+        EncoderStack(
             keys.whole("d_model"),
             keys.whole(f"{part}_layers"),
             keys.whole(f"{part}_attention_heads"),

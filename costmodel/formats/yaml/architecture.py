@@ -37,12 +37,6 @@ constraints:                             # optional: what mappings this hardware
     - {level: Buffer, spatial_x: [K], spatial_y: [C]}       # as in a study's mapping.constraints
 timing:                                  # optional: what cycles it pays beyond its bandwidths
   issue: {value: 250, source: read off runs of empty tiles}   # or a plain number
-precision:                               # optional: the bits of elements; absent: each is a word
-  weights: {bits: 4, scale_bits: 16, group: 128}   # or bits (8), or a format (int4, fp8, bf16, mxfp4)
-  activations: int8                      # other operands, finished outputs; absent, as weights: those of MACs
-  partial_sums: int32                    # outputs to which products are still to come; absent: activations
-  caches: fp8                            # second operands that are no parameters; absent: activations
-  from_network: false                    # true: what the network's file says of a tensor comes first
 ```
 
 | key | units (the first is what a plain number means) |
@@ -77,6 +71,15 @@ nobody published it, that energy must be given, too; an area that it lacks is 0.
 **Constraints** are the hardware's own: every solver keeps to them, and a study or a constraint file cannot
 state others for a level that has some. They are no part of the :class:`Architecture`; who chooses mappings
 asks for them (:func:`costmodel.formats.architectures.stated_constraints`).
+
+```yaml
+precision:                               # the bits of elements; absent: each is a word
+  weights: {bits: 4, scale_bits: 16, group: 128}   # or bits (8), or a format (int4, fp8, bf16, mxfp4)
+  activations: int8                      # other operands, finished outputs; absent, as weights: those of MACs
+  partial_sums: int32                    # outputs to which products are still to come; absent: activations
+  caches: fp8                            # second operands that are no parameters; absent: activations
+  from_network: false                    # true: what the network's file says of a tensor comes first
+```
 
 **Precision** makes capacities, bandwidths and energies count bits (`costmodel.mapping.element_bits`). The
 energy of a MAC of other widths than its own is that of the technology's law, in proportion to the product of

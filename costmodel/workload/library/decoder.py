@@ -71,7 +71,7 @@ class Experts:
 
 
 @dataclass(frozen=True)
-class Block:
+class DecoderBlock:
     """One block: its attention, the tokens that it looks back at (``window``, itself included; None: all),
     and the hidden width of its gated layer, or its experts."""
 
@@ -92,7 +92,7 @@ class Decoder:
 
     vocabulary: int
     width: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[DecoderBlock, ...]
     activation: str = "silu"
     mlp_bias: bool = False
     tied: bool = False
@@ -104,7 +104,7 @@ class Decoder:
 
 
 @dataclass(frozen=True)
-class Phase:
+class DecoderPhase:
     """``batch`` sequences, each with ``new`` tokens behind ``past`` cached ones.
 
     ``logits`` are the tokens of each sequence for which the next one is predicted, the last ones. ``reached``
@@ -119,7 +119,7 @@ class Phase:
     reached: int | None = None
 
 
-def decoder(name: str, facts: Decoder, phase: Phase) -> Network:
+def decoder(name: str, facts: Decoder, phase: DecoderPhase) -> Network:
     """The network of a decoder in a phase: every block's operators, the cached keys and values as inputs."""
     return _DecoderBuilder(name, facts, phase).network()
 
@@ -136,7 +136,7 @@ def expert_loads(experts: Experts, tokens: int, reached: int | None) -> list[tup
 
 
 class _DecoderBuilder:
-    def __init__(self, name: str, facts: Decoder, phase: Phase) -> None:
+    def __init__(self, name: str, facts: Decoder, phase: DecoderPhase) -> None:
         self._facts, self._phase = facts, phase
         self._build = NetworkBuilder(name, facts.bits, views_folded=False)
         self._tokens = (phase.batch, phase.new)
@@ -161,7 +161,7 @@ class _DecoderBuilder:
             return build.linear("lm_head", x, facts.vocabulary)
         return build.linear_with("lm_head", x, (table,))
 
-    def _block(self, name: str, x: str, block: Block) -> str:
+    def _block(self, name: str, x: str, block: DecoderBlock) -> str:
         build, twice = self._build, self._facts.normalised_twice
         y = self._norm(f"{name}.attention.norm", x)
         if isinstance(block.attention, Attention):

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from costmodel.workload.convolutions import Window, convolution_of
 from costmodel.workload.library.builder import NetworkBuilder
-from costmodel.workload.library.decoder import Phase
+from costmodel.workload.library.decoder import DecoderPhase
 from costmodel.workload.network import Network
 
 
 @dataclass(frozen=True)
-class Stack:
+class EncoderStack:
     """Blocks of attention and a layer of ``hidden`` elements, with normalisation in front of each.
 
     ``biases`` are which of query, key and value have one.
@@ -29,7 +29,7 @@ class Stack:
 class Vision:
     """The facts of a ViT: square images of ``image`` rows in square patches, and a class token."""
 
-    stack: Stack
+    stack: EncoderStack
     image: int
     patch: int
     channels: int
@@ -41,8 +41,8 @@ class Vision:
 class Speech:
     """The facts of a Whisper: ``bins`` of a spectrum at 2 * ``positions`` times, up to ``longest`` tokens."""
 
-    encoder: Stack
-    decoder: Stack
+    encoder: EncoderStack
+    decoder: EncoderStack
     bins: int
     positions: int
     vocabulary: int
@@ -72,7 +72,7 @@ def vit(name: str, facts: Vision, batch: int) -> Network:
     return build.network()
 
 
-def whisper(name: str, facts: Speech, phase: Phase) -> Network:
+def whisper(name: str, facts: Speech, phase: DecoderPhase) -> Network:
     """A Whisper in a phase: with its encoder where no token is cached.
 
     Behind cached tokens the keys and values of the encoder's result are cached, too: they are inputs.
@@ -140,20 +140,20 @@ def _convolution(
     return build.operator(name, operator, read, made, layer, stride=stride, padding=padding, groups=1)
 
 
-def _self_block(build: NetworkBuilder, name: str, x: str, stack: Stack) -> str:
+def _self_block(build: NetworkBuilder, name: str, x: str, stack: EncoderStack) -> str:
     y = build.normalised(f"{name}.attention.norm", "layer_norm", x, bias=True)
     x = build.add(f"{name}.attention.add", x, _attention(build, f"{name}.attention", (y, y), stack, 0))
     return _feed_forward(build, name, x, stack)
 
 
-def _feed_forward(build: NetworkBuilder, name: str, x: str, stack: Stack) -> str:
+def _feed_forward(build: NetworkBuilder, name: str, x: str, stack: EncoderStack) -> str:
     y = build.normalised(f"{name}.mlp.norm", "layer_norm", x, bias=True)
     y = build.linear(f"{name}.mlp.expand", y, stack.hidden, stack.activation, bias=True)
     return build.add(f"{name}.mlp.add", x, build.linear(f"{name}.mlp.contract", y, stack.width, bias=True))
 
 
 def _attention(
-    build: NetworkBuilder, name: str, reads: tuple[str, str | None], stack: Stack, cached: int
+    build: NetworkBuilder, name: str, reads: tuple[str, str | None], stack: EncoderStack, cached: int
 ) -> str:
     """Attention of the first value's tokens to the second's, behind ``cached`` tokens of an input.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.workload.convolutions import Window, convolution_of
 from costmodel.workload.library.builder import NetworkBuilder
-from costmodel.workload.library.decoder import Phase
+from costmodel.workload.library.decoder import DecoderPhase
 from costmodel.workload.network import Network
 
 
@@ -44,7 +44,7 @@ class StateSpaces:
         return self.inner + 2 * self.groups * self.state
 
 
-def mamba2(name: str, facts: StateSpaces, phase: Phase) -> Network:
+def mamba2(name: str, facts: StateSpaces, phase: DecoderPhase) -> Network:
     """The network of a Mamba-2 in a phase, whose states behind ``past`` tokens are inputs.
 
     One new token is a step of the recurrence; several are computed in the block form (section 6), padded to
@@ -54,7 +54,7 @@ def mamba2(name: str, facts: StateSpaces, phase: Phase) -> Network:
 
 
 class _Builder:
-    def __init__(self, name: str, facts: StateSpaces, phase: Phase) -> None:
+    def __init__(self, name: str, facts: StateSpaces, phase: DecoderPhase) -> None:
         self._facts, self._phase = facts, phase
         self._build = NetworkBuilder(name, facts.bits, views_folded=False)
 

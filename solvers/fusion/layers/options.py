@@ -12,11 +12,11 @@ from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.fused.mapping import Loops
 from solvers.fusion.exact.fronts import Priced
 from solvers.fusion.layers.parts import Corner, PartKey, Parts
-from solvers.fusion.layers.structures import Structure
+from solvers.fusion.layers.structures import GroupStructure
 
 
-class OptionKey(NamedTuple):
-    """All that the options of a layer depend on: see :class:`Option`."""
+class NestOptionKey(NamedTuple):
+    """All that the options of a layer depend on: see :class:`NestOption`."""
 
     position: int
     path: Loops
@@ -27,7 +27,7 @@ class OptionKey(NamedTuple):
 
 
 @dataclass
-class Option:
+class NestOption:
     """One choice of hoisted tiles of a layer.
 
     ``part`` is the part with all the room that backing tiles and its own hoisted tiles leave. ``take`` are
@@ -78,9 +78,9 @@ class LayerOptions:
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
-        self._found: dict[OptionKey, list[Option]] = {}
+        self._found: dict[NestOptionKey, list[NestOption]] = {}
 
-    def of(self, structure: Structure, number: int) -> list[Option]:
+    def of(self, structure: GroupStructure, number: int) -> list[NestOption]:
         """The options of the run's layer ``number``; none where held tiles alone do not fit."""
         group, shared = structure.run.group, structure.shared
         bare = LayerTurns(group, shared, number)
@@ -93,7 +93,7 @@ class LayerOptions:
             for tensor in bare.layer.tensors
             for one in group.sources(number, tensor.name)
         )
-        key = OptionKey(
+        key = NestOptionKey(
             structure.run.first + number,
             bare.path,
             tuple(shared.emptied_below(number, depth) for depth in range(len(bare.path))),
@@ -107,7 +107,7 @@ class LayerOptions:
             self._found[key] = options
         return self._found[key]
 
-    def _hoists(self, structure: Structure, bare: LayerTurns) -> list[dict[str, int]]:
+    def _hoists(self, structure: GroupStructure, bare: LayerTurns) -> list[dict[str, int]]:
         """Sets of hoisted tensors with their depths, but for tiles that spare no words."""
         group, shared, layer = structure.run.group, structure.shared, bare.layer
         level = group.architecture.levels[-2] if group.outermost - 1 in group.holding else None
@@ -128,8 +128,8 @@ class LayerOptions:
         return [{name: depth for one in chosen for name, depth in one.items()} for chosen in product(*each)]
 
     def _option(
-        self, structure: Structure, bare: LayerTurns, kept: list[int], hoist: dict[str, int]
-    ) -> Option | None:
+        self, structure: GroupStructure, bare: LayerTurns, kept: list[int], hoist: dict[str, int]
+    ) -> NestOption | None:
         group = structure.run.group
         shared = replace(structure.shared, hoist={bare.layer.name: hoist} if hoist else {})
         turns = replace(bare, shared=shared)
@@ -156,7 +156,7 @@ class LayerOptions:
         )
         take = tuple((tile.depth, tile.words) for tile in turns.hoisted)
         extra = Corner(0.0 if self.parts.objective == "cycles" else _certain_pj(turns), 0.0)
-        return Option(turns, key, take, extra, _certain_cycles(turns))
+        return NestOption(turns, key, take, extra, _certain_cycles(turns))
 
 
 def _certain_pj(turns: LayerTurns) -> float:

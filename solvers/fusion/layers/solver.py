@@ -28,10 +28,10 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.exact.fronts import Priced, flattened, sums, undominated, value
-from solvers.fusion.layers.options import LayerOptions, Option
+from solvers.fusion.layers.options import LayerOptions, NestOption
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
-from solvers.fusion.layers.structures import Run, Structure, structures
+from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
@@ -97,15 +97,15 @@ def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()
 class _Chosen:
     """A run that is worked out: of every layer the option and the nest."""
 
-    structure: Structure
-    layers: tuple[tuple[Option, Mapping], ...]
+    structure: GroupStructure
+    layers: tuple[tuple[NestOption, Mapping], ...]
 
 
 @dataclass
 class _RunBounds:
     """The structures of a run, and of each the corner that is known."""
 
-    structures: list[Structure]
+    structures: list[GroupStructure]
     corners: np.ndarray
 
 
@@ -263,7 +263,7 @@ class _Search:
                     found += [((first, last), number) for number in range(len(fitting))]
         return found
 
-    def _corner(self, structure: Structure) -> Corner | None:
+    def _corner(self, structure: GroupStructure) -> Corner | None:
         """The least costs of a structure, as if no layer had to bear what others hoist."""
         total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
         for number in range(len(structure.run.group.layers)):
@@ -333,7 +333,7 @@ class _Search:
         self.runs[run].corners[number] = now
         return changed
 
-    def _sample(self, structure: Structure) -> None:
+    def _sample(self, structure: GroupStructure) -> None:
         """Try the nests that are known for the cheapest options, if these leave one another their room."""
         total = [Priced(0.0, 0.0, None)]
         for layer in range(len(structure.run.group.layers)):
@@ -347,7 +347,7 @@ class _Search:
             total = sums(total, [Priced(one.energy, one.cycles, (option, one.of)) for one in points])
         self._found(structure, total)
 
-    def _found(self, structure: Structure, total: list[Priced]) -> None:
+    def _found(self, structure: GroupStructure, total: list[Priced]) -> None:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
         run = structure.run.first, structure.run.last
         found = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
@@ -376,9 +376,9 @@ class _Search:
 
     def _choose(
         self,
-        structure: Structure,
-        options: list[list[Option]],
-        chosen: list[Option],
+        structure: GroupStructure,
+        options: list[list[NestOption]],
+        chosen: list[NestOption],
         so_far: Corner,
         rest: list[Corner],
     ) -> None:
@@ -397,7 +397,7 @@ class _Search:
             else:
                 self._choose(structure, options, [*chosen, option], total, rest)
 
-    def _add(self, structure: Structure, chosen: list[Option]) -> None:
+    def _add(self, structure: GroupStructure, chosen: list[NestOption]) -> None:
         """Add the costs of a structure whose hoisted tiles are chosen."""
         self.deadline.check()
         taken = [0] * len(chosen)

@@ -53,7 +53,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Structure:
+class GroupStructure:
     """Shared loops and backing levels of a run, without hoisted tiles."""
 
     run: Run
@@ -65,11 +65,11 @@ class Structure:
         return tuple(held_tiles(self.run.group, self.shared))
 
 
-def structures(run: Run, most_loops: int | None = None) -> Iterator[Structure]:
+def structures(run: Run, most_loops: int | None = None) -> Iterator[GroupStructure]:
     """The structures of a run whose backing tiles fit, of up to ``most_loops`` loops a layer (None: any)."""
     group, count = run.group, run.last - run.first + 1
     if count == 1:
-        yield Structure(run, FusedMapping((), ((),), ()))
+        yield GroupStructure(run, FusedMapping((), ((),), ()))
         return
     most = len(group.loops[0]) * count if most_loops is None else most_loops
     for lists in _lists_of_pairs(group, 0, (), most):
@@ -80,7 +80,7 @@ def structures(run: Run, most_loops: int | None = None) -> Iterator[Structure]:
             continue
         for backing in _backings(group, bare):
             shared = FusedMapping(bare.prefix, bare.paths, (), backing)
-            if _is_whole(group, shared) and _fits(found := Structure(run, shared)):
+            if _is_whole(group, shared) and _fits(found := GroupStructure(run, shared)):
                 yield found
 
 
@@ -159,7 +159,7 @@ def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:
     return [level for level in group.holding if all(levels[level].can_keep(tensor) for tensor in tensors)]
 
 
-def _fits(structure: Structure) -> bool:
+def _fits(structure: GroupStructure) -> bool:
     """Whether no backing tile is larger than its level."""
     levels = structure.run.group.architecture.levels
     return all(tile.words <= levels[tile.level].usable_words for tile in structure.tiles)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sweep.cli.main import app
 from sweep.papers import set_schedules
-from sweep.papers.set_schedules import LP, LS, SET, Part, document, drawn, patterns, spreads
+from sweep.papers.set_schedules import LP, LS, SET, StudyPart, document, drawn, patterns, spreads
 from sweep.study.study import load_study, study_of
 
 
@@ -95,7 +95,7 @@ def test_the_command_schedules_replays_and_takes_it_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        set_schedules, "QUICK", {"set-fig8-edge": Part(("set-transformer-cell",), (1,), 0.5, 2)}
+        set_schedules, "QUICK", {"set-fig8-edge": StudyPart(("set-transformer-cell",), (1,), 0.5, 2)}
     )
     asked = ["paper", "set", "--figure", "8", "--figure", "5", "--in-process", "--json"]
     asked += ["-o", str(tmp_path / "out")]

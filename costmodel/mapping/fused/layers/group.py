@@ -19,7 +19,7 @@ LayerDim = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Read:
+class IntermediateRead:
     """The operand ``tensor`` of a later layer, made of an intermediate.
 
     ``dims``: pairs of a dim of the producer and one of this layer that run along the same axis, so that one
@@ -40,7 +40,7 @@ class Intermediate:
     """
 
     producer: int
-    reads: tuple[Read, ...]
+    reads: tuple[IntermediateRead, ...]
     leaves: bool = False
 
     @property
@@ -81,7 +81,7 @@ class LayerGroup:
             for read in intermediate.reads:
                 self._check_read(intermediate.producer, read)
 
-    def _check_read(self, producer: int, read: Read) -> None:
+    def _check_read(self, producer: int, read: IntermediateRead) -> None:
         if not producer < read.layer < len(self.layers):
             found = [self.layers[producer].name, read.layer]
             raise InputError(WHERE, "every layer after those whose outputs it reads", found, key="layers")

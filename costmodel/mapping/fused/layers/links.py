@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.fused.layers.group import Intermediate, LayerDim, LayerGroup, Read
+from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerDim, LayerGroup
 from costmodel.workload.network import Layer, Network, Node, Tensor
 from costmodel.workload.operators import OperatorKind
 
@@ -97,7 +97,7 @@ class _Graph:
             other = self.layers[self.names[reader]][1]
             if self.cut_rows:
                 route = replace(route, last_whole=False)
-            reads.append(Read(reader, tensor, tuple(_paired(layer, other, tensor, route))))
+            reads.append(IntermediateRead(reader, tensor, tuple(_paired(layer, other, tensor, route))))
         return Intermediate(position, tuple(reads), leaves) if reads else None
 
     def _follow(self, value: str, route: _Route, found: dict[tuple[int, str], _Route]) -> bool:

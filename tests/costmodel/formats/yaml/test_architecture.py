@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -107,12 +108,15 @@ def test_without_a_technology_absent_areas_are_zero() -> None:
 
 
 def test_the_example_of_the_documentation_is_a_file() -> None:
-    text = str(architecture_yaml.__doc__).split("```yaml")[1].split("```")[0]
+    text, precision = (part.split("```")[0] for part in str(architecture_yaml.__doc__).split("```yaml")[1:])
     chip = built(document(text))
     assert [level.name for level in chip.levels] == ["RegFile", "Buffer", "DRAM"]
     assert chip.mac_units == 14 * 12
     assert chip.levels[2].shared_bandwidth == 25.6e9 / 2 / 200e6
     assert chip.levels[1].area_um2 > 0
+    narrow = built({key: value for key, value in document(text + precision).items() if key != "timing"})
+    assert narrow.precision is not None
+    assert narrow.precision.weights.per_element == 4 + Fraction(16, 128)
 
 
 # --- overrides
@@ -194,7 +198,7 @@ def test_a_stated_area_stays_and_an_anchored_one_follows_the_law() -> None:
         ("SRAM.energy.read", 1, "energy has no parts here"),
         ("compute.foo", 1, "a key of compute: name, word_bits, energy, area"),
         ("compute.energy", -1, "override of chip.yaml: compute.energy: expected a number of at least 0"),
-        ("levels", [], r"a key of the file \(or LEVEL.KEY\): name, .*frequency, word_bits, found levels"),
+        ("levels", [], r"a key of the file \(or LEVEL.KEY\): name, .*word_bits, precision, found levels"),
         ("SRAM", 1, "or LEVEL.KEY"),
         ("technology", "cmos", "override of chip.yaml: technology: expected a file, or one of set-12nm"),
         ("SRAM.meshX", 4, "found meshX. Here instances are the fanout of the level above"),

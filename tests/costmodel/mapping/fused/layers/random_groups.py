@@ -8,7 +8,7 @@ from random import Random
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.fused.layers.checker import tree_violations
-from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, LayerGroup, Read
+from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, IntermediateRead, LayerGroup
 from costmodel.mapping.fused.layers.turns import turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, Loops
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
@@ -46,9 +46,9 @@ def products(random: Random, count: int, sizes: tuple[int, ...] = (2, 4, 6)) -> 
 def chain(machine: Architecture, layers: tuple[Layer, ...], *, residual: bool = False) -> LayerGroup:
     """The group of a chain of products; with ``residual`` the last one reads the first output, too."""
     passed = (("M", "M"), ("N", "K"))
-    reads = [[Read(i + 1, "A", passed)] for i in range(len(layers) - 1)]
+    reads = [[IntermediateRead(i + 1, "A", passed)] for i in range(len(layers) - 1)]
     if residual and len(layers) > 2 and layers[0].sizes["N"] == layers[-1].sizes["K"]:
-        reads[0].append(Read(len(layers) - 1, "A", passed))
+        reads[0].append(IntermediateRead(len(layers) - 1, "A", passed))
     return LayerGroup(machine, layers, tuple(Intermediate(i, tuple(one)) for i, one in enumerate(reads)))
 
 
