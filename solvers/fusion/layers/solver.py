@@ -184,23 +184,20 @@ class _Search:
         """
         total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
         for position, layer in enumerate(self.group.layers):
-            held = []
+            # every tensor that is an intermediate at every level that can hold it, or at none
+            choices: list[list[tuple[tuple[str, int], ...]]] = []
             for tensor in layer.tensors:
-                levels = [
-                    level
-                    for level in self.group.holding
-                    if self.group.architecture.levels[level].can_keep(tensor)
-                ]
-                if levels and self.group.sources(position, tensor.name):
-                    held.append((tensor.name, levels))
-            choices = [[(name, level) for level in levels] for name, levels in held]
-            corners = [
-                self.parts.of(PartKey(position, layer.dims, tuple(sorted(chosen)), ())).least
-                for chosen in product(*choices)
-            ]
-            if held:
-                # of an operand made of several intermediates some, and of others all, may go to DRAM
-                corners.append(self.parts.of(PartKey(position, layer.dims, (), ())).least)
+                if self.group.sources(position, tensor.name):
+                    levels = [
+                        level
+                        for level in self.group.holding
+                        if self.group.architecture.levels[level].can_keep(tensor)
+                    ]
+                    choices.append([(), *(((tensor.name, level),) for level in levels)])
+            corners = []
+            for chosen in product(*choices):
+                held = tuple(sorted(one for some in chosen for one in some))
+                corners.append(self.parts.of(PartKey(position, layer.dims, held, ())).least)
             least = corners[0]
             for corner in corners[1:]:
                 least = least.least(corner)
