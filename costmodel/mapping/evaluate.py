@@ -89,9 +89,9 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
 
     On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
     stay Timeloop's. Tensors lie in memory as the mapping says, else as the machine's file does. Where the
-    timing describes transfers, they replace the outermost level's bandwidth.
-    Where levels lie outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both
-    sets the pace. Where the architecture has a precision, energies, bandwidths and capacities count bits
+    timing describes transfers, they replace the outermost level's bandwidth. Where levels lie
+    outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the pace.
+    Where the architecture has a precision, energies, bandwidths and capacities count bits
     (:mod:`costmodel.mapping.element_bits`), and the counts of tensors are elements. An uneven mapping is
     counted part by part; the parts of a level use the level's ports together, and the level leaks once.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
@@ -124,43 +124,26 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     instances = [
         nest.utilized_instances[hardware_of.index(index)] for index in range(len(architecture.levels))
     ]
-    stack, mac_energy_pj = stack_in_units(architecture, layer), mac_pj(architecture, layer)
-    found = _evaluation(
-        stack, layer.macs, mac_energy_pj, compute_cycles, words, kept, instances, total_cycles
-    )
+    found = evaluate_counts(architecture, layer, compute_cycles, words, instances, kept, total_cycles)
     return found if timed is None else replace(found, timed=timed)
 
 
 def evaluate_counts(
     architecture: Architecture,
-    macs: int,
+    layer: Layer,
     compute_cycles: int,
     words: Sequence[dict[str, Counts]],
     instances: Sequence[int],
+    kept: Sequence[dict[str, Counts]] | None = None,
+    total_cycles: int | None = None,
 ) -> Evaluation:
-    """What counted accesses cost on an architecture without a precision and without timing.
+    """What counted accesses cost; on an architecture with timing, but for its ``timed`` part.
 
-    ``words``: per level, innermost first, the counts of every tensor there; ``instances``: per level those in
-    use.
-    """
-    mac_energy_pj = architecture.compute.energy_pj
-    return _evaluation(architecture, macs, mac_energy_pj, compute_cycles, words, words, instances, None)
-
-
-def _evaluation(
-    stack: Architecture,
-    macs: int,
-    mac_energy_pj: float,
-    compute_cycles: int,
-    words: Sequence[dict[str, Counts]],
-    kept: Sequence[dict[str, Counts]],
-    instances: Sequence[int],
-    total_cycles: int | None,
-) -> Evaluation:
-    """The sums of counted accesses: ``words``, and the same in the units of the ``stack`` (``kept``).
-
+    ``words``: per level, innermost first, the counts of every tensor there; ``kept``: the same in units of
+    :func:`.stack_in_units`, None where these are words; ``instances``: per level those in use.
     ``total_cycles``: how long it takes; None: as long as MACs and bandwidths need.
     """
+    stack, kept = stack_in_units(architecture, layer), words if kept is None else kept
     cycles = [
         level_cycles(level, compute_cycles, counts.values())
         for level, counts in zip(stack.levels, kept, strict=True)
@@ -170,14 +153,14 @@ def _evaluation(
         _level(hardware, words[index], kept[index], instances[index], cycles[index], total)
         for index, hardware in enumerate(stack.levels)
     )
-    mac_energy = macs * mac_energy_pj
+    mac_energy = layer.macs * mac_pj(architecture, layer)
     return Evaluation(
         cycles=total,
         compute_cycles=compute_cycles,
-        macs=macs,
+        macs=layer.macs,
         energy_pj=mac_energy + sum(level.energy_pj for level in levels),
         mac_energy_pj=mac_energy,
-        utilization=macs / stack.mac_units / total,
+        utilization=layer.macs / architecture.mac_units / total,
         levels=levels,
     )
 

@@ -49,12 +49,17 @@ class FusionProblem:
                     )
 
 
+def value(objective: FusionObjective, energy: float, cycles: float) -> float:
+    """The objective of these costs, in pJ and cycles."""
+    if objective == "energy":
+        return energy
+    return cycles if objective == "cycles" else energy * cycles
+
+
 def objective_of(problem: FusionProblem, mapping: FusedMapping) -> float:
     """The cost model's value of a mapping; ValueError for one that has violations."""
     found = evaluate_fused(problem.chain, mapping)
-    if problem.objective == "energy":
-        return found.energy_pj
-    return float(found.cycles) if problem.objective == "cycles" else found.edp_pj_cycles
+    return value(problem.objective, found.energy_pj, float(found.cycles))
 
 
 def violations(problem: FusionProblem, mapping: FusedMapping) -> list[str]:

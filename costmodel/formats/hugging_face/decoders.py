@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from costmodel.errors import InputError
 from costmodel.formats.hugging_face.configuration import Configuration
 from costmodel.formats.hugging_face.stored import stored_of
@@ -159,17 +161,10 @@ def gemma2(keys: Configuration) -> Decoder:
     attention = grouped_attention(
         keys, bias=bias, output_bias=bias, capped=_caps(keys, "attn_logit_softcapping")
     )
-    count, window = keys.whole("num_hidden_layers"), keys.whole("sliding_window")
-    keys.must_be("sliding_window_size", window, "the same as sliding_window")
+    count = keys.whole("num_hidden_layers")
+    keys.must_be("sliding_window_size", keys.whole("sliding_window"), "the same as sliding_window")
     kinds = keys.words("layer_types", _LAYER_TYPES, count) or [_LAYER_TYPES[i % 2] for i in range(count)]
-    return _dense(
-        keys,
-        attention,
-        tied=True,
-        windows=tuple(window if kind == _LAYER_TYPES[0] else None for kind in kinds),
-        activation=_gemma_activation(keys),
-        normalised_twice=True,
-    )
+    return _windowed_gemma(keys, attention, kinds)
 
 
 def gemma3(keys: Configuration) -> Decoder:
@@ -182,12 +177,18 @@ def gemma3(keys: Configuration) -> Decoder:
         head_norms=True,
         capped=_caps(keys, "attn_logit_softcapping"),
     )
-    count, window = keys.whole("num_hidden_layers"), keys.whole("sliding_window")
+    count = keys.whole("num_hidden_layers")
     every = keys.whole("sliding_window_pattern", 6)
     keys.must_be("_sliding_window_pattern", every, "the same as sliding_window_pattern")
     kinds = keys.words("layer_types", _LAYER_TYPES, count) or [
         _LAYER_TYPES[(i + 1) % every == 0] for i in range(count)
     ]
+    return _windowed_gemma(keys, attention, kinds)
+
+
+def _windowed_gemma(keys: Configuration, attention: Attention, kinds: Sequence[str]) -> Decoder:
+    """Gemma from its second version on: a kind of attention for each layer, norms before and after."""
+    window = keys.whole("sliding_window")
     return _dense(
         keys,
         attention,

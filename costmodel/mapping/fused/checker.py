@@ -25,33 +25,14 @@ def violations(problem: FusedProblem, mapping: FusedMapping) -> list[str]:
 
 def _shape(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     """Lists of the right lengths, and shared loops that neighbours agree on."""
-    count, pairs = len(problem.einsums), len(problem.intermediates)
-    for name, found, expected in (
-        ("prefix", mapping.prefix, pairs),
-        ("paths", mapping.paths, count),
-        ("own", mapping.own, count),
-    ):
-        if len(found) != expected:
-            yield f"{name} has {len(found)} entries, {expected} are needed"
-            return
+    names = [einsum.name for einsum in problem.einsums]
+    if reason := mapping.wrong_length(len(names), len(names)):
+        yield reason
+        return
     for einsum, own in zip(problem.einsums, mapping.own, strict=True):
         if len(own) != len(problem.levels):
             yield f"own of {einsum.name} has {len(own)} lists, {len(problem.levels)} are needed, one a level"
-    for pair, shared in enumerate(mapping.prefix):
-        names = f"{problem.einsums[pair].name} and {problem.einsums[pair + 1].name}"
-        ours, theirs = mapping.paths[pair], mapping.paths[pair + 1]
-        if not 0 <= shared <= min(len(ours), len(theirs)):
-            yield f"{names} share {shared} loops, their paths have {len(ours)} and {len(theirs)}"
-        elif ours[:shared] != theirs[:shared]:
-            yield f"{names} share {shared} loops, but their paths differ within them"
-    reach = (0, *mapping.prefix, 0)
-    for position, einsum in enumerate(problem.einsums):
-        shared = max(reach[position], reach[position + 1])
-        if len(mapping.paths[position]) > shared:
-            yield (
-                f"the path of {einsum.name} has {len(mapping.paths[position])} loops, "
-                f"it shares {shared} with a neighbour"
-            )
+    yield from mapping.sharing_violations(names)
 
 
 def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:

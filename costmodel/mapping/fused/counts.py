@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 
-from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.fused.mapping import FusedMapping, kept_words
 from costmodel.mapping.fused.movement import Span, tile_words, words_entering
 from costmodel.mapping.fused.problem import FusedProblem
 from costmodel.mapping.fused.tree import Branch, branches, kept_tiles
@@ -84,14 +84,11 @@ def used_words(problem: FusedProblem, mapping: FusedMapping) -> list[list[int]]:
     kept = kept_tiles(problem, mapping)
     rows = []
     for position, branch in enumerate(branches(problem, mapping)):
-        row = [0] * problem.outermost
+        row = kept_words(kept, problem.outermost, position)
         for tensor in branch.einsum.tensors:
             for level in branch.levels_of(tensor):
                 if branch.hoisted_above(tensor, level) is None:
                     row[level] += branch.tile(tensor, level)
-        for tile in kept:
-            if position in tile.during:
-                row[tile.level] += tile.words
         rows.append(row)
     return rows
 

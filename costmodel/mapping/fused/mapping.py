@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
+from typing import Self
 
 SharedLoop = tuple[str, int]
 """A loop by its dim and its step: the extent of the dim that one iteration leaves."""
@@ -58,3 +60,86 @@ class FusedMapping:
     def hoisted(self, einsum_name: str) -> ReadOnlyDict[str, int]:
         """The hoisted tensors of an einsum, each with its shared loop."""
         return self.hoist.get(einsum_name, {})
+
+    def taken_by_others(self, hoists: Sequence[Iterable[tuple[int, int]]]) -> list[int]:
+        """The words that tiles hoisted for others take while each einsum runs.
+
+        ``hoists``: for every einsum its tiles, each as the shared loop above which it stands, and its words.
+        """
+        taken = [0] * len(self.paths)
+        for einsum, tiles in enumerate(hoists):
+            for depth, words in tiles:
+                for other in self.sharing(einsum, depth + 1):
+                    if other != einsum:  # what it has itself is off its own room already
+                        taken[other] += words
+        return taken
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """The mappings of successive parts of a chain, with no shared loop between them, as one."""
+        prefix: list[int] = []
+        paths: list[Loops] = []
+        own: list[tuple[Loops, ...]] = []
+        backing: dict[str, int] = {}
+        hoist: dict[str, ReadOnlyDict[str, int]] = {}
+        for part in parts:
+            prefix += [*([0] if paths else []), *part.prefix]
+            paths += part.paths
+            own += part.own
+            backing |= part.backing
+            hoist |= part.hoist
+        return cls(tuple(prefix), tuple(paths), tuple(own), backing, hoist)
+
+    def wrong_length(self, einsums: int, own: int) -> str:
+        """The list that is not as long as so many einsums need, ``own`` of them with own loops; or empty."""
+        for name, found, expected in (
+            ("prefix", self.prefix, einsums - 1),
+            ("paths", self.paths, einsums),
+            ("own", self.own, own),
+        ):
+            if len(found) != expected:
+                return f"{name} has {len(found)} entries, {expected} are needed"
+        return ""
+
+    def sharing_violations(self, names: Sequence[str]) -> Iterator[str]:
+        """Where neighbours disagree on the loops that they share, or a path has loops that nobody shares.
+
+        ``names`` are those of the einsums; the lists have the right lengths.
+        """
+        for pair, shared in enumerate(self.prefix):
+            both = f"{names[pair]} and {names[pair + 1]}"
+            ours, theirs = self.paths[pair], self.paths[pair + 1]
+            if not 0 <= shared <= min(len(ours), len(theirs)):
+                yield f"{both} share {shared} loops, their paths have {len(ours)} and {len(theirs)}"
+            elif ours[:shared] != theirs[:shared]:
+                yield f"{both} share {shared} loops, but their paths differ within them"
+        reach = (0, *self.prefix, 0)
+        for position, name in enumerate(names):
+            most, has = max(reach[position], reach[position + 1]), len(self.paths[position])
+            if has > most:
+                yield f"the path of {name} has {has} loops, it shares {most} with a neighbour"
+
+
+@dataclass(frozen=True)
+class KeptTile:
+    """``words`` of a tensor that a level keeps while the einsums ``during`` run, above shared loop ``above``.
+
+    ``position`` is the producer's, or that of the einsum for which the tile is hoisted.
+    """
+
+    position: int
+    tensor: str
+    level: int
+    words: int
+    above: int
+    during: range
+    hoisted: bool
+
+
+def kept_words(tiles: Iterable[KeptTile], levels: int, position: int) -> list[int]:
+    """Words that kept tiles take of each of so many levels while one einsum runs, innermost first."""
+    row = [0] * levels
+    for tile in tiles:
+        if position in tile.during:
+            row[tile.level] += tile.words
+    return row

@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 
-from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile
 from costmodel.mapping.fused.problem import FusedProblem
-from costmodel.mapping.fused.tree import KeptTile, branches, kept_tiles
+from costmodel.mapping.fused.tree import branches, kept_tiles
 
 INDENT = "  "
+
+
+class TreeText(ABC):
+    """The tree of shared loops as lines of text: loops, kept tiles, and what stands below all loops."""
+
+    def __init__(self, shared: FusedMapping, kept: Sequence[KeptTile]) -> None:
+        self._shared, self._kept = shared, kept
+
+    def __str__(self) -> str:
+        return "\n".join(self._split(range(len(self._shared.paths)), 0))
+
+    @abstractmethod
+    def name(self, position: int) -> str:
+        """How the einsum at this position is called."""
+
+    @abstractmethod
+    def keeps(self, tile: KeptTile) -> str:
+        """The level, the tensor and its words."""
+
+    @abstractmethod
+    def nest(self, position: int) -> Iterator[str]:
+        """The lines of an einsum's own loops, indented among themselves."""
+
+    def _split(self, group: range, depth: int) -> Iterator[str]:
+        """What stands below the ``depth`` loops that a group shares: kept tiles, then branch after branch."""
+        for tile in self._kept:
+            if not tile.hoisted and tile.above == depth and tile.position in group:
+                first, last = tile.during[0], tile.during[-1]
+                yield f"{INDENT * depth}{self.keeps(tile)}, {self.name(first)} to {self.name(last)}"
+        position = group.start
+        while position < group.stop:
+            branch = self._shared.sharing(position, depth + 1)
+            yield from self._branch(branch, depth)
+            position = branch.stop
+
+    def _branch(self, branch: range, depth: int) -> Iterator[str]:
+        path = self._shared.paths[branch.start]
+        if len(path) == depth:
+            yield from (f"{INDENT * depth}{line}" for line in self.nest(branch.start))
+            return
+        for tile in self._kept:
+            if tile.hoisted and tile.above == depth and tile.during == branch:
+                yield f"{INDENT * depth}{self.keeps(tile)}"
+        yield f"{INDENT * depth}for {path[depth][0]} by {path[depth][1]}"
+        yield from self._split(branch, depth + 1)
 
 
 def fused_text(problem: FusedProblem, mapping: FusedMapping) -> str:
@@ -19,47 +64,25 @@ def fused_text(problem: FusedProblem, mapping: FusedMapping) -> str:
     stands at this place of the tree while these einsums run. Tiles of an einsum's own nest are named
     with the level that has them.
     """
-    text = _Text(problem, mapping, tuple(kept_tiles(problem, mapping)))
-    return "\n".join(text.split(range(len(problem.einsums)), 0))
+    return str(_ChainText(problem, mapping))
 
 
-@dataclass(frozen=True)
-class _Text:
-    problem: FusedProblem
-    mapping: FusedMapping
-    kept: tuple[KeptTile, ...]
+class _ChainText(TreeText):
+    def __init__(self, problem: FusedProblem, mapping: FusedMapping) -> None:
+        super().__init__(mapping, kept_tiles(problem, mapping))
+        self.problem, self.mapping = problem, mapping
+        self.branches = branches(problem, mapping)
 
-    def split(self, group: range, depth: int) -> Iterator[str]:
-        """What stands below the ``depth`` loops that a group shares: kept tiles, then branch after branch."""
-        pad = INDENT * depth
-        for tile in self.kept:
-            if not tile.hoisted and tile.above == depth and tile.during.start in group:
-                first, last = (self.problem.einsums[at].name for at in (tile.during[0], tile.during[-1]))
-                keeps = f"{self._level(tile.level)} keeps {tile.tensor}: {tile.words} words"
-                yield f"{pad}{keeps}, {first} to {last}"
-        position = group.start
-        while position < group.stop:
-            branch = self.mapping.sharing(position, depth + 1)
-            yield from self._branch(branch, depth)
-            position = branch.stop
+    def name(self, position: int) -> str:
+        return self.problem.einsums[position].name
 
-    def _branch(self, branch: range, depth: int) -> Iterator[str]:
-        pad = INDENT * depth
-        path = self.mapping.paths[branch.start]
-        if len(path) == depth:
-            yield from self._nest(branch.start, depth)
-            return
-        for tile in self.kept:
-            if tile.hoisted and tile.above == depth and tile.during == branch:
-                yield f"{pad}{self._level(tile.level)} keeps {tile.tensor}: {tile.words} words"
-        yield f"{pad}for {path[depth][0]} by {path[depth][1]}"
-        yield from self.split(branch, depth + 1)
+    def keeps(self, tile: KeptTile) -> str:
+        return f"{self._level(tile.level)} keeps {tile.tensor}: {tile.words} words"
 
-    def _nest(self, position: int, depth: int) -> Iterator[str]:
-        branch = branches(self.problem, self.mapping)[position]
-        einsum = branch.einsum
-        yield f"{INDENT * depth}{einsum.name}: {einsum.output} from {', '.join(einsum.operands)}"
-        depth += 1
+    def nest(self, position: int) -> Iterator[str]:
+        branch = self.branches[position]
+        einsum, depth = branch.einsum, 1
+        yield f"{einsum.name}: {einsum.output} from {', '.join(einsum.operands)}"
         for number, loops in enumerate(self.mapping.own[position]):
             for dim, step in loops:
                 yield f"{INDENT * depth}for {dim} by {step}"

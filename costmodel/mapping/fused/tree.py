@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
 from costmodel.mapping.fused.movement import PlacedLoop, Span, begun, tile_words
 from costmodel.mapping.fused.problem import Einsum, FusedProblem
 
@@ -84,18 +84,6 @@ class Branch:
         return tile_words(self.einsum.tensors[tensor], begun(loops, self.spans))
 
 
-@dataclass(frozen=True)
-class KeptTile:
-    """A tile that outlives a turn: ``words`` of a tensor at a level, while the einsums ``during`` run."""
-
-    tensor: str
-    level: int
-    words: int
-    above: int
-    during: range
-    hoisted: bool
-
-
 def branches(problem: FusedProblem, mapping: FusedMapping) -> tuple[Branch, ...]:
     """The einsums of the mapping, in order."""
     return tuple(Branch(problem, mapping, position) for position in range(len(problem.einsums)))
@@ -108,7 +96,7 @@ def kept_tiles(problem: FusedProblem, mapping: FusedMapping) -> list[KeptTile]:
         for tensor, depth in mapping.hoisted(branch.einsum.name).items():
             level = problem.outermost - 1
             during = mapping.sharing(position, depth + 1)
-            kept.append(KeptTile(tensor, level, branch.tile(tensor, level), depth, during, True))
+            kept.append(KeptTile(position, tensor, level, branch.tile(tensor, level), depth, during, True))
         if branch.einsum.output in mapping.backing:
             kept.append(_backing_tile(branch))
     return kept
@@ -124,4 +112,4 @@ def _backing_tile(producer: Branch) -> KeptTile:
     tensor, depth = producer.einsum.output, mapping.prefix[position]
     words = consumer.words(tensor, consumer.placed(mapping.paths[position + 1][:depth]))
     during = range(mapping.sharing(position, depth + 1).start, mapping.sharing(position + 1, depth + 1).stop)
-    return KeptTile(tensor, mapping.backing[tensor], words, depth, during, False)
+    return KeptTile(position, tensor, mapping.backing[tensor], words, depth, during, False)

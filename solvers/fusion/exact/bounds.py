@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from costmodel.mapping.fused.problem import FusedProblem
-from solvers.fusion.exact.options import Point
+from solvers.fusion.fronts import Point
 
 
 def compulsory(chain: FusedProblem, position: int) -> Point:

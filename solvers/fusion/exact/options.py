@@ -11,6 +11,7 @@ from typing import NamedTuple
 from costmodel.mapping.fused.mapping import Loops
 from solvers.fusion.exact.nests import EinsumNests, NestChoice, NestFront
 from solvers.fusion.exact.structures import Structure, tile_of
+from solvers.fusion.fronts import Point
 
 
 class Hoist(NamedTuple):
@@ -20,13 +21,6 @@ class Hoist(NamedTuple):
     depth: int
     tile: int
     entering: int
-
-
-class Point(NamedTuple):
-    """What an einsum, a segment or a chain costs: pJ and cycles; one that does not count is 0."""
-
-    energy: float
-    cycles: float
 
 
 @dataclass(frozen=True)

@@ -20,19 +20,28 @@ stopped before that answers with tiles of single words.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
-from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.fused.mapping import FusedMapping, Loops
 from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.exact.bounds import compulsory
-from solvers.fusion.exact.fronts import Priced, flattened, plus, sums, undominated, value
 from solvers.fusion.exact.nests import EinsumNests, load_kernel
-from solvers.fusion.exact.options import EinsumOptions, Option, Point
+from solvers.fusion.exact.options import EinsumOptions, Option
 from solvers.fusion.exact.structures import Structure, structures
-from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown, violations
+from solvers.fusion.fronts import (
+    NOTHING,
+    Point,
+    Priced,
+    Segment,
+    SegmentFronts,
+    around,
+    flattened,
+    sums,
+    undominated,
+)
+from solvers.fusion.problem import FusionProblem, answer, infeasible, unknown, value, violations
 from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import sufficient_bound
 
@@ -65,7 +74,7 @@ def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> 
     except OutOfTimeError:
         note = "time was up before the search ended"
     evaluations = sum(one.nests.evaluations for one in search.options)
-    if search.incumbent is not None:
+    if search.found.incumbent is not None:
         return answer(problem, search.mapping(), search.bound, deadline.watch, evaluations, note)
     if not note:
         return infeasible(_reason(problem), deadline.watch)
@@ -120,24 +129,13 @@ class _Search:
             for position in range(self.count)
         ]
         self.floors = [self._counted(compulsory(self.chain, position)) for position in range(self.count)]
-        self.fronts: dict[tuple[int, int], list[Priced]] = {}
-        """By segment the undominated ways to run it that have been worked out."""
-        self.incumbent: Priced | None = None
-        floor = Point(0.0, 0.0)
-        for one in self.floors:
-            floor = plus(floor, one)
-        self._bound = value(self.objective, *floor)
+        self.found = SegmentFronts(self.objective, self.count)
+        self._bound = value(self.objective, *sum(self.floors, Point(0.0, 0.0)))
 
     @property
     def bound(self) -> float:
         """What is proven of every mapping."""
-        return min(self._bound, self.best)
-
-    @property
-    def best(self) -> float:
-        """The objective of the incumbent."""
-        found = self.incumbent
-        return inf if found is None else value(self.objective, found.energy, found.cycles)
+        return min(self._bound, self.found.best)
 
     def _counted(self, point: Point) -> Point:
         """The costs that the objective counts; the other one is 0."""
@@ -161,12 +159,12 @@ class _Search:
         heapq.heapify(queue)
         while queue:
             self._bound = max(self._bound, queue[0][0])
-            if queue[0][0] >= sufficient_bound(self.best, self.params.tolerance):
+            if queue[0][0] >= sufficient_bound(self.found.best, self.params.tolerance):
                 return
             self.deadline.check()
             _, _, structure, _ = heapq.heappop(queue)
             self._work_out(structure, around[structure.first, structure.last])
-        self._bound = max(self._bound, self.best)
+        self._bound = max(self._bound, self.found.best)
 
     def _bounded(self) -> list[tuple[Structure, Point]]:
         """Every structure that can fit, with the least pJ and the least cycles of its segment."""
@@ -193,28 +191,18 @@ class _Search:
             )
         return total
 
-    def _around(self, bounded: list[tuple[Structure, Point]]) -> dict[tuple[int, int], Point]:
+    def _around(self, bounded: list[tuple[Structure, Point]]) -> dict[Segment, Point]:
         """By segment, the least pJ and cycles of everything before and after it."""
-        least: dict[tuple[int, int], Point] = {}
+        never = Point(inf, inf)
+        least: dict[Segment, Point] = {}
         for structure, point in bounded:
             segment = structure.first, structure.last
-            known = least.get(segment, Point(inf, inf))
-            least[segment] = Point(min(known.energy, point.energy), min(known.cycles, point.cycles))
-        before = [Point(0.0, 0.0)] + [Point(inf, inf)] * self.count
-        after = [Point(inf, inf)] * self.count + [Point(0.0, 0.0)]
-        for end in range(1, self.count + 1):
-            for (first, last), point in least.items():
-                if last + 1 == end:
-                    before[end] = _smaller(before[end], plus(before[first], point))
-        for start in range(self.count - 1, -1, -1):
-            for (first, last), point in least.items():
-                if first == start:
-                    after[start] = _smaller(after[start], plus(after[last + 1], point))
-        return {(first, last): plus(before[first], after[last + 1]) for first, last in least}
+            least[segment] = least.get(segment, never).least(point)
+        return around(least, self.count, Point(0.0, 0.0), never)[1]
 
     def _with(self, around: Point, least: Point) -> float:
         """The bound of a segment's costs with what is around it."""
-        return value(self.objective, *plus(around, least))
+        return value(self.objective, *(around + least))
 
     def _work_out(self, structure: Structure, around: Point) -> None:
         """All sets of hoisted tiles of a structure that may improve the incumbent."""
@@ -226,7 +214,7 @@ class _Search:
         rest = [Point(0.0, 0.0)]
         for mine in reversed(options):
             least = Point(min(one.least.energy for one in mine), min(one.least.cycles for one in mine))
-            rest.append(plus(rest[-1], least))
+            rest.append(rest[-1] + least)
         rest.reverse()
         self._choose(structure, options, [], around, rest)
 
@@ -244,67 +232,38 @@ class _Search:
             self._add(structure, chosen)
             return
         for option in options[number]:
-            total = plus(so_far, option.least)
-            if self._with(total, rest[number + 1]) < self.best:
+            total = so_far + option.least
+            if self._with(total, rest[number + 1]) < self.found.best:
                 self._choose(structure, options, [*chosen, option], total, rest)
 
     def _add(self, structure: Structure, chosen: list[Option]) -> None:
         """Add the undominated costs of a segment whose hoisted tiles are chosen."""
         self.deadline.check()
-        taken = [0] * len(chosen)
-        for number, option in enumerate(chosen):
-            for hoist in option.hoists:
-                for other in structure.mapping.sharing(number, hoist.depth + 1):
-                    if other != number:  # its own room is without its own tiles already
-                        taken[other] += hoist.tile
-        total = [Priced(0.0, 0.0, None)]
+        hoists = [[(hoist.depth, hoist.tile) for hoist in option.hoists] for option in chosen]
+        taken = structure.mapping.taken_by_others(hoists)
+        total = [NOTHING]
         for option, words in zip(chosen, taken, strict=True):
             rows = option.rows(words)
             if not rows:
                 return
             mine = undominated(Priced(*option.point(row), (option, row)) for row in range(rows))
             total = sums(total, mine)
-        parts = [Priced(one.energy, one.cycles, _Part(structure, flattened(one.of))) for one in total]
-        segment = structure.first, structure.last
-        before = self.fronts.get(segment, [])
-        after = undominated([*before, *parts])
-        if after != before:
-            self.fronts[segment] = after
-            self._improve()
-
-    def _improve(self) -> None:
-        """The best chain of the segments that are worked out."""
-        ends: list[list[Priced]] = [[Priced(0.0, 0.0, None)]] + [[] for _ in range(self.count)]
-        for (first, last), front in sorted(self.fronts.items(), key=lambda item: item[0][1]):
-            if ends[first]:
-                ends[last + 1] = undominated([*ends[last + 1], *sums(ends[first], front)])
-        for chain in ends[-1]:
-            if value(self.objective, chain.energy, chain.cycles) < self.best:
-                self.incumbent = chain
+        ways = [Priced(one.energy, one.cycles, _Part(structure, flattened(one.of))) for one in total]
+        self.found.add((structure.first, structure.last), ways)
 
     # -- the answer ----------------------------------------------------------------------------------
 
     def mapping(self) -> FusedMapping:
         """The incumbent as a mapping of the whole chain."""
-        assert self.incumbent is not None, "a search without an incumbent has no mapping"
-        prefix: list[int] = []
-        paths: list[Any] = []
-        own: list[Any] = []
-        backing: dict[str, int] = {}
+        assert self.found.incumbent is not None, "a search without an incumbent has no mapping"
+        return FusedMapping.joined(self._mapped(part) for part in flattened(self.found.incumbent.of))
+
+    def _mapped(self, part: _Part) -> FusedMapping:
+        own: list[tuple[Loops, ...]] = []
         hoist: dict[str, dict[str, int]] = {}
-        for part in flattened(self.incumbent.of):
-            shared = part.structure.mapping
-            prefix += [*([0] if paths else []), *shared.prefix]
-            paths += shared.paths
-            backing |= shared.backing
-            for number, (option, row) in enumerate(part.chosen):
-                nests = self.options[part.structure.first + number].nests
-                own.append(nests.loops(option.choice, option.front.origins[row]))
-                if option.hoists:
-                    hoist[nests.einsum.name] = {nests.tensors[one.tensor]: one.depth for one in option.hoists}
-        return FusedMapping(tuple(prefix), tuple(paths), tuple(own), backing, hoist)
-
-
-def _smaller(one: Point, other: Point) -> Point:
-    """The smaller of both costs each."""
-    return Point(min(one.energy, other.energy), min(one.cycles, other.cycles))
+        for number, (option, row) in enumerate(part.chosen):
+            nests = self.options[part.structure.first + number].nests
+            own.append(nests.loops(option.choice, option.front.origins[row]))
+            if option.hoists:
+                hoist[nests.einsum.name] = {nests.tensors[one.tensor]: one.depth for one in option.hoists}
+        return replace(part.structure.mapping, own=tuple(own), hoist=hoist)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from costmodel.mapping.fused.mapping import FusedMapping, Loops
 from costmodel.mapping.fused.problem import Einsum, FusedProblem
-from solvers.divisors import divisors
+from solvers.fusion.shared_loops import lists_beside
 
 
 class SharedPair(NamedTuple):
@@ -92,23 +92,5 @@ def shared_lists(chain: FusedProblem, pair: int, before: Loops) -> Iterator[Loop
     tensor = chain.intermediates[pair]
     producer, consumer = chain.einsums[pair], chain.einsums[pair + 1]
     allowed = producer.dims_of(tensor) & consumer.dims_of(tensor)
-    length = 0
-    while length < len(before) and before[length][0] in allowed:
-        yield before[:length]
-        length += 1
-    if length < len(before):
-        yield before[:length]
-        return
-    free = [dim for dim in producer.dims if dim in allowed and dim not in {dim for dim, _ in before}]
-    for more in _lists(producer, free):
-        yield before + more
-
-
-def _lists(einsum: Einsum, dims: list[str]) -> Iterator[Loops]:
-    """Every list of loops over some of these dims, in every order, with every step."""
-    yield ()
-    for dim in dims:
-        others = [other for other in dims if other != dim]
-        for step in divisors(einsum.dims[dim])[:-1]:
-            for rest in _lists(einsum, others):
-                yield ((dim, step), *rest)
+    sizes = {dim: size for dim, size in producer.dims.items() if dim in allowed}
+    yield from lists_beside(before, sizes, len(sizes))

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.turns import LayerTurns
-from costmodel.mapping.fused.mapping import Loops
-from solvers.fusion.exact.fronts import Priced
+from costmodel.mapping.fused.mapping import Loops, kept_words
+from solvers.fusion.fronts import Priced
 from solvers.fusion.layers.parts import Corner, PartKey, Parts
 from solvers.fusion.layers.structures import GroupStructure
 
@@ -84,10 +84,7 @@ class LayerOptions:
         """The options of the run's layer ``number``; none where held tiles alone do not fit."""
         group, shared = structure.run.group, structure.shared
         bare = LayerTurns(group, shared, number)
-        kept = [0] * group.outermost
-        for tile in structure.tiles:
-            if number in tile.during:
-                kept[tile.level] += tile.words
+        kept = kept_words(structure.tiles, group.outermost, number)
         sources = tuple(
             (group.layers[one.producer].name, shared.backing.get(group.layers[one.producer].name, -1))
             for tensor in bare.layer.tensors

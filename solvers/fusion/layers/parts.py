@@ -25,7 +25,7 @@ from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 from solvers.budget import Deadline
-from solvers.fusion.exact.fronts import Priced, undominated
+from solvers.fusion.fronts import Priced, undominated
 from solvers.fusion.problem import FusionObjective
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem

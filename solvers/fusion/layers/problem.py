@@ -9,7 +9,7 @@ from costmodel.mapping.fused.layers.checker import violations as group_violation
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
 from costmodel.number_checks import is_whole
-from solvers.fusion.problem import OBJECTIVES, FusionObjective
+from solvers.fusion.problem import OBJECTIVES, FusionObjective, value
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class LayerFusionProblem:
 def objective_of(problem: LayerFusionProblem, mapping: GroupMapping) -> float:
     """The cost model's value of a mapping; ValueError for one that has violations."""
     found = evaluate_group(problem.group, mapping)
-    if problem.objective == "energy":
-        return found.energy_pj
-    return float(found.cycles) if problem.objective == "cycles" else found.edp_pj_cycles
+    return value(problem.objective, found.energy_pj, float(found.cycles))
 
 
 def violations(problem: LayerFusionProblem, mapping: GroupMapping) -> list[str]:

@@ -17,21 +17,23 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from math import inf
 
 import numpy as np
 
 from costmodel.mapping.fused.layers.group import GroupMapping
-from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.fused.mapping import FusedMapping
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
-from solvers.fusion.exact.fronts import Priced, flattened, sums, undominated, value
+from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
 from solvers.fusion.layers.options import LayerOptions, NestOption
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
+from solvers.fusion.problem import value
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
@@ -74,7 +76,7 @@ def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()
     except OutOfTimeError:
         note = "time was up before the search ended"
     watch = deadline.watch
-    if search.incumbent is None:
+    if search.found.incumbent is None:
         return Outcome(Status.UNKNOWN, None, None, search.bound, watch.cpu_seconds, watch.wall_seconds, note)
     mapping = search.mapping()
     if reasons := violations(problem, mapping):
@@ -100,6 +102,14 @@ class _Chosen:
     structure: GroupStructure
     layers: tuple[tuple[NestOption, Mapping], ...]
 
+    @property
+    def shared(self) -> FusedMapping:
+        """The structure with the tiles that the options hoist."""
+        hoist = {
+            name: tiles for option, _ in self.layers for name, tiles in option.turns.shared.hoist.items()
+        }
+        return replace(self.structure.shared, hoist=hoist)
+
 
 @dataclass
 class _RunBounds:
@@ -116,22 +126,14 @@ class _Search:
         self.count = len(self.group.layers)
         self.parts = Parts(self.group.architecture, self.group.layers, self.objective, deadline)
         self.options = LayerOptions(self.parts)
-        self.runs: dict[tuple[int, int], _RunBounds] = {}
-        self.fronts: dict[tuple[int, int], list[Priced]] = {}
-        """By run the undominated ways that were worked out."""
-        self.incumbent: Priced | None = None
+        self.runs: dict[Segment, _RunBounds] = {}
+        self.found = SegmentFronts(self.objective, self.count)
         self.bound = corner_value(self.objective, compulsory(self.group), ())
-        self.left: list[tuple[tuple[int, int], Corner]] = []
+        self.left: list[tuple[Segment, Corner]] = []
         """Corners of runs that were worked out, of which no nest reaches the bound."""
-        self._around: dict[tuple[int, int], Corner] = {}
+        self._around: dict[Segment, Corner] = {}
         self._refreshed = 0
         self._whole = False
-
-    @property
-    def best(self) -> float:
-        """The objective of the incumbent."""
-        found = self.incumbent
-        return inf if found is None else value(self.objective, found.energy, found.cycles)
 
     # -- the steps -----------------------------------------------------------------------------------
 
@@ -154,13 +156,9 @@ class _Search:
             option = self.options.of(structure, 0)[0]
             self.parts.starts[option.part] = outcome.solution
             points = self.parts.points(option.turns, [outcome.solution])
-            chosen = [
-                Priced(one.energy, one.cycles, _Chosen(structure, ((option, one.of),))) for one in points
-            ]
-            self.fronts[position, position] = chosen
+            self._add_ways(structure, sums([NOTHING], _of(option, points)))
             energy += points[0].energy
             cycles += points[0].cycles
-        self._improve()
         if self.objective == "edp":
             price = energy / cycles
             self.parts.prices = (price, price / SIDE, price * SIDE)
@@ -171,7 +169,7 @@ class _Search:
 
     def run(self) -> None:
         """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
-        self.bound = max(self.bound, min(self.best, self._floor()))
+        self.bound = max(self.bound, min(self.found.best, self._floor()))
         # Structures of few loops are soon listed, and often the best is among them: they are looked at first,
         # without a proof, for a part of the time.
         self._search(1, Deadline(self.deadline.left * BEFORE))
@@ -182,7 +180,7 @@ class _Search:
 
         The closed forms add up words, operations and cycles that no way of cutting a layer avoids.
         """
-        total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        total = self._nothing
         for position, layer in enumerate(self.group.layers):
             # every tensor that is an intermediate at every level that can hold it, or at none
             choices: list[list[tuple[tuple[str, int], ...]]] = []
@@ -198,24 +196,21 @@ class _Search:
             for chosen in product(*choices):
                 held = tuple(sorted(one for some in chosen for one in some))
                 corners.append(self.parts.of(PartKey(position, layer.dims, held, ())).least)
-            least = corners[0]
-            for corner in corners[1:]:
-                least = least.least(corner)
-            total = total + least
+            total = total + reduce(Corner.least, corners)
         return corner_value(self.objective, total, self.parts.prices)
 
     def _search(self, most_loops: int | None, deadline: Deadline) -> None:
         """Look at structures in the order of their bounds; a bound is proven where all are listed."""
         whole, self.left = most_loops is None, []
-        heap = [(0.0, run, number) for run, number in self._bounded(most_loops)]
+        listed = self._bounded(most_loops)
         self._refresh(whole)
-        heap = [(self._value(run, number), run, number) for _, run, number in heap]
+        heap = [(self._value(run, number), run, number) for run, number in listed]
         heapq.heapify(heap)
         while heap:
             least, run, number = heap[0]
             if whole:
-                self.bound = max(self.bound, min(least, self._left(), self.best))
-            if least >= sufficient_bound(self.best, self.params.tolerance):
+                self.bound = max(self.bound, min(least, self._left(), self.found.best))
+            if least >= sufficient_bound(self.found.best, self.params.tolerance):
                 break
             self.deadline.check()
             if not deadline.in_time():
@@ -232,17 +227,13 @@ class _Search:
         if not whole:
             return
         least = heap[0][0] if heap else inf
-        self.bound = max(self.bound, min(least, self._left(), self.best))
+        self.bound = max(self.bound, min(least, self._left(), self.found.best))
 
     def _left(self) -> float:
         """The least bound of what was worked out and is not proven."""
-        found = [
-            corner_value(self.objective, self._around[run] + corner, self.parts.prices)
-            for run, corner in self.left
-        ]
-        return min(found, default=inf)
+        return min((self._alone(self._around[run] + corner) for run, corner in self.left), default=inf)
 
-    def _bounded(self, most_loops: int | None) -> list[tuple[tuple[int, int], int]]:
+    def _bounded(self, most_loops: int | None) -> list[tuple[Segment, int]]:
         """Every structure that can fit, with its corner by the closed forms."""
         found = []
         for first in range(self.count):
@@ -262,16 +253,22 @@ class _Search:
 
     def _corner(self, structure: GroupStructure) -> Corner | None:
         """The least costs of a structure, as if no layer had to bear what others hoist."""
-        total = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+        total = self._nothing
         for number in range(len(structure.run.group.layers)):
             options = self.options.of(structure, number)
             if not options:
                 return None
-            least = options[0].least(self.parts)
-            for option in options[1:]:
-                least = least.least(option.least(self.parts))
-            total = total + least
+            total = total + self._least(options)
         return total
+
+    def _least(self, options: list[NestOption]) -> Corner:
+        """The least of each cost of any of the options."""
+        return reduce(Corner.least, (option.least(self.parts) for option in options))
+
+    @property
+    def _nothing(self) -> Corner:
+        """No costs, at every price."""
+        return Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
 
     def _refresh(self, whole: bool | None = None) -> None:
         """Sum up the least corners before and after every run; the sum of all is a bound if ``whole``."""
@@ -280,96 +277,76 @@ class _Search:
         for run, bounds in self.runs.items():
             energy, cycles, *priced = bounds.corners.min(axis=0).tolist()
             least[run] = Corner(energy, cycles, tuple(priced))
-        nothing = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
         never = Corner(inf, inf, tuple(inf for _ in self.parts.prices))
-        before = [nothing] + [never] * self.count
-        after = [never] * self.count + [nothing]
-        for end in range(1, self.count + 1):
-            for (first, last), corner in least.items():
-                if last + 1 == end:
-                    before[end] = before[end].least(before[first] + corner)
-        for begin in range(self.count - 1, -1, -1):
-            for (first, last), corner in least.items():
-                if first == begin:
-                    after[begin] = after[begin].least(after[last + 1] + corner)
-        self._around = {run: before[run[0]] + after[run[1] + 1] for run in self.runs}
+        least_sum, self._around = around(least, self.count, self._nothing, never)
         self._refreshed = self.parts.solves
         if self._whole:
-            least_sum = corner_value(self.objective, before[-1], self.parts.prices)
-            self.bound = max(self.bound, min(self.best, least_sum))
+            self.bound = max(self.bound, min(self.found.best, self._alone(least_sum)))
 
-    def _value(self, run: tuple[int, int], number: int) -> float:
+    def _value(self, run: Segment, number: int) -> float:
         """The bound of a structure with what is around its run."""
         if self.parts.solves >= self._refreshed + REFRESHED:
             self._refresh()
         energy, cycles, *priced = self.runs[run].corners[number].tolist()
-        whole = self._around[run] + Corner(energy, cycles, tuple(priced))
-        return corner_value(self.objective, whole, self.parts.prices)
+        return self._alone(self._around[run] + Corner(energy, cycles, tuple(priced)))
 
-    def _tighten(self, run: tuple[int, int], number: int) -> bool:
+    def _tighten(self, run: Segment, number: int) -> bool:
         """Ask about the parts that a structure's corner rests on; False if all of that is known."""
         structure = self.runs[run].structures[number]
         layers = range(run[1] - run[0] + 1)
         for questions in ((self.parts.first_question,), self.parts.proving):
             before = self.parts.solves
             for layer in layers:
-                options = self.options.of(structure, layer)
                 # the option whose bound is least is the one that has to be better than it seems
-                least = min(options, key=lambda one: self._alone(one.least(self.parts)))
-                self.parts.ask(least.part, questions)
+                self.parts.ask(self._cheapest(structure, layer).part, questions)
             if self.parts.solves > before:
-                corner = self._corner(structure)
-                assert corner is not None, "a structure that has options keeps them"
-                self.runs[run].corners[number] = [corner.energy, corner.cycles, *corner.priced]
+                self._renew(run, number)
                 self._sample(structure)
                 return True
-        corner = self._corner(structure)
+        return self._renew(run, number)
+
+    def _renew(self, run: Segment, number: int) -> bool:
+        """Bound a structure by what is known of its parts now; the result says whether that is news."""
+        corner = self._corner(self.runs[run].structures[number])
         assert corner is not None, "a structure that has options keeps them"
         now = [corner.energy, corner.cycles, *corner.priced]
         changed: bool = now != self.runs[run].corners[number].tolist()
         self.runs[run].corners[number] = now
         return changed
 
+    def _cheapest(self, structure: GroupStructure, layer: int) -> NestOption:
+        """The option of a layer that has the least bound."""
+        return min(self.options.of(structure, layer), key=lambda one: self._alone(one.least(self.parts)))
+
     def _sample(self, structure: GroupStructure) -> None:
         """Try the nests that are known for the cheapest options, if these leave one another their room."""
-        total = [Priced(0.0, 0.0, None)]
+        total = [NOTHING]
         for layer in range(len(structure.run.group.layers)):
-            option = min(
-                self.options.of(structure, layer), key=lambda one: self._alone(one.least(self.parts))
-            )
+            option = self._cheapest(structure, layer)
             nests = self.parts.of(option.part).nests
             if option.take or not nests:
                 return
-            points = self.parts.points(option.turns, nests)
-            total = sums(total, [Priced(one.energy, one.cycles, (option, one.of)) for one in points])
-        self._found(structure, total)
+            total = sums(total, _of(option, self.parts.points(option.turns, nests)))
+        self._add_ways(structure, total)
 
-    def _found(self, structure: GroupStructure, total: list[Priced]) -> None:
+    def _add_ways(self, structure: GroupStructure, total: list[Priced]) -> None:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
-        run = structure.run.first, structure.run.last
-        found = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
-        before = self.fronts.get(run, [])
-        after = undominated([*before, *found])
-        if after != before:
-            self.fronts[run] = after
-            self._improve()
+        ways = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
+        self.found.add((structure.run.first, structure.run.last), ways)
 
     def _alone(self, corner: Corner) -> float:
+        """The least objective that a corner admits."""
         return corner_value(self.objective, corner, self.parts.prices)
 
-    def _work_out(self, run: tuple[int, int], number: int) -> None:
+    def _work_out(self, run: Segment, number: int) -> None:
         """Try all hoisted tiles of a structure that may improve the incumbent."""
         structure = self.runs[run].structures[number]
         options = [self.options.of(structure, layer) for layer in range(run[1] - run[0] + 1)]
-        nothing = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
-        rest = [nothing]
+        rest = [self._nothing]
         for mine in reversed(options):
-            least = mine[0].least(self.parts)
-            for one in mine[1:]:
-                least = least.least(one.least(self.parts))
-            rest.append(rest[-1] + least)
+            rest.append(rest[-1] + self._least(mine))
         rest.reverse()
-        self._choose(structure, options, [], nothing, rest)
+        self._choose(structure, options, [], self._nothing, rest)
 
     def _choose(
         self,
@@ -388,7 +365,7 @@ class _Search:
             for questions in ((), (self.parts.first_question,)):
                 self.parts.ask(option.part, questions)
                 total = so_far + option.least(self.parts)
-                limit = sufficient_bound(self.best, self.params.tolerance)
+                limit = sufficient_bound(self.found.best, self.params.tolerance)
                 if self._alone(around + total + rest[number + 1]) >= limit:
                     break
             else:
@@ -397,12 +374,7 @@ class _Search:
     def _add(self, structure: GroupStructure, chosen: list[NestOption]) -> None:
         """Add the costs of a structure whose hoisted tiles are chosen."""
         self.deadline.check()
-        taken = [0] * len(chosen)
-        for number, option in enumerate(chosen):
-            for depth, words in option.take:
-                for other in structure.shared.sharing(number, depth + 1):
-                    if other != number:
-                        taken[other] += words
+        taken = structure.shared.taken_by_others([option.take for option in chosen])
         run = structure.run.first, structure.run.last
         level = self.group.outermost - 1
         beside = [
@@ -410,48 +382,31 @@ class _Search:
             for option, words in zip(chosen, taken, strict=True)
         ]
         for questions in ((self.parts.first_question,), self.parts.questions):
-            corner = Corner(0.0, 0.0, tuple(0.0 for _ in self.parts.prices))
+            corner = self._nothing
             for option in beside:
                 self.parts.ask(option.part, questions)
                 corner = corner + option.least(self.parts)
-            limit = sufficient_bound(self.best, self.params.tolerance)
+            limit = sufficient_bound(self.found.best, self.params.tolerance)
             if self._alone(self._around[run] + corner) >= limit:
                 return
-        total = [Priced(0.0, 0.0, None)]
+        total = [NOTHING]
         for option in beside:
-            points = option.costs(self.parts)
-            total = sums(total, [Priced(one.energy, one.cycles, (option, one.of)) for one in points])
-        self._found(structure, total)
+            total = sums(total, _of(option, option.costs(self.parts)))
+        self._add_ways(structure, total)
         reached = min((value(self.objective, one.energy, one.cycles) for one in total), default=inf)
         if self.objective == "edp" or reached > self._alone(corner) * (1 + SAME_COST):
             self.left.append((run, corner))
-
-    def _improve(self) -> None:
-        """The best chain of the runs that are worked out."""
-        ends: list[list[Priced]] = [[Priced(0.0, 0.0, None)]] + [[] for _ in range(self.count)]
-        for (first, last), front in sorted(self.fronts.items(), key=lambda item: item[0][1]):
-            if ends[first]:
-                ends[last + 1] = undominated([*ends[last + 1], *sums(ends[first], front)])
-        for chain in ends[-1]:
-            if value(self.objective, chain.energy, chain.cycles) < self.best:
-                self.incumbent = chain
 
     # -- the answer ----------------------------------------------------------------------------------
 
     def mapping(self) -> GroupMapping:
         """The incumbent as a mapping of the whole group."""
-        assert self.incumbent is not None, "a search without an incumbent has no mapping"
-        prefix: list[int] = []
-        paths: list[Loops] = []
-        nests: list[Mapping] = []
-        backing: dict[str, int] = {}
-        hoist: dict[str, dict[str, int]] = {}
-        for run in flattened(self.incumbent.of):
-            shared = run.structure.shared
-            prefix += [*([0] if paths else []), *shared.prefix]
-            paths += shared.paths
-            backing |= shared.backing
-            for option, nest in run.layers:
-                nests.append(nest)
-                hoist |= {name: dict(tiles) for name, tiles in option.turns.shared.hoist.items()}
-        return GroupMapping(FusedMapping(tuple(prefix), tuple(paths), (), backing, hoist), tuple(nests))
+        assert self.found.incumbent is not None, "a search without an incumbent has no mapping"
+        runs: tuple[_Chosen, ...] = flattened(self.found.incumbent.of)
+        nests = tuple(nest for run in runs for _, nest in run.layers)
+        return GroupMapping(FusedMapping.joined(run.shared for run in runs), nests)
+
+
+def _of(option: NestOption, points: list[Priced]) -> list[Priced]:
+    """Costs of nests as costs of an option with these nests."""
+    return [Priced(one.energy, one.cycles, (option, one.of)) for one in points]

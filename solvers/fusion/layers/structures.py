@@ -14,9 +14,9 @@ from itertools import pairwise, product
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
-from costmodel.mapping.fused.layers.turns import HeldTile, common_depth, held_tiles
-from costmodel.mapping.fused.mapping import FusedMapping, Loops
-from solvers.divisors import divisors
+from costmodel.mapping.fused.layers.turns import common_depth, held_tiles
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
+from solvers.fusion.shared_loops import lists_beside
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class GroupStructure:
     shared: FusedMapping
 
     @cached_property
-    def tiles(self) -> tuple[HeldTile, ...]:
+    def tiles(self) -> tuple[KeptTile, ...]:
         """The backing tiles."""
         return tuple(held_tiles(self.run.group, self.shared))
 
@@ -100,34 +100,12 @@ def _shared_lists(group: LayerGroup, pair: int, before: Loops, most: int) -> Ite
     allowed = [name for name in ours if name in theirs and group.layers[pair].sizes[ours[name]] > 1]
     if (cutting := group.cutting.get((pair, pair + 1))) is not None:
         allowed = [name for name in allowed if name in cutting]
-    allowed = [
-        name
+    sizes = {
+        name: group.layers[pair].sizes[ours[name]]
         for name in allowed
         if group.layers[pair].sizes[ours[name]] == group.layers[pair + 1].sizes[theirs[name]]
-    ]
-    length = 0
-    while length < len(before) and before[length][0] in allowed:
-        yield before[:length]
-        length += 1
-    if length < len(before):
-        yield before[:length]
-        return
-    used = {name for name, _ in before}
-    sizes = {name: group.layers[pair].sizes[ours[name]] for name in allowed if name not in used}
-    for more in _lists(sizes, most - len(before)):
-        yield before + more
-
-
-def _lists(sizes: dict[str, int], most: int) -> Iterator[Loops]:
-    """Every list of at most so many loops over some of these names, in every order, with every step."""
-    yield ()
-    if not most:
-        return
-    for name, size in sizes.items():
-        others = {other: length for other, length in sizes.items() if other != name}
-        for step in divisors(size)[:-1]:
-            for rest in _lists(others, most - 1):
-                yield ((name, step), *rest)
+    }
+    yield from lists_beside(before, sizes, most)
 
 
 def _backings(group: LayerGroup, bare: FusedMapping) -> Iterator[dict[str, int]]:

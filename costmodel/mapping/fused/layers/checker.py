@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, LayerGroup
-from costmodel.mapping.fused.layers.turns import common_depth, held_tiles, turns_of, used_words
-from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.fused.layers.turns import common_depth, held_tiles, turns_of
+from costmodel.mapping.fused.mapping import FusedMapping, kept_words
 from costmodel.mapping.mapping import violations as nest_violations
 
 
@@ -31,28 +31,12 @@ def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
 
 
 def _shape(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
-    """Lists of the right lengths, and shared loops that neighbours agree on."""
-    count = len(group.layers)
-    for name, found, expected in (
-        ("prefix", shared.prefix, count - 1),
-        ("paths", shared.paths, count),
-        ("own", shared.own, 0),
-    ):
-        if len(found) != expected:
-            yield f"{name} has {len(found)} entries, {expected} are needed"
-            return
-    for pair, common in enumerate(shared.prefix):
-        names = f"{group.layers[pair].name} and {group.layers[pair + 1].name}"
-        ours, theirs = shared.paths[pair], shared.paths[pair + 1]
-        if not 0 <= common <= min(len(ours), len(theirs)):
-            yield f"{names} share {common} loops, their paths have {len(ours)} and {len(theirs)}"
-        elif ours[:common] != theirs[:common]:
-            yield f"{names} share {common} loops, but their paths differ within them"
-    reach = (0, *shared.prefix, 0)
-    for position, layer in enumerate(group.layers):
-        most, has = max(reach[position], reach[position + 1]), len(shared.paths[position])
-        if has > most:
-            yield f"the path of {layer.name} has {has} loops, it shares {most} with a neighbour"
+    """Shared loops without own ones, that neighbours agree on."""
+    names = [layer.name for layer in group.layers]
+    if reason := shared.wrong_length(len(names), 0):
+        yield reason
+        return
+    yield from shared.sharing_violations(names)
 
 
 def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
@@ -175,12 +159,9 @@ def _room(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """No level holds more than it can in any layer's time."""
     kept = held_tiles(group, mapping.shared)
     for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
-        row = used_words(group, mapping.shared, kept, one.position)
+        row = kept_words(kept, group.outermost, one.position)
         for level in group.holding:
-            hardware, own = group.architecture.levels[level], 0
-            for tensor in one.part.tensors:
-                if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level:
-                    own += tensor.words(nest.tiles[level])
+            hardware, own = group.architecture.levels[level], one.own_words(nest, level)
             if row[level] + own > hardware.usable_words:
                 holds = f"{hardware.name} holds {row[level] + own} words while {one.layer.name} runs"
                 yield f"{holds} ({row[level]} of them held), {hardware.usable_words:.0f} are usable"

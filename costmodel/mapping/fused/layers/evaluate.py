@@ -11,7 +11,8 @@ from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, evaluate_counts, nest_counts
 from costmodel.mapping.fused.layers.checker import violations
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of, used_words
+from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of
+from costmodel.mapping.fused.mapping import kept_words
 from costmodel.mapping.mapping import Mapping
 
 
@@ -113,7 +114,7 @@ def _turn(one: LayerTurns, nest: Mapping, *, continued: bool) -> tuple[Evaluatio
             if output in counts:
                 filled = level not in (outermost, one.held.get(output))
                 counts[output] = _with_sums(counts[output], filled=filled)
-    found = evaluate_counts(group.architecture, part.macs, compute_cycles, kept, nest.utilized_instances)
+    found = evaluate_counts(group.architecture, part, compute_cycles, kept, nest.utilized_instances)
     return found, kept
 
 
@@ -153,10 +154,6 @@ def _peak(group: LayerGroup, mapping: GroupMapping) -> tuple[int, ...]:
     kept = held_tiles(group, mapping.shared)
     rows = []
     for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
-        row = used_words(group, mapping.shared, kept, one.position)
-        for level in range(group.outermost):
-            for tensor in one.part.tensors:
-                if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level:
-                    row[level] += tensor.words(nest.tiles[level])
-        rows.append(row)
+        row = kept_words(kept, group.outermost, one.position)
+        rows.append([words + one.own_words(nest, level) for level, words in enumerate(row)])
     return tuple(max(column) for column in zip(*rows, strict=True))

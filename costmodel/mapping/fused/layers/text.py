@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.mapping.fused.layers.turns import HeldTile, held_tiles
+from costmodel.mapping.fused.layers.turns import held_tiles
+from costmodel.mapping.fused.mapping import KeptTile
+from costmodel.mapping.fused.text import TreeText
 from costmodel.mapping.nest_text import nest_text
-
-INDENT = "  "
 
 
 def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
@@ -19,40 +18,20 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
     contract`` stands where the tile stands. A layer's nest is written as :func:`nest_text` writes it: it maps
     what one iteration of the loops above leaves.
     """
-    text = _Text(group, mapping, tuple(held_tiles(group, mapping.shared)))
-    return "\n".join(text.split(range(len(group.layers)), 0))
+    return str(_GroupText(group, mapping))
 
 
-@dataclass(frozen=True)
-class _Text:
-    group: LayerGroup
-    mapping: GroupMapping
-    held: tuple[HeldTile, ...]
+class _GroupText(TreeText):
+    def __init__(self, group: LayerGroup, mapping: GroupMapping) -> None:
+        super().__init__(mapping.shared, held_tiles(group, mapping.shared))
+        self.group, self.nests = group, mapping.nests
 
-    def split(self, layers: range, depth: int) -> Iterator[str]:
-        """What stands below the ``depth`` loops that some layers share."""
-        for tile in self.held:
-            if not tile.hoisted and tile.above == depth and tile.layer in layers:
-                first, last = (self.group.layers[at].name for at in (tile.during[0], tile.during[-1]))
-                yield f"{INDENT * depth}{self._holds(tile)}, {first} to {last}"
-        position = layers.start
-        while position < layers.stop:
-            branch = self.mapping.shared.sharing(position, depth + 1)
-            yield from self._branch(branch, depth)
-            position = branch.stop
+    def name(self, position: int) -> str:
+        return self.group.layers[position].name
 
-    def _branch(self, branch: range, depth: int) -> Iterator[str]:
-        pad, path = INDENT * depth, self.mapping.shared.paths[branch.start]
-        if len(path) == depth:
-            layer = self.group.layers[branch.start]
-            yield f"{pad}{layer.name}: {nest_text(self.mapping.nests[branch.start])}"
-            return
-        for tile in self.held:
-            if tile.hoisted and tile.above == depth and tile.during == branch:
-                yield f"{pad}{self._holds(tile)}"
-        yield f"{pad}for {path[depth][0]} by {path[depth][1]}"
-        yield from self.split(branch, depth + 1)
+    def keeps(self, tile: KeptTile) -> str:
+        level = self.group.architecture.levels[tile.level]
+        return f"{level.name} holds {tile.tensor} of {self.name(tile.position)}: {tile.words} words"
 
-    def _holds(self, tile: HeldTile) -> str:
-        level, layer = self.group.architecture.levels[tile.level], self.group.layers[tile.layer]
-        return f"{level.name} holds {tile.tensor} of {layer.name}: {tile.words} words"
+    def nest(self, position: int) -> Iterator[str]:
+        yield f"{self.name(position)}: {nest_text(self.nests[position])}"

@@ -7,7 +7,8 @@ from functools import cached_property
 from math import prod
 
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
-from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
+from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 
 
@@ -96,21 +97,13 @@ class LayerTurns:
                     found[tensor.name] = level
         return found
 
-
-@dataclass(frozen=True)
-class HeldTile:
-    """``words`` of a tensor that a level holds while the layers ``during`` run, above shared loop ``above``.
-
-    ``layer`` is the producer's number, or that of the layer for which the tile is hoisted.
-    """
-
-    layer: int
-    tensor: str
-    level: int
-    words: int
-    above: int
-    during: range
-    hoisted: bool
+    def own_words(self, nest: Mapping, level: int) -> int:
+        """The words that a turn's nest keeps at a level, beside what is held there."""
+        return sum(
+            tensor.words(nest.tiles[level])
+            for tensor in self.part.tensors
+            if tensor.name in nest.levels[level].keep and self.held.get(tensor.name) != level
+        )
 
 
 def turns_of(group: LayerGroup, shared: FusedMapping) -> tuple[LayerTurns, ...]:
@@ -123,7 +116,7 @@ def common_depth(shared: FusedMapping, first: int, last: int) -> int:
     return min(shared.prefix[first:last], default=0)
 
 
-def held_tiles(group: LayerGroup, shared: FusedMapping) -> list[HeldTile]:
+def held_tiles(group: LayerGroup, shared: FusedMapping) -> list[KeptTile]:
     """All backing and hoisted tiles."""
     turns, found = turns_of(group, shared), []
     for one in turns:
@@ -131,7 +124,7 @@ def held_tiles(group: LayerGroup, shared: FusedMapping) -> list[HeldTile]:
             during = shared.sharing(one.position, tile.depth + 1)
             level = group.outermost - 1
             found.append(
-                HeldTile(one.position, tile.tensor, level, tile.words, tile.depth, during, hoisted=True)
+                KeptTile(one.position, tile.tensor, level, tile.words, tile.depth, during, hoisted=True)
             )
     found += [
         _backing_tile(group, shared, intermediate, turns)
@@ -143,7 +136,7 @@ def held_tiles(group: LayerGroup, shared: FusedMapping) -> list[HeldTile]:
 
 def _backing_tile(
     group: LayerGroup, shared: FusedMapping, one: Intermediate, turns: tuple[LayerTurns, ...]
-) -> HeldTile:
+) -> KeptTile:
     """The tile of an intermediate directly above the outermost split between its producer and its readers.
 
     It has what the producer makes below the loops that all of them share, or what a reader touches there if
@@ -158,13 +151,4 @@ def _backing_tile(
         words = max(words, reader.layer.tensor(read.tensor).words(reader.sizes(depth)))
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]
-    return HeldTile(one.producer, output.name, level, words, depth, during, hoisted=False)
-
-
-def used_words(group: LayerGroup, shared: FusedMapping, kept: list[HeldTile], position: int) -> list[int]:
-    """Words that held tiles take of every level of the chip in one layer's time."""
-    row = [0] * group.outermost
-    for tile in kept:
-        if position in tile.during:
-            row[tile.level] += tile.words
-    return row
+    return KeptTile(one.producer, output.name, level, words, depth, during, hoisted=False)

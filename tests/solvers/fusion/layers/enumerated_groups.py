@@ -13,8 +13,8 @@ from itertools import pairwise, permutations, product
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.evaluate import layer_cost
 from costmodel.mapping.fused.layers.group import LayerGroup
-from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of, used_words
-from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of
+from costmodel.mapping.fused.mapping import FusedMapping, Loops, kept_words
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from costmodel.workload.network import Layer
 from solvers.divisors import divisors
@@ -79,7 +79,7 @@ def _totals(group: LayerGroup, shared: FusedMapping) -> list[Cost]:
     kept = held_tiles(group, shared)
     totals: list[Cost] = [(0.0, 0.0)]
     for one in turns_of(group, shared):
-        taken = used_words(group, shared, kept, one.position)
+        taken = kept_words(kept, group.outermost, one.position)
         mine = _undominated([cost for words, cost in _costs(one) if _fits(group, taken, words)])
         totals = _undominated([(a + c, b + d) for a, b in totals for c, d in mine])
     return totals
