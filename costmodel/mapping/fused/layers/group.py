@@ -77,6 +77,14 @@ class LayerGroup:
                 "What parts of layers that take turns cost in timed cycles is not counted",
                 key="architecture",
             )
+        if self.architecture.precision is not None:
+            raise InputError(
+                WHERE,
+                "an architecture without a precision: held tensors and hoisted tiles are counted in words",
+                self.architecture.name,
+                "Leave precision out",
+                key="architecture",
+            )
         for intermediate in self.intermediates:
             for read in intermediate.reads:
                 self._check_read(intermediate.producer, read)

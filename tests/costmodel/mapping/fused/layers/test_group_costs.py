@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
+from costmodel.hardware.precision import Precision, Width
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.fused.checker import violations as einsum_violations
 from costmodel.mapping.fused.evaluate import evaluate_fused
@@ -143,6 +145,10 @@ def test_what_a_group_cannot_be_is_refused() -> None:
             group_of(architecture, network, names)
     with pytest.raises(InputError, match="without timing"):
         group_of(load_architecture("gemmini"), network, ["block0.expand", "block0.contract"])
+    byte = Width(8)
+    narrow = replace(load_architecture("eyeriss"), precision=Precision(byte, byte, byte, byte))
+    with pytest.raises(InputError, match="without a precision"):
+        group_of(narrow, network, ["block0.expand", "block0.contract"])
 
 
 def test_links_follow_the_network() -> None:
