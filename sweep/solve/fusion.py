@@ -98,15 +98,22 @@ class FusionAnswer:
         outcome, found = self.outcome, self.evaluation
         measured = {} if found is None else evaluation_to_json(self.problem.chain, found)
         return {
-            "status": str(outcome.status),
-            "objective_name": self.problem.objective,
-            "objective": outcome.objective,
-            "bound": outcome.bound,
-            "gap": outcome.gap,
-            "cpu_seconds": outcome.cpu_seconds,
-            "note": outcome.note,
+            **proof_to_json(self.problem.objective, outcome),
             "mapping": outcome.solution and fused_mapping_to_json(outcome.solution),
             **{key: measured.get(key) for key in ("energy_pj", "cycles", "peak")},
             "tree": self.text.splitlines(),
             "problem": problem_to_json(self.problem.chain),
         }
+
+
+def proof_to_json(objective: FusionObjective, outcome: Outcome[Any]) -> dict[str, Any]:
+    """What an outcome says beside its mapping."""
+    return {
+        "status": str(outcome.status),
+        "objective_name": objective,
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "cpu_seconds": outcome.cpu_seconds,
+        "note": outcome.note,
+    }

@@ -21,6 +21,7 @@ from solvers.catalogue import solver
 from solvers.fusion.layers.problem import LayerFusionProblem
 from solvers.fusion.problem import FusionObjective
 from solvers.outcome import Outcome
+from sweep.solve.fusion import proof_to_json
 from sweep.solve.parameters import check_named_values, solver_params
 
 FAMILY = "layer_fusion"
@@ -106,13 +107,7 @@ class LayerFusionAnswer:
         measured = {} if found is None else group_evaluation_to_json(self.group, found)
         mapping = None if outcome.solution is None else group_mapping_to_json(self.group, outcome.solution)
         return {
-            "status": str(outcome.status),
-            "objective_name": self.problem.objective,
-            "objective": outcome.objective,
-            "bound": outcome.bound,
-            "gap": outcome.gap,
-            "cpu_seconds": outcome.cpu_seconds,
-            "note": outcome.note,
+            **proof_to_json(self.problem.objective, outcome),
             "mapping": mapping,
             **{key: measured.get(key) for key in ("energy_pj", "cycles", "peak", "layers")},
             "tree": self.text.splitlines(),
