@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from costmodel.hardware.timing import Layouts
 from costmodel.mapping.uneven import AnyMapping, with_layouts
-from solvers.budget import Budget, Deadline, Stopwatch
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, Stopwatch
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, proven
@@ -99,7 +99,7 @@ def _over(
         late = bool(solved) and deadline.left <= 0
         if late or bounds[layouts] >= sufficient_bound(objective, tolerance):
             break
-        seconds = max(deadline.left, 1e-3) / (len(waiting) - number)
+        seconds = max(deadline.left, LEAST_SECONDS) / (len(waiting) - number)
         outcome = solve(layouts, replace(budget, wall_seconds=seconds))
         solved[layouts] = outcome
         if outcome.status is Status.INFEASIBLE:

@@ -285,12 +285,17 @@ def full_disk(scene: Scene) -> Outcome:
 
 
 def nodes_come_and_go(scene: Scene) -> Outcome:
-    """One CPU; two join after 30 answers, die after 90; two more join, and are drained after 190."""
+    """One CPU; two join after 30 answers, die after 90; two more join, and are drained after 190.
+
+    Workers hold one solve each: while a node starts, others wait in :func:`gather`, and what they held behind
+    that solve would be handed to the new node's workers as well.
+    """
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes: list[Any] = []
     scene.nap = 0.1
+    one_each = {"workers": None, "address": cluster.address, "target_seconds": scene.nap / 2}
 
     def add(_: AnswerRow) -> None:
         scene.expect_another_worker()
@@ -305,12 +310,10 @@ def nodes_come_and_go(scene: Scene) -> Outcome:
         }
     )
     try:
-        scene.run({}, act, workers=None, address=cluster.address)
+        scene.run({}, act, **one_each)
         workers = {row["worker"] for row in RunFolder(scene.run_path).read_rows("layers", ["worker"])}
         assert len(workers) > 1, "nodes that joined got work"
-        return scene.outcome(
-            "2 nodes join, one dies, one drains", lambda: scene.run({}, workers=None, address=cluster.address)
-        )
+        return scene.outcome("2 nodes join, one dies, one drains", lambda: scene.run({}, **one_each))
     finally:
         cluster.shutdown()
 

@@ -67,10 +67,13 @@ def test_a_tag_of_python_runs_nothing(tmp_path: Path, write_study: WriteStudy, k
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("which", ["problem.yaml", "chip.yaml"])
-def test_nor_in_the_files_a_study_names(tmp_path: Path, write_study: WriteStudy, which: str) -> None:
-    path = write_study(write_study().read_text().replace("eyeriss", "chip.yaml"))
-    (tmp_path / "chip.yaml").write_text("name: chip\nlevels: []\n")
+@pytest.mark.parametrize(
+    ("which", "instead_of"), [("problem.yaml", "problem.yaml"), ("chip.yaml", "eyeriss")]
+)
+def test_nor_in_the_files_a_study_names(
+    tmp_path: Path, write_study: WriteStudy, which: str, instead_of: str
+) -> None:
+    path = write_study(write_study().read_text().replace(instead_of, which))
     (tmp_path / which).write_text(f"problem: {mark(tmp_path / 'ran')}\n")
     with pytest.raises(InputError, match="python/object"):
         run_study(load_study(str(path)), tmp_path / "run", RuntimeChoice(in_process=True))
