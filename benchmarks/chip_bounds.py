@@ -38,7 +38,7 @@ from costmodel.schedule.bounds.bounds import LeastOfRounds, ScheduleBounds, leas
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode, depth
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
 from solvers.schedule import kapla, segment_chain
@@ -57,7 +57,7 @@ Found = tuple[str, ChipEvaluation]
 """How trees were found, and what one of them takes."""
 
 
-def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
+def walk(evaluator: ChipEvaluator, start: TreeNode, draws: int) -> dict[str, Any]:
     """The least energy and cycles of all trees of ``draws`` operators that fit, and what one takes."""
     graph, random = evaluator.graph, Random(0)
     space = TreeSpace(graph.producers, evaluator.batch, evaluator.chip.tiles)
@@ -107,7 +107,7 @@ def chains(evaluator: ChipEvaluator, draws: int) -> tuple[list[tuple[str, float,
     return rows, best
 
 
-def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation | None:
+def _costs(evaluator: ChipEvaluator, segments: Sequence[TreeNode]) -> ChipEvaluation | None:
     rounds = evaluator.batch // segments[0].batch
     try:
         return evaluator.evaluate(Cut("T", evaluator.batch, rounds, tuple(segments)))
@@ -115,7 +115,7 @@ def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation
         return None
 
 
-def _segments(layers: Sequence[NetworkLayer], samples: int, random: Random) -> list[Node]:
+def _segments(layers: Sequence[NetworkLayer], samples: int, random: Random) -> list[TreeNode]:
     """Single layers, and few or many twos and threes in a row; layers that must run alone do."""
     pieces: list[list[NetworkLayer]] = []
     joined = random.choice((0.02, 0.1, 0.3))
@@ -128,7 +128,7 @@ def _segments(layers: Sequence[NetworkLayer], samples: int, random: Random) -> l
     return [_segment(piece, samples, random) for piece in pieces]
 
 
-def _segment(piece: Sequence[NetworkLayer], samples: int, random: Random) -> Node:
+def _segment(piece: Sequence[NetworkLayer], samples: int, random: Random) -> TreeNode:
     if len(piece) == 1:
         return Leaf(piece[0].name, samples)
     subbatches = random.choice([parts for parts in range(1, samples + 1) if samples % parts == 0])

@@ -38,7 +38,7 @@ from set_figures import PatternRow, TreePoint, write_figures
 from costmodel.formats.chips import load_chip
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
@@ -108,7 +108,7 @@ def patterns(case: Case) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(case: Case, trees: list[Node]) -> Iterator[PatternRow]:
+def _rows(case: Case, trees: list[TreeNode]) -> Iterator[PatternRow]:
     for pattern, tree in zip(("layer_pipeline", "layer_sequential", "set"), trees, strict=True):
         cost = case.problem.judge().evaluate(parse_tree(format_tree(tree)))
         value = case.problem.objective.value(cost.energy_pj, cost.cycles)
@@ -138,7 +138,7 @@ def points(case: Case, count: int) -> list[dict[str, Any]]:
     return [asdict(point) for point in found]
 
 
-def _walk(case: Case, first: Node, evaluator: Evaluator, count: int) -> Iterator[Node]:
+def _walk(case: Case, first: TreeNode, evaluator: Evaluator, count: int) -> Iterator[TreeNode]:
     problem, random = case.problem, Random(case.seed)
     space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles)
     operators, current = Operators(space, WEIGHTS["paper"]), Current(first)
@@ -156,7 +156,7 @@ def _walk(case: Case, first: Node, evaluator: Evaluator, count: int) -> Iterator
             yield tree
 
 
-def _drawn_uniformly(case: Case, evaluator: Evaluator, count: int) -> Iterator[Node]:
+def _drawn_uniformly(case: Case, evaluator: Evaluator, count: int) -> Iterator[TreeNode]:
     """Those of ``count`` trees drawn uniformly that can run, with the layers in the network's order.
 
     Topological orders cannot be counted in closed form, so they are not drawn.
@@ -171,7 +171,7 @@ def _drawn_uniformly(case: Case, evaluator: Evaluator, count: int) -> Iterator[N
             yield tree
 
 
-def _point(case: Case, drawn: str, tree: Node, evaluator: Evaluator) -> TreePoint:
+def _point(case: Case, drawn: str, tree: TreeNode, evaluator: Evaluator) -> TreePoint:
     cost: Any = evaluator.evaluate(tree)
     depths = [len(path) for path in paths_of(tree)]
     hops = cost.hop_bytes if case.model == "set_isca2023" else cost.noc_hop_bytes

@@ -20,7 +20,7 @@ from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, Node, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, TreeNode, leaves, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 MOST_REMEMBERED = 50_000
@@ -34,7 +34,7 @@ class _Segment:
     The cost is the reason instead where it cannot run.
     """
 
-    node: Node
+    node: TreeNode
     layers: frozenset[str]
     needs: frozenset[str]
     cost: NodeCost | NotPossibleError
@@ -64,10 +64,10 @@ class ChipEvaluator:
         self._normalized = cache(tile_costs.normalized_cycles)
         self._nodes = KnownNodes()
         self._transitions = KnownTransitions(chip, graph.producers)
-        self._by_value: dict[Node, _Segment] = {}
+        self._by_value: dict[TreeNode, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
 
-    def evaluate(self, tree: Node) -> ChipEvaluation:
+    def evaluate(self, tree: TreeNode) -> ChipEvaluation:
         """What a schedule costs; ``tree`` is its RA tree.
 
         InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
@@ -90,14 +90,14 @@ class ChipEvaluator:
         """What a segment saves at most by what is around it, for searches that leave segments out."""
         return self._transitions.most_saved(cost)
 
-    def segment(self, segment: Node) -> NodeCost:
+    def segment(self, segment: TreeNode) -> NodeCost:
         """What a child of a root T cut costs by itself; see :meth:`between` for two in a row.
 
         InputError for one that is not of this network, NotPossibleError as for whole trees.
         """
         return _possible(self._known(segment, segment))
 
-    def _known(self, tree: Node, node: Node) -> _Segment:
+    def _known(self, tree: TreeNode, node: TreeNode) -> _Segment:
         """A segment of a tree, counted unless it is remembered."""
         # A remembered segment holds its node, so its id cannot have come to mean another one. The test keeps
         # that true however segments are forgotten.
@@ -115,7 +115,7 @@ class ChipEvaluator:
         found = self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
         return found
 
-    def _counted(self, tree: Node, node: Node) -> _Segment:
+    def _counted(self, tree: TreeNode, node: TreeNode) -> _Segment:
         """A new segment; where it is not valid, the reasons given are those of the whole ``tree``."""
         names = frozenset(leaf.layer for leaf in leaves(node))
         producers = self.graph.producers
@@ -134,7 +134,7 @@ class ChipEvaluator:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))
         return _Segment(node, names, needs, cost)
 
-    def _fit_together(self, tree: Node, segments: Sequence[_Segment]) -> bool:
+    def _fit_together(self, tree: TreeNode, segments: Sequence[_Segment]) -> bool:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
         rounds, _ = rounds_of_segments(tree)
         batch = tree.batch // rounds

@@ -12,7 +12,7 @@ from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.transitions import Transition
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
-from costmodel.schedule.tree.tree import Cut, Node
+from costmodel.schedule.tree.tree import Cut, TreeNode
 
 IDLE = "idle"
 """The part of energy that a chip takes in every cycle, whatever its segments do."""
@@ -26,7 +26,7 @@ class ChipEvaluation:
     each segment to the next one, and with several rounds from the last one to the first of the next round.
     """
 
-    tree: Node
+    tree: TreeNode
     chip: Chip
     rounds: int
     segments: tuple[NodeCost, ...]

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves, rounds_of_segments
 
 
 def whole_channels_reason(layer: NetworkLayer) -> str:
@@ -54,13 +54,13 @@ def whole_channels_reason(layer: NetworkLayer) -> str:
     return ""
 
 
-def reduction_violations(tree: Node, graph: LayerGraph) -> list[str]:
+def reduction_violations(tree: TreeNode, graph: LayerGraph) -> list[str]:
     """Why the input channels of the leaves of a tree cannot be cut; ``tree`` is valid but for that."""
     _, segments = rounds_of_segments(tree)
     return [reason for segment in segments for reason in segment_reduction_violations(segment, graph)]
 
 
-def segment_reduction_violations(segment: Node, graph: LayerGraph) -> list[str]:
+def segment_reduction_violations(segment: TreeNode, graph: LayerGraph) -> list[str]:
     """The same of one segment."""
     cut = [leaf for leaf in leaves(segment) if leaf.reduced > 1]
     if not cut:

@@ -30,7 +30,7 @@ from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import IMAGE_AXES, NetworkLayer
 from costmodel.schedule.tree.segment_flow import SegmentFlow
-from costmodel.schedule.tree.tree import Cut, Node, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, TreeNode, leaves, rounds_of_segments
 
 Rows = tuple[int, ...]
 """A number of rows for each band."""
@@ -130,7 +130,7 @@ def made_in_bands(segment: Cut, graph: LayerGraph) -> dict[int, Rows]:
     return _made(graph, [graph.index[leaf.layer] for leaf in leaves(segment)], segment.bands)
 
 
-def leaf_bands(graph: LayerGraph, flow: SegmentFlow, segment: Node) -> dict[int, LeafBands]:
+def leaf_bands(graph: LayerGraph, flow: SegmentFlow, segment: TreeNode) -> dict[int, LeafBands]:
     """The bands of each layer of a valid segment, by number; empty for a segment without bands."""
     if not isinstance(segment, Cut) or segment.bands == 1:
         return {}
@@ -148,13 +148,13 @@ def leaf_bands(graph: LayerGraph, flow: SegmentFlow, segment: Node) -> dict[int,
     return found
 
 
-def band_violations(tree: Node, graph: LayerGraph) -> list[str]:
+def band_violations(tree: TreeNode, graph: LayerGraph) -> list[str]:
     """Why the layers of a tree cannot run in its bands; ``tree`` is valid but for that."""
     _, segments = rounds_of_segments(tree)
     return [reason for segment in segments for reason in segment_band_violations(segment, graph)]
 
 
-def segment_band_violations(segment: Node, graph: LayerGraph) -> list[str]:
+def segment_band_violations(segment: TreeNode, graph: LayerGraph) -> list[str]:
     """The same of one segment."""
     if not isinstance(segment, Cut) or segment.bands == 1:
         return []

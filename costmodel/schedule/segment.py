@@ -39,7 +39,7 @@ from costmodel.schedule.leaf.streams import LeafRun, Placement
 from costmodel.schedule.row_bands import LeafBands, leaf_bands
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 
@@ -61,7 +61,7 @@ class NodeCost:
     (``leaf``) or mapped on the whole chip (``whole_chip``).
     """
 
-    node: Node
+    node: TreeNode
     first_tile: int
     tiles: int
     cycles: int
@@ -107,7 +107,7 @@ class _Planned:
     ``cuts``: how many cuts the node and all below it are.
     """
 
-    node: Node
+    node: TreeNode
     cycles: float
     least_tiles: int
     has_parameters: bool
@@ -160,7 +160,7 @@ class KnownNodes:
             found = self._cuts[of_children] = children, count()
         return found[1]
 
-    def planned(self, node: Node) -> _Planned | None:
+    def planned(self, node: TreeNode) -> _Planned | None:
         """What was known of this very node before it had tiles; None where that was forgotten or is new."""
         return self._planned.get(id(node))
 
@@ -211,7 +211,7 @@ class SegmentEvaluation:
         self._bands: dict[int, LeafBands] = {}
         self._placements: dict[int, Placement] = {}
 
-    def cost(self, segment: Node) -> NodeCost:
+    def cost(self, segment: TreeNode) -> NodeCost:
         """What the segment costs; NotPossibleError where it does not fit the buffers, tiles or PEs."""
         self._batch = segment.batch
         if isinstance(segment, Leaf):
@@ -282,7 +282,7 @@ class SegmentEvaluation:
         energy, cycles = self._search.exponents
         return float(running_pj(cost, self._chip) ** energy * cost.cycles**cycles)
 
-    def _planned(self, node: Node, number: int) -> _Planned:
+    def _planned(self, node: TreeNode, number: int) -> _Planned:
         """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
 
         A T cut takes the sum of its children's times. An S cut does too, as if one tile ran them in turn, but
@@ -299,7 +299,7 @@ class SegmentEvaluation:
             self._known.plan(found)
         return found
 
-    def _newly_planned(self, node: Node, number: int) -> _Planned:
+    def _newly_planned(self, node: TreeNode, number: int) -> _Planned:
         """The same, of a node that is not known."""
         if isinstance(node, Leaf):
             layer = self._graph.index[node.layer]
@@ -601,5 +601,5 @@ def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
     return replace(cost, parts_pj=(tiles_pj, transfers_pj, noc_pj, dram_pj), children=children)
 
 
-def _name(node: Node) -> str:
+def _name(node: TreeNode) -> str:
     return f"{node.kind} cut {node.name[2:]}" if isinstance(node, Cut) else node.layer

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 
 Edge = tuple[int, int]
 """Producer and consumer, as positions in a run of layers, from 0."""
@@ -48,7 +48,7 @@ def block_ends(edges: Sequence[Edge], count: int) -> list[int]:
 
 def blocks(leaves: Sequence[Leaf], edges: Sequence[Edge]) -> Cut:
     """T cuts of one sub-batch that keep all ``edges`` of two or more ``leaves`` on the chip."""
-    children: list[Node] = []
+    children: list[TreeNode] = []
     for begin, end in pairwise((0, *block_ends(edges, len(leaves)))):
         within = [(before - begin, after - begin) for before, after in edges if begin <= before < after < end]
         children.append(blocks(leaves[begin:end], within) if end - begin > 1 else leaves[begin])

@@ -16,7 +16,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.reductions import reduction_violations, whole_channels_reason
 from costmodel.schedule.tile_cost import TileCosts
-from costmodel.schedule.tree.tree import Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from solvers.schedule.objective import Objective
@@ -28,9 +28,9 @@ def with_channels_cut(
     evaluator: ChipEvaluator,
     costs: TileCosts,
     objective: Objective,
-    tree: Node,
+    tree: TreeNode,
     in_time: Callable[[], bool],
-) -> Node:
+) -> TreeNode:
     """The tree, with the input channels of leaves cut wherever that makes its objective less.
 
     Where ``costs`` is a table that lacks some and cannot solve them, TileCostsNeeded is raised with those of
@@ -62,7 +62,7 @@ def with_channels_cut(
     return tree
 
 
-def _choices(graph: LayerGraph, tree: Node, leaf: Leaf, tiles: int) -> Iterator[int]:
+def _choices(graph: LayerGraph, tree: TreeNode, leaf: Leaf, tiles: int) -> Iterator[int]:
     """Into how many parts the input channels of a leaf may be cut, beside one."""
     if whole_channels_reason(graph.layers[graph.index[leaf.layer]]):
         return
@@ -72,7 +72,7 @@ def _choices(graph: LayerGraph, tree: Node, leaf: Leaf, tiles: int) -> Iterator[
 
 
 def _requests(
-    graph: LayerGraph, tree: Node, choices: Mapping[str, list[int]], tiles: Mapping[str, int]
+    graph: LayerGraph, tree: TreeNode, choices: Mapping[str, list[int]], tiles: Mapping[str, int]
 ) -> Iterator[Request]:
     """The costs of all choices."""
     for leaf in leaves(tree):
@@ -81,7 +81,7 @@ def _requests(
             yield Request(number, leaf.batch, groups, reduced=reduced)
 
 
-def _with(node: Node, layer: str, reduced: int) -> Node:
+def _with(node: TreeNode, layer: str, reduced: int) -> TreeNode:
     """The tree with the input channels of a layer's leaf in so many parts; all else is the same objects."""
     if isinstance(node, Leaf):
         return replace(node, reduced=reduced) if node.layer == layer else node

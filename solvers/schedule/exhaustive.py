@@ -33,7 +33,7 @@ from typing import NamedTuple
 from costmodel.errors import InputError
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError, least_tiles
 from solvers.budget import Budget, Deadline
 from solvers.divisors import divisors
@@ -76,18 +76,18 @@ class SmallTrees:
     names: tuple[str, ...]
     before: tuple[int, ...]
     tiles: int
-    _known: dict[SetOfLayers, tuple[Node, ...]] = field(default_factory=dict)
+    _known: dict[SetOfLayers, tuple[TreeNode, ...]] = field(default_factory=dict)
 
     @staticmethod
     def of(graph: LayerGraph, tiles: int) -> SmallTrees:
         reads = (sum(1 << number for number in _read(graph, layer)) for layer in range(len(graph.layers)))
         return SmallTrees(tuple(layer.name for layer in graph.layers), tuple(reads), tiles)
 
-    def of_set(self, wanted: SetOfLayers) -> Iterator[Node]:
+    def of_set(self, wanted: SetOfLayers) -> Iterator[TreeNode]:
         """All trees of a set of layers, without those that the module's docstring leaves out."""
         yield from self._known[wanted] if wanted in self._known else self._made(wanted)
 
-    def _made(self, wanted: SetOfLayers) -> Iterator[Node]:
+    def _made(self, wanted: SetOfLayers) -> Iterator[TreeNode]:
         yield from self._without_repeats(wanted)
         # A T cut of one child only repeats it; with one sub-batch it would be the child itself.
         for parts in divisors(wanted.batch)[1:]:
@@ -98,7 +98,7 @@ class SmallTrees:
                 if isinstance(one, Leaf) or one.kind == "S"
             )
 
-    def _without_repeats(self, wanted: SetOfLayers) -> Iterator[Node]:
+    def _without_repeats(self, wanted: SetOfLayers) -> Iterator[TreeNode]:
         """A leaf, or cuts of two children or more."""
         if wanted.layers.bit_count() == 1:
             yield Leaf(self.names[wanted.layers.bit_length() - 1], wanted.batch)
@@ -113,7 +113,7 @@ class SmallTrees:
                         if least_tiles(cut) <= self.tiles:
                             yield cut
 
-    def _remembered(self, wanted: SetOfLayers) -> tuple[Node, ...]:
+    def _remembered(self, wanted: SetOfLayers) -> tuple[TreeNode, ...]:
         if wanted not in self._known:
             self._known[wanted] = tuple(self._made(wanted))
         return self._known[wanted]
@@ -246,12 +246,12 @@ class _TreeSearch:
     reason: str = ""
     pj_per_cycle: float = 0.0
 
-    def best(self, most: int | None) -> Node | None:
+    def best(self, most: int | None) -> TreeNode | None:
         """The best tree out of segments of which at most ``most`` are costed; None where none can run."""
         prepare_bound(self.problem, self.deadline.left)
         batch, objective = self.problem.batch, self.problem.objective
         trees = SmallTrees.of(self.problem.graph, self.evaluator.chip.tiles)
-        found: tuple[float, Node] | None = None
+        found: tuple[float, TreeNode] | None = None
         for rounds in divisors(batch):
             for one in self._sequences(trees, batch // rounds, rounds, most):
                 value = objective.value(*self._of_all(one, rounds))

@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.segment import NodeCost, running_pj
 from costmodel.schedule.transitions import MostSaved
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 
 
 @dataclass(frozen=True, eq=False)
 class CountedSegment:
     """A segment, its cost by itself with what the chip takes when idle (pJ), and what it may save at most."""
 
-    node: Node
+    node: TreeNode
     cost: NodeCost
     energy_pj: float
     most: MostSaved
 
     @staticmethod
-    def of(node: Node, evaluator: ChipEvaluator) -> CountedSegment:
+    def of(node: TreeNode, evaluator: ChipEvaluator) -> CountedSegment:
         """NotPossibleError where the chip cannot run it."""
         cost = evaluator.segment(node)
         return CountedSegment(node, cost, running_pj(cost, evaluator.chip), evaluator.most_saved(cost))

@@ -14,7 +14,7 @@ from itertools import product
 from typing import TypeGuard
 
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.tree.tree import Cut, Node
+from costmodel.schedule.tree.tree import Cut, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.objective import Objective
 
@@ -49,7 +49,7 @@ def joined(
         tree = found
 
 
-def joints(one: Node, other: Node) -> Iterator[Cut]:
+def joints(one: TreeNode, other: TreeNode) -> Iterator[Cut]:
     """The T cuts of two segments; none where one has bands of rows, which only a whole segment can have."""
     if any(isinstance(node, Cut) and node.bands > 1 for node in (one, other)):
         return
@@ -63,12 +63,12 @@ def joints(one: Node, other: Node) -> Iterator[Cut]:
             yield Cut("T", one.batch, 1, children)
 
 
-def _are_turns(node: Node) -> TypeGuard[Cut]:
+def _are_turns(node: TreeNode) -> TypeGuard[Cut]:
     """Whether a node is a T cut."""
     return isinstance(node, Cut) and node.kind == "T"
 
 
-def _as_children(node: Node) -> Iterator[Sequence[Node]]:
+def _as_children(node: TreeNode) -> Iterator[Sequence[TreeNode]]:
     yield (node,)
     if _are_turns(node) and node.subbatches == 1:
         yield node.children

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.schedule.tile_cost import TileFloor, TileRows
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Node, has_bands, has_reductions, rounds_of_segments
+from costmodel.schedule.tree.tree import TreeNode, has_bands, has_reductions, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.budget import Deadline
@@ -160,7 +160,7 @@ def _costed(problem: ScheduleProblem, trees: Sequence[KnownTree]) -> list[Costed
     return found
 
 
-def _too_wide(problem: ScheduleProblem, node: Node) -> bool:
+def _too_wide(problem: ScheduleProblem, node: TreeNode) -> bool:
     """Whether the tree needs more tiles side by side than there are; any other violation is an error."""
     producers = problem.graph.producers
     reasons = violations(node, producers, problem.batch, problem.model.tiles)

@@ -10,7 +10,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.reductions import reduction_violations
 from costmodel.schedule.row_bands import band_violations
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.tree.validity import violations as tree_violations
 from solvers.budget import Deadline, InTime, always_in_time
@@ -37,7 +37,7 @@ class TreeCost(Protocol):
 class TreeJudge(Protocol):
     """Counts what trees of one network and batch cost."""
 
-    def evaluate(self, tree: Node) -> TreeCost:
+    def evaluate(self, tree: TreeNode) -> TreeCost:
         """The cost of a tree. Raises NotPossibleError for a tree that the hardware cannot run."""
         ...
 
@@ -45,7 +45,7 @@ class TreeJudge(Protocol):
 class Evaluator(TreeJudge, Protocol):
     """A judge that remembers parts of trees, so that counting a tree again after a small change is cheap."""
 
-    def segment(self, node: Node) -> object:
+    def segment(self, node: TreeNode) -> object:
         """Counts one child of a root T cut, and remembers it for all trees that have this child.
 
         Raises NotPossibleError where the hardware cannot run the child.
@@ -142,7 +142,7 @@ class Phase:
 class ScheduleSolution:
     """A tree, its cost as the judge counts it, and the annealings that found it (none for other solvers)."""
 
-    tree: Node
+    tree: TreeNode
     energy_pj: float
     cycles: int
     phases: tuple[Phase, ...] = ()
@@ -174,7 +174,7 @@ def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str
 
 
 def answer(
-    problem: ScheduleProblem, tree: Node, phases: tuple[Phase, ...], time: Deadline, note: str = ""
+    problem: ScheduleProblem, tree: TreeNode, phases: tuple[Phase, ...], time: Deadline, note: str = ""
 ) -> Outcome[ScheduleSolution]:
     """The outcome of a solver that ends with ``tree``.
 

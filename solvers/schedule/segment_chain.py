@@ -55,7 +55,7 @@ from costmodel.schedule.allocation import allocate
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.row_bands import heights_of, made_in_bands, segment_band_violations
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, InTime, OutOfTimeError
 from solvers.checks import check_counts, check_switches
@@ -129,7 +129,7 @@ class SegmentChain(NamedTuple):
     """Segments of all layers, and the sum of their costs, less what is saved."""
 
     cost: Cost
-    segments: tuple[Node, ...]
+    segments: tuple[TreeNode, ...]
 
 
 @noting_limits
@@ -169,7 +169,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         if params.joined and complete:
             tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
             counted += tried
-        whole: Node = tree
+        whole: TreeNode = tree
         if params.reductions:
             end = Deadline(deadline.left - kept)
             whole = with_channels_cut(
@@ -228,7 +228,7 @@ class _Segments:
                 return False
         return True
 
-    def _single(self, number: int, name: str) -> Iterator[Node]:
+    def _single(self, number: int, name: str) -> Iterator[TreeNode]:
         yield Leaf(name, self._batch)
         for parts in divisors(self._batch)[1:]:
             yield Cut("T", self._batch, parts, (Leaf(name, self._batch // parts),))
@@ -275,14 +275,14 @@ class _Segments:
                     break
         return True
 
-    def _long(self, first: int, end: int) -> Iterator[Node]:
+    def _long(self, first: int, end: int) -> Iterator[TreeNode]:
         for parts in divisors(self._batch):
             leaves = [Leaf(name, self._batch // parts) for name in self._names[first:end]]
             yield self._in_blocks(first, end, leaves, parts)
             if parts > 1:
                 yield from self._pipelines(first, leaves, parts, 1)
 
-    def _several(self, first: int, end: int) -> Iterator[Node]:
+    def _several(self, first: int, end: int) -> Iterator[TreeNode]:
         """The segments of neighbouring layers, as the module's docstring draws them."""
         for parts in divisors(self._batch):
             yield from self._in_parts(first, end, parts, 1)
@@ -295,10 +295,10 @@ class _Segments:
         rows = self._graph.layers[last].h
         return [bands for bands in divisors(rows)[1:] if bands <= self._params.bands]
 
-    def _can_have_bands(self, segment: Node) -> bool:
+    def _can_have_bands(self, segment: TreeNode) -> bool:
         return not segment_band_violations(segment, self._graph) and self._is_costed(segment)
 
-    def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[Node]:
+    def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[TreeNode]:
         """Those of some sub-batches, and bands."""
         names, batch, tiles, params = self._names[first:end], self._batch, self._chip.tiles, self._params
         samples, runs = batch // parts, parts * bands
@@ -316,7 +316,7 @@ class _Segments:
             return
         yield from self._pipelines(first, leaves, parts, bands)
 
-    def _pipelines(self, first: int, leaves: Sequence[Leaf], parts: int, bands: int) -> Iterator[Node]:
+    def _pipelines(self, first: int, leaves: Sequence[Leaf], parts: int, bands: int) -> Iterator[TreeNode]:
         """Pipelines of combs, or of T cuts of blocks: layers from ``first`` on with these ``leaves``."""
         with_blocks, count = self._params.blocks and bands == 1, len(leaves)
         cycles = [self._cycles(number) for number in range(first, first + count)]
@@ -326,7 +326,9 @@ class _Segments:
                 runs = (self._in_turn(first, leaves, *piece, with_blocks) for piece in pairwise((0, *ends)))
                 yield Cut("S", parts * leaves[0].batch, parts, tuple(runs), bands)
 
-    def _in_turn(self, first: int, leaves: Sequence[Leaf], begin: int, until: int, with_blocks: bool) -> Node:
+    def _in_turn(
+        self, first: int, leaves: Sequence[Leaf], begin: int, until: int, with_blocks: bool
+    ) -> TreeNode:
         """A part of a pipeline: some of the ``leaves``, which are those of the layers from ``first`` on."""
         if until - begin == 1:
             return leaves[begin]
@@ -338,7 +340,7 @@ class _Segments:
         edges = [(one - first, two - first) for one, two in self._edges if first <= one < two < end]
         return replace(blocks(leaves, edges), batch=parts * leaves[0].batch, subbatches=parts)
 
-    def _is_costed(self, segment: Node) -> bool:
+    def _is_costed(self, segment: TreeNode) -> bool:
         """Whether the costs of a segment with bands are known or can be solved here; else they are noted."""
         assert isinstance(segment, Cut)
         made = made_in_bands(segment, self._graph)
@@ -363,7 +365,7 @@ class _Segments:
     def _number(self, leaf: Leaf) -> int:
         return self._graph.index[leaf.layer]
 
-    def _count(self, first: int, end: int, segments: Iterator[Node]) -> bool:
+    def _count(self, first: int, end: int, segments: Iterator[TreeNode]) -> bool:
         """Count segments of the layers ``first`` to ``end - 1``; whether the chip can run one of them."""
         found: list[CountedSegment] = []
         for segment in segments:
@@ -412,9 +414,9 @@ def necks(graph: LayerGraph) -> list[int]:
     return [0, *inner, count]
 
 
-def comb(leaves: Sequence[Leaf]) -> Node:
+def comb(leaves: Sequence[Leaf]) -> TreeNode:
     """T cuts of two children, a leaf and the comb of all that follow it."""
-    node: Node = leaves[-1]
+    node: TreeNode = leaves[-1]
     for leaf in reversed(leaves[:-1]):
         node = Cut("T", leaf.batch, 1, (leaf, node))
     return node
@@ -547,7 +549,7 @@ class _Path(NamedTuple):
 
     @property
     def chain(self) -> SegmentChain:
-        segments: list[Node] = []
+        segments: list[TreeNode] = []
         at: _Path | None = self
         while at is not None:
             segments.append(at.segment.node)

@@ -17,7 +17,7 @@ from costmodel.published.set_isca2023.hardware import Platform, load_platform
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 
 PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
@@ -37,7 +37,7 @@ class TreeCase:
     platform: Platform
     batch: int
     exponent: int
-    tree: Node
+    tree: TreeNode
     content: dict[str, Any]
 
     def evaluate(self) -> ReleasedNodeCost:

@@ -18,7 +18,7 @@ from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.text import format_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, has_bands
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_bands
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ class ReleasedNodeCost:
     global buffers. A leaf has its partition and placement in ``leaf``, a cut has ``children``.
     """
 
-    node: Node
+    node: TreeNode
     first_tile: int
     tiles: int
     energy_pj: float
@@ -82,7 +82,7 @@ class TreeEvaluator:
         used = {name for names in graph.producers.values() for name in names}
         self._unused = frozenset(graph.producers) - used
 
-    def evaluate(self, tree: Node) -> ReleasedNodeCost:
+    def evaluate(self, tree: TreeNode) -> ReleasedNodeCost:
         """The cost of the root.
 
         Raises InputError for a tree that is not one of this network and batch. Raises NotPossibleError for
@@ -118,7 +118,7 @@ class _Evaluation:
     So when a leaf is searched, the placements of all its producers are known (``_placements``).
     """
 
-    def __init__(self, evaluator: TreeEvaluator, tree: Node) -> None:
+    def __init__(self, evaluator: TreeEvaluator, tree: TreeNode) -> None:
         self._evaluator, self._platform = evaluator, evaluator.platform
         self._flow = DataFlow(tree, evaluator.graph.producers)
         self._written = evaluator.written(self._flow)

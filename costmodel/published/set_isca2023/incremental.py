@@ -19,7 +19,7 @@ from costmodel.published.set_isca2023.leaf.search import ReleasedLeafSearch
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Leaf, Node
+from costmodel.schedule.tree.tree import Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 
 MOST_SEGMENTS = 30_000
@@ -46,10 +46,10 @@ class IncrementalEvaluator:
     def __init__(self, tables: TileTables) -> None:
         self.tables = tables
         self._segments = _SegmentCosts(tables.graph, tables.platform, ReleasedLeafSearch(tables))
-        self._known: dict[Node, SegmentCost | str] = {}
-        self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
+        self._known: dict[TreeNode, SegmentCost | str] = {}
+        self._same_objects: dict[int, tuple[TreeNode, SegmentCost | str]] = {}
 
-    def evaluate(self, tree: Node) -> SegmentCost:
+    def evaluate(self, tree: TreeNode) -> SegmentCost:
         """The cost of the root; NotPossibleError where the platform cannot run the tree."""
         if isinstance(tree, Leaf) or tree.kind == "S":
             return self.segment(tree)
@@ -63,7 +63,7 @@ class IncrementalEvaluator:
         times = tree.subbatches
         return SegmentCost(times * energy, times * cycles, times * hops, times * dram)
 
-    def segment(self, node: Node) -> SegmentCost:
+    def segment(self, node: TreeNode) -> SegmentCost:
         """The cost of a segment: a child of a root T cut, or a root of another kind.
 
         It is looked up by the identity of the node first: that needs no hash of the whole sub-tree.
@@ -77,7 +77,7 @@ class IncrementalEvaluator:
             raise NotPossibleError(known[1])
         return known[1]
 
-    def _by_value(self, node: Node) -> SegmentCost | str:
+    def _by_value(self, node: TreeNode) -> SegmentCost | str:
         found = self._known.get(node)
         if found is None:
             if len(self._same_objects) > MOST_SEGMENTS:
@@ -115,7 +115,7 @@ class _SegmentCosts:
             platform.link_bytes_per_cycle,
         )
 
-    def cost(self, node: Node) -> SegmentCost:
+    def cost(self, node: TreeNode) -> SegmentCost:
         flow = SegmentFlow(node, self._wiring)
         rows = self._leaf_rows(flow, self._tiles_of_nodes(flow))
         return self._composed(flow, rows)

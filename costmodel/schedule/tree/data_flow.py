@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 
 Producers = Mapping[str, Sequence[str]]
 """The layers whose outputs each layer reads, for all layers in the order of the network."""
@@ -29,7 +29,7 @@ class Edge:
 class Position:
     """A node of a tree, its number and its parent's (-1 for the root), its rank among siblings, its depth."""
 
-    node: Node
+    node: TreeNode
     number: int
     parent: int
     rank: int
@@ -43,14 +43,14 @@ class DataFlow:
     node's children. ``leaf_of``: the number of each layer's leaf.
     """
 
-    def __init__(self, root: Node, producers: Producers) -> None:
+    def __init__(self, root: TreeNode, producers: Producers) -> None:
         self.producers = producers
         self.positions: list[Position] = []
         self.children: dict[int, list[int]] = {}
         self._add(root, -1, 0, 0)
         self.leaf_of = {p.node.layer: p.number for p in self.positions if isinstance(p.node, Leaf)}
 
-    def _add(self, node: Node, parent: int, rank: int, depth: int) -> None:
+    def _add(self, node: TreeNode, parent: int, rank: int, depth: int) -> None:
         number = len(self.positions)
         self.positions.append(Position(node, number, parent, rank, depth))
         self.children.setdefault(parent, []).append(number)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.schedule.tree.data_flow import Producers
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SegmentFlow:
         "written",
     )
 
-    def __init__(self, segment: Node, wiring: Wiring) -> None:
+    def __init__(self, segment: TreeNode, wiring: Wiring) -> None:
         self.layers: list[int] = []
         self.batches: list[int] = []
         self.cuts: list[Cut] = []
@@ -71,7 +71,7 @@ class SegmentFlow:
         self._connect(wiring)
 
     def _add(
-        self, node: Node, cuts: tuple[int, ...], ranks: tuple[int, ...], numbers: Mapping[str, int]
+        self, node: TreeNode, cuts: tuple[int, ...], ranks: tuple[int, ...], numbers: Mapping[str, int]
     ) -> int:
         """Adds a node and all below it; ``cuts`` and ``ranks``: the way to it from the segment's root."""
         if isinstance(node, Leaf):

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 
 CUT_LINE = re.compile(r"([ST]) (\d+)/(\d+)(?:x(\d+))?")
 LEAF_LINE = re.compile(r"(\S.*) (\d+)(?: C(\d+))?")
@@ -19,7 +19,7 @@ DEEPEST = 500
 network of this many layers is deeper."""
 
 
-def format_tree(node: Node, depth: int = 0) -> str:
+def format_tree(node: TreeNode, depth: int = 0) -> str:
     """The text of a tree, every line ended."""
     tabs = "\t" * depth
     if isinstance(node, Leaf):
@@ -38,7 +38,7 @@ class _Draft:
     children: list[_Draft] = field(default_factory=list)
 
 
-def parse_tree(text: str, where: str = "RA tree") -> Node:
+def parse_tree(text: str, where: str = "RA tree") -> TreeNode:
     """The tree of a text; InputError names the line that is wrong."""
     root: _Draft | None = None
     open_drafts: list[_Draft] = []
@@ -62,7 +62,7 @@ def parse_tree(text: str, where: str = "RA tree") -> Node:
     return _node(root, where)
 
 
-def _node(draft: _Draft, where: str) -> Node:
+def _node(draft: _Draft, where: str) -> TreeNode:
     """The node of a line with all below it; InputError names the line."""
     line_at = f"{where}: line {draft.number}"
     children = tuple(_node(child, where) for child in draft.children)

@@ -56,7 +56,7 @@ class Cut:
     kind: CutKind
     batch: int
     subbatches: int
-    children: tuple[Node, ...]
+    children: tuple[TreeNode, ...]
     bands: int = 1
 
     def __post_init__(self) -> None:
@@ -81,10 +81,11 @@ class Cut:
         return f"{self.kind} {self.batch}/{self.subbatches}{bands}"
 
 
-Node = Leaf | Cut
+TreeNode = Leaf | Cut
+"""A node of an RA tree, with all that is below it: a layer, or a cut of others."""
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
+def leaves(node: TreeNode) -> Iterator[Leaf]:
     """The leaves from left to right: the order in which layers are computed."""
     if isinstance(node, Leaf):
         yield node
@@ -93,24 +94,24 @@ def leaves(node: Node) -> Iterator[Leaf]:
             yield from leaves(child)
 
 
-def rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
+def rounds_of_segments(tree: TreeNode) -> tuple[int, tuple[TreeNode, ...]]:
     """How often the segments of a tree run, and these: the children of a root T cut, or else the root."""
     if isinstance(tree, Cut) and tree.kind == "T":
         return tree.subbatches, tree.children
     return 1, (tree,)
 
 
-def has_bands(node: Node) -> bool:
+def has_bands(node: TreeNode) -> bool:
     """Whether some cut of the tree has several bands."""
     return isinstance(node, Cut) and (node.bands > 1 or any(map(has_bands, node.children)))
 
 
-def has_reductions(node: Node) -> bool:
+def has_reductions(node: TreeNode) -> bool:
     """Whether some leaf of the tree has its input channels cut."""
     return any(leaf.reduced > 1 for leaf in leaves(node))
 
 
-def depth(node: Node) -> int:
+def depth(node: TreeNode) -> int:
     """How many cuts are on the longest way from the node down to a leaf; 0 for a leaf."""
     return 0 if isinstance(node, Leaf) else 1 + max(depth(child) for child in node.children)
 

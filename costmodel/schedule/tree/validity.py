@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from costmodel.schedule.tree.data_flow import Producers
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 
 
 class NotPossibleError(Exception):
@@ -15,7 +15,7 @@ class NotPossibleError(Exception):
 
 
 def violations(
-    tree: Node, producers: Producers, batch: int, tiles: int | None = None, segment: bool = False
+    tree: TreeNode, producers: Producers, batch: int, tiles: int | None = None, segment: bool = False
 ) -> list[str]:
     """Why ``tree`` is not a valid tree of the network for ``batch`` samples; empty if it is.
 
@@ -36,7 +36,7 @@ def violations(
     return reasons
 
 
-def least_tiles(node: Node) -> int:
+def least_tiles(node: TreeNode) -> int:
     """Tiles that a node needs at least: an S cut the sum over its children, a T cut the largest of them.
 
     A leaf needs one for each part of its input channels.
@@ -47,7 +47,7 @@ def least_tiles(node: Node) -> int:
     return sum(needed) if node.kind == "S" else max(needed)
 
 
-def _batch_reasons(node: Node) -> list[str]:
+def _batch_reasons(node: TreeNode) -> list[str]:
     """Where Formulas 4 and 8 fail: sub-batches divide the batch, and children have one sub-batch."""
     if isinstance(node, Leaf):
         return []
@@ -63,7 +63,7 @@ def _batch_reasons(node: Node) -> list[str]:
     return reasons + [reason for child in node.children for reason in _batch_reasons(child)]
 
 
-def _band_reasons(tree: Node, segment: bool) -> list[str]:
+def _band_reasons(tree: TreeNode, segment: bool) -> list[str]:
     """Cuts with bands that are no segment, and cuts below them that divide their batch further."""
     if isinstance(tree, Leaf):
         return []
@@ -77,14 +77,14 @@ def _band_reasons(tree: Node, segment: bool) -> list[str]:
     return [f"{_name(one)}: only a whole segment has bands" for one in divided if one.bands > 1]
 
 
-def _cuts(node: Node) -> Iterator[Cut]:
+def _cuts(node: TreeNode) -> Iterator[Cut]:
     if isinstance(node, Cut):
         yield node
         for child in node.children:
             yield from _cuts(child)
 
 
-def _layer_reasons(tree: Node, producers: Producers) -> list[str]:
+def _layer_reasons(tree: TreeNode, producers: Producers) -> list[str]:
     """Where the leaves are not all layers, each once, and after the layers that it reads from."""
     order = [leaf.layer for leaf in leaves(tree)]
     counted = Counter(order)
@@ -102,5 +102,5 @@ def _layer_reasons(tree: Node, producers: Producers) -> list[str]:
     ]
 
 
-def _name(node: Node) -> str:
+def _name(node: TreeNode) -> str:
     return f"{node.kind} cut {node.name[2:]}" if isinstance(node, Cut) else f"layer {node.layer}"

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from costmodel.schedule.row_bands import Rows, heights_of, made_in_bands, whole_map_reason
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem
@@ -188,7 +188,7 @@ class Slicing:
     def _heights(self) -> dict[tuple[int, int, int], dict[int, Rows]]:
         return {}
 
-    def node(self, scheme: Scheme) -> Node:
+    def node(self, scheme: Scheme) -> TreeNode:
         """The scheme as a child of the root T cut; see the picture above."""
         segment, (subbatches, bands) = scheme
         batch, samples = self.batch, self.batch // subbatches

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from costmodel.limits import limit_reached
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
@@ -57,9 +57,9 @@ class AnnealingProgress:
     operator, in the order of the operators' names. ``trajectory``: (round, objective of the current tree).
     """
 
-    tree: Node
+    tree: TreeNode
     value: float
-    best: Node
+    best: TreeNode
     best_value: float
     round: int
     random_state: tuple[Any, ...]
@@ -78,13 +78,13 @@ class Annealing:
     rounds: int
     cooling: Cooling
 
-    def begin(self, tree: Node, random: Random) -> AnnealingProgress:
+    def begin(self, tree: TreeNode, random: Random) -> AnnealingProgress:
         """The state before the first round. Raises NotPossibleError where the chip cannot run ``tree``."""
         value = self.value_of(tree)
         counts = tuple(OperatorCount(name) for name in self.operators.names)
         return AnnealingProgress(tree, value, tree, value, 0, random.getstate(), counts, ((0, value),))
 
-    def value_of(self, tree: Node) -> float:
+    def value_of(self, tree: TreeNode) -> float:
         """The objective of a tree. Raises NotPossibleError where the chip cannot run it."""
         cost: TreeCost = self.evaluator.evaluate(tree)
         return self.objective.value(cost.energy_pj, cost.cycles)

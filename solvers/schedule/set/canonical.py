@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _segmented(kind: CutKind, segments: Sequence[PatternSegment], batch: int, su
     return Cut("T", batch, subbatches, tuple(_child(kind, segment, samples) for segment in segments))
 
 
-def _child(kind: CutKind, segment: PatternSegment, batch: int) -> Node:
+def _child(kind: CutKind, segment: PatternSegment, batch: int) -> TreeNode:
     """A segment as a child of the root: a leaf for one layer in one sub-batch, else a cut of ``kind``."""
     if len(segment.layers) == 1 and segment.subbatches == 1:
         return Leaf(segment.layers[0], batch)

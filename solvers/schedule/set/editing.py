@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 from typing import NamedTuple
 
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 
 
 class Step(NamedTuple):
@@ -23,14 +23,14 @@ Path = tuple[Step, ...]
 """The way from the root down to a node: all cuts above it, the root first. Empty for the root itself."""
 
 
-def paths_of(tree: Node) -> list[Path]:
+def paths_of(tree: TreeNode) -> list[Path]:
     """The paths to all leaves, from left to right: in the order in which layers are computed."""
     found: list[Path] = []
     _add_paths(tree, (), found)
     return found
 
 
-def _add_paths(node: Node, path: Path, found: list[Path]) -> None:
+def _add_paths(node: TreeNode, path: Path, found: list[Path]) -> None:
     if isinstance(node, Leaf):
         found.append(path)
         return
@@ -38,20 +38,20 @@ def _add_paths(node: Node, path: Path, found: list[Path]) -> None:
         _add_paths(child, (*path, Step(node, place)), found)
 
 
-def rebuilt(path: Path, node: Node) -> Node:
+def rebuilt(path: Path, node: TreeNode) -> TreeNode:
     """The whole tree with ``node`` in the position to which ``path`` leads: all cuts above it are new."""
     for cut, place in reversed(path):
         node = spliced(cut, place, place + 1, node)
     return node
 
 
-def spliced(cut: Cut, first: int, end: int, *nodes: Node) -> Cut:
+def spliced(cut: Cut, first: int, end: int, *nodes: TreeNode) -> Cut:
     """The cut with its children ``first`` to before ``end`` replaced by ``nodes``, however many these are."""
     children = (*cut.children[:first], *nodes, *cut.children[end:])
     return Cut(cut.kind, cut.batch, cut.subbatches, children, cut.bands)
 
 
-def with_batch(node: Node, batch: int) -> Node:
+def with_batch(node: TreeNode, batch: int) -> TreeNode:
     """The node for ``batch`` samples at a time.
 
     A cut keeps the size of its sub-batches where that divides ``batch``, and changes their number: 8 samples
@@ -76,7 +76,7 @@ def with_subbatches(cut: Cut, subbatches: int) -> Cut:
     return Cut(cut.kind, cut.batch, subbatches, children, cut.bands)
 
 
-def alternating(node: Node, kind: CutKind) -> Node:
+def alternating(node: TreeNode, kind: CutKind) -> TreeNode:
     """The node with its top cut of ``kind`` and every cut below of the other kind than its parent.
 
     A leaf stays as it is, and so does a node whose kinds alternate already.

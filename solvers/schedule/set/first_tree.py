@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from solvers.budget import Budget, Deadline
 from solvers.schedule import segment_chain
 from solvers.schedule.chip_model import ChipModel
@@ -14,7 +14,7 @@ MOST_FOR_CHAIN = 0.5
 """At most this fraction of a solve's time goes into the chain; the annealing has the rest."""
 
 
-def first_tree(problem: ScheduleProblem, params: PatternParams, deadline: Deadline) -> Node | None:
+def first_tree(problem: ScheduleProblem, params: PatternParams, deadline: Deadline) -> TreeNode | None:
     """The best chain of segments, where the parameters ask for that start; else, or if there is none, None.
 
     InputError for a model other than the chip's, of which no chains are counted.

@@ -14,7 +14,7 @@ from itertools import pairwise
 from random import Random
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode, depth
 from solvers.divisors import divisors
 from solvers.schedule.set.editing import (
     Path,
@@ -48,7 +48,7 @@ leaf, as in the released code. A change of the root's sub-batches changes every 
 class Current:
     """The current tree of an annealing, with the path to each leaf (``editing.Path``), found only once."""
 
-    tree: Node
+    tree: TreeNode
 
     @cached_property
     def paths(self) -> list[Path]:
@@ -82,7 +82,7 @@ class Operators:
             self.names += BAND_OPERATORS
             weights = {**dict.fromkeys(BAND_OPERATORS, max(weights.values()) / 2), **weights}
         self._weights = [weights[name] for name in self.names]
-        self._make: dict[str, Callable[[Current, int, Random], Node | None]] = {
+        self._make: dict[str, Callable[[Current, int, Random], TreeNode | None]] = {
             "swap": self._swap,
             "move": self._move,
             "group": self._group,
@@ -93,7 +93,7 @@ class Operators:
             "fewer_bands": partial(self._rebanded, False),
         }
 
-    def draw(self, current: Current, random: Random) -> tuple[str, Node | None]:
+    def draw(self, current: Current, random: Random) -> tuple[str, TreeNode | None]:
         """A random operator's name, and the tree that it makes at a random leaf; None if it does not apply.
 
         A leaf is drawn before the operator, and operators take its number, from the left.
@@ -105,7 +105,7 @@ class Operators:
             tree = self._bands.settled(tree, current.tree)
         return name, tree
 
-    def _swap(self, current: Current, number: int, random: Random) -> Node | None:
+    def _swap(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP1: two leaves that are neighbours in the order of layers are exchanged.
 
         It does not apply if the second reads the outputs of the first. Neighbours cannot depend on each other
@@ -121,7 +121,7 @@ class Operators:
             return None
         return _with_both(left, Leaf(second.layer, first.batch), right, Leaf(first.layer, second.batch))
 
-    def _move(self, current: Current, number: int, random: Random) -> Node | None:
+    def _move(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP2: a leaf moves one step to the left or right: into the cut beside it, or out of its own cut.
 
         It leaves its cut where it is the first or last child and steps outwards. The order of layers stays as
@@ -143,17 +143,17 @@ class Operators:
         pair = min(place, beside)
         return rebuilt(path[:-1], spliced(parent, pair, pair + 2, spliced(neighbour, end, end, leaf)))
 
-    def _moved_out(self, path: Path, step: int) -> Node | None:
+    def _moved_out(self, path: Path, step: int) -> TreeNode | None:
         """The leaf at the end of ``path`` as a sibling of its cut, before it (step -1) or after it (1)."""
         # the root has no siblings
         if len(path) < 2:
             return None
         (parent, place), (above, at) = path[-1], path[-2]
         rest, leaf = spliced(parent, place, place + 1), Leaf(_leaf(path).layer, parent.batch)
-        pair: tuple[Node, Node] = (rest, leaf) if step > 0 else (leaf, rest)
+        pair: tuple[TreeNode, TreeNode] = (rest, leaf) if step > 0 else (leaf, rest)
         return rebuilt(path[:-2], spliced(above, at, at + 1, *pair))
 
-    def _group(self, current: Current, number: int, random: Random) -> Node | None:
+    def _group(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP3: consecutive children of the leaf's cut come below a new cut, which takes their position.
 
         The leaf is at one end of the group, a random child at the other. A group of all children would leave
@@ -168,7 +168,7 @@ class Operators:
         other = random.randrange(count)
         return self._grouped(path, min(place, other), max(place, other) + 1, random)
 
-    def _grouped(self, path: Path, low: int, high: int, random: Random) -> Node | None:
+    def _grouped(self, path: Path, low: int, high: int, random: Random) -> TreeNode | None:
         """Children ``low`` to before ``high`` of the cut of the last step below a new cut."""
         parent = path[-1].cut
         if high - low < 2:
@@ -186,14 +186,14 @@ class Operators:
             grouped = self._bands.changed(grouped, True, random) or grouped
         return rebuilt(path[:-1], spliced(parent, low, high, grouped))
 
-    def _new_root(self, root: Cut, random: Random) -> Node:
+    def _new_root(self, root: Cut, random: Random) -> TreeNode:
         """The same children below a root of random kind and sub-batches."""
         kind: CutKind = random.choice(("S", "T"))
         return with_subbatches(
             Cut(kind, root.batch, root.subbatches, root.children), self._parts(root.batch, random)
         )
 
-    def _new_cut(self, parent: Cut, children: tuple[Node, ...], level: int, random: Random) -> Cut:
+    def _new_cut(self, parent: Cut, children: tuple[TreeNode, ...], level: int, random: Random) -> Cut:
         """A cut of ``children`` with random kind and sub-batches; ``level`` cuts are above it.
 
         In the narrower spaces, the kinds of cuts below it change so that S and T still alternate.
@@ -227,11 +227,11 @@ class Operators:
         draw = random.random()
         return 1 if draw < 0.4 else batch if draw < 0.8 else random.choice(divisors(batch))
 
-    def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
+    def _ungroup(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's."""
         return self._dissolved(current.paths[number])
 
-    def _dissolved(self, path: Path) -> Node | None:
+    def _dissolved(self, path: Path) -> TreeNode | None:
         """The tree without the cut of the last step; None if that is the root.
 
         Each child then has the cut's batch, as it no longer runs by sub-batches of the cut.
@@ -246,7 +246,7 @@ class Operators:
             children = tuple(alternating(child, other) for child in children)
         return rebuilt(path[:-2], spliced(above, place, place + 1, *children))
 
-    def _more_subbatches(self, current: Current, number: int, random: Random) -> Node | None:
+    def _more_subbatches(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP5: a cut above the leaf gets more, smaller sub-batches."""
         path = self._subbatched(current, number, random)
         if path is None:
@@ -255,7 +255,7 @@ class Operators:
         factor = self._factor(cut.batch // cut.subbatches, random)
         return rebuilt(path[:-1], with_subbatches(cut, cut.subbatches * factor)) if factor > 1 else None
 
-    def _fewer_subbatches(self, current: Current, number: int, random: Random) -> Node | None:
+    def _fewer_subbatches(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP6: a cut above the leaf gets fewer, larger sub-batches."""
         path = self._subbatched(current, number, random)
         if path is None:
@@ -275,7 +275,7 @@ class Operators:
             return None
         return path[: level + 1]
 
-    def _rebanded(self, more: bool, current: Current, number: int, random: Random) -> Node | None:
+    def _rebanded(self, more: bool, current: Current, number: int, random: Random) -> TreeNode | None:
         """The segment with the leaf gets more, lower bands, or fewer; None if the leaf is the segment."""
         path = current.paths[number]
         root = path[0].cut
@@ -324,7 +324,7 @@ def _leaf(path: Path) -> Leaf:
     return leaf
 
 
-def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> Node:
+def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> TreeNode:
     """The tree with the leaf at the end of ``left`` replaced by ``first``, that of ``right`` by ``second``.
 
     The paths go the same way down to some cut. That cut gets two new children, one on each path, and

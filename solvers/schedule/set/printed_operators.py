@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from solvers.schedule.set.editing import Path, rebuilt, spliced
 from solvers.schedule.set.operators import Current, Operators
 from solvers.schedule.set.row_bands import BandRules
@@ -19,7 +19,7 @@ class PrintedOperators(Operators):
     the root, so that few draws group the root's children. Here every cut is as likely as any other.
     """
 
-    def _move(self, current: Current, number: int, random: Random) -> Node | None:
+    def _move(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP2: a leaf moves into another cut whose parent is the leaf's parent or grandparent.
 
         Of the positions in that cut it takes a random one that keeps layers behind those they read. It does
@@ -68,7 +68,7 @@ class PrintedOperators(Operators):
         passed = random.randrange(free + 1)
         return passed if later else len(children) - passed
 
-    def _may_pass(self, layer: str, nodes: Iterable[Node], later: bool) -> bool:
+    def _may_pass(self, layer: str, nodes: Iterable[TreeNode], later: bool) -> bool:
         """Whether a layer may go behind all layers of ``nodes`` (``later``), or before them."""
         others = (leaf.layer for node in nodes for leaf in leaves(node))
         if later:
@@ -82,13 +82,13 @@ class PrintedOperators(Operators):
         assert isinstance(leaf, Leaf)
         return leaf.layer
 
-    def _group(self, current: Current, number: int, random: Random) -> Node | None:
+    def _group(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP3: consecutive children of a random cut come below a new cut."""
         path = random.choice(current.cuts)
         ends = random.sample(range(len(path[-1].cut.children) + 1), 2)
         return self._grouped(path, min(ends), max(ends), random)
 
-    def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
+    def _ungroup(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP4: a random cut that is not the root is dissolved."""
         cuts = current.cuts
         return self._dissolved(cuts[random.randrange(1, len(cuts))]) if len(cuts) > 1 else None
@@ -107,11 +107,11 @@ class MixedOperators(Operators):
         super().__init__(space, weights, bands)
         self._printed = PrintedOperators(space, weights, bands)
 
-    def draw(self, current: Current, random: Random) -> tuple[str, Node | None]:
+    def draw(self, current: Current, random: Random) -> tuple[str, TreeNode | None]:
         return self._printed.draw(current, random) if random.random() < 0.5 else super().draw(current, random)
 
 
-def _passed(path: Path, at: int, target: int | None, later: bool) -> tuple[Node, ...]:
+def _passed(path: Path, at: int, target: int | None, later: bool) -> tuple[TreeNode, ...]:
     """Children at step ``at`` between the leaf's branch and child ``target``, None: to the cut's end."""
     cut, own = path[at]
     if later:
@@ -119,7 +119,7 @@ def _passed(path: Path, at: int, target: int | None, later: bool) -> tuple[Node,
     return cut.children[(-1 if target is None else target) + 1 : own]
 
 
-def _transferred(path: Path, level: int, place: int, target: Cut) -> Node:
+def _transferred(path: Path, level: int, place: int, target: Cut) -> TreeNode:
     """The tree without the leaf at the end of ``path``, with ``target`` as child ``place`` at ``level``."""
     cut, own = path[level]
     if level == len(path) - 1:

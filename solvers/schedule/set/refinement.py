@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline
 from solvers.outcome import Outcome, noting_limits
@@ -25,7 +25,7 @@ def last_rounds(rounds: int, fraction: float) -> int:
 
 @noting_limits
 def solve_from(
-    problem: ScheduleProblem, budget: Budget, plan: AnnealingPlan, start: Node, fraction: float
+    problem: ScheduleProblem, budget: Budget, plan: AnnealingPlan, start: TreeNode, fraction: float
 ) -> Outcome[ScheduleSolution]:
     """The best tree that the last ``fraction`` of an annealing of the plan's last space finds from ``start``.
 

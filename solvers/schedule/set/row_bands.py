@@ -13,7 +13,7 @@ from random import Random
 
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.row_bands import segment_band_violations
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, has_bands, leaves, rounds_of_segments
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_bands, leaves, rounds_of_segments
 from solvers.divisors import divisors
 
 BAND_OPERATORS = ("more_bands", "fewer_bands")
@@ -43,7 +43,7 @@ class BandRules:
         found = replace(_whole_below(segment), bands=numbers[at])
         return None if self._violations(found) else found
 
-    def settled(self, tree: Node, before: Node) -> Node:
+    def settled(self, tree: TreeNode, before: TreeNode) -> TreeNode:
         """The ``tree`` with bands only where they may be; what is not new since ``before`` stays as it is."""
         _, known = rounds_of_segments(before)
         rounds, segments = rounds_of_segments(tree)
@@ -55,7 +55,7 @@ class BandRules:
             return Cut("T", tree.batch, rounds, settled)
         return settled[0]
 
-    def _settled(self, segment: Node) -> Node:
+    def _settled(self, segment: TreeNode) -> TreeNode:
         if not has_bands(segment):
             return segment
         assert isinstance(segment, Cut)
@@ -79,7 +79,7 @@ class BandRules:
         return segment_band_violations(segment, self.graph)
 
 
-def _without(node: Node) -> Node:
+def _without(node: TreeNode) -> TreeNode:
     """The node and all below it without bands."""
     if isinstance(node, Leaf) or not has_bands(node):
         return node
@@ -92,7 +92,7 @@ def _whole_below(segment: Cut) -> Cut:
     return replace(segment, children=tuple(_in_one(child, samples) for child in segment.children))
 
 
-def _in_one(node: Node, batch: int) -> Node:
+def _in_one(node: TreeNode, batch: int) -> TreeNode:
     if isinstance(node, Leaf):
         return node if node.batch == batch else Leaf(node.layer, batch)
     children = tuple(_in_one(child, batch) for child in node.children)

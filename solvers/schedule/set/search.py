@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
@@ -53,13 +53,13 @@ class SearchState:
     ``found``: the best tree of each of them. ``progress``: the phase under way.
     """
 
-    first: Node
+    first: TreeNode
     done: tuple[Phase, ...]
-    found: tuple[Node, ...]
+    found: tuple[TreeNode, ...]
     progress: AnnealingProgress
 
     @property
-    def best(self) -> tuple[float, Node]:
+    def best(self) -> tuple[float, TreeNode]:
         """The least objective of all phases, and its tree."""
         values = [(phase.best, tree) for phase, tree in zip(self.done, self.found, strict=True)]
         # before its first round, the phase under way has only the tree it starts from: no better than these
@@ -139,7 +139,7 @@ class TreeSearch:
         return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 
     def begin(
-        self, seed: int, check_time: Callable[[], None] = lambda: None, first: Node | None = None
+        self, seed: int, check_time: Callable[[], None] = lambda: None, first: TreeNode | None = None
     ) -> SearchState:
         """The state before the first round, with the first tree counted.
 
@@ -150,7 +150,7 @@ class TreeSearch:
         first = first or self._first_tree(check_time)
         return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
 
-    def begin_late(self, tree: Node, random: Random, rounds: int) -> SearchState:
+    def begin_late(self, tree: TreeNode, random: Random, rounds: int) -> SearchState:
         """The state of a search of one phase as if ``rounds`` of it had led to ``tree``, which is counted.
 
         Raises NotPossibleError where the chip cannot run the tree.
@@ -158,7 +158,7 @@ class TreeSearch:
         begun = self._annealings[0].begin(tree, random)
         return SearchState(tree, (), (), replace(begun, round=rounds, trajectory=((rounds, begun.value),)))
 
-    def _first_tree(self, check_time: Callable[[], None]) -> Node:
+    def _first_tree(self, check_time: Callable[[], None]) -> TreeNode:
         """All layers one after the other, in the fewest sub-batches with which the chip can run them.
 
         More sub-batches have fewer samples each, which need less of the buffers.

@@ -16,7 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.set.space import SpaceName
 
@@ -35,7 +35,7 @@ def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
     return counts(layers, batch)
 
 
-def tree_at(number: int, layers: Sequence[str], batch: int = 1) -> Node:
+def tree_at(number: int, layers: Sequence[str], batch: int = 1) -> TreeNode:
     """The tree of a ``number`` from 0 to before ``tree_count(len(layers), batch)``, in the paper's space.
 
     Every tree over ``layers`` in their order has one number, so a random number is a tree drawn uniformly.
@@ -68,7 +68,7 @@ def _paper_counts() -> _PaperCounts:
     return _PaperCounts(trees, sequences)
 
 
-def _tree_at(number: int, layers: Sequence[str], batch: int, counts: _PaperCounts) -> Node:
+def _tree_at(number: int, layers: Sequence[str], batch: int, counts: _PaperCounts) -> TreeNode:
     """Trees are numbered by the kind of their top cut, then by its sub-batches, then by its children."""
     if len(layers) == 1:
         return Leaf(layers[0], batch)
@@ -85,7 +85,7 @@ def _tree_at(number: int, layers: Sequence[str], batch: int, counts: _PaperCount
 
 def _sequence_at(
     number: int, layers: Sequence[str], samples: int, least: int, counts: _PaperCounts
-) -> tuple[Node, ...]:
+) -> tuple[TreeNode, ...]:
     """Sequences are numbered by the layers of their first tree, then by that tree, then by the others."""
     if not layers:
         return ()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.schedule.tree.data_flow import Producers
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, has_bands, has_reductions
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, depth, has_bands, has_reductions
 from costmodel.schedule.tree.validity import violations
 from solvers.checks import check_counts
 
@@ -43,7 +43,7 @@ class TreeSpace:
             raise InputError("RA trees", expected, self.name, did_you_mean(self.name, SPACES), key="space")
         check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0, "bands": 1})
 
-    def violations(self, tree: Node) -> list[str]:
+    def violations(self, tree: TreeNode) -> list[str]:
         """Why ``tree`` is not in this space: invalid, too deep or against the rule; empty if it is in it."""
         reasons = violations(tree, self.producers, self.batch, self.tiles)
         if self.deepest and depth(tree) > self.deepest:
@@ -58,7 +58,7 @@ class TreeSpace:
             reasons += self._rule_violations(tree)
         return reasons
 
-    def _rule_violations(self, tree: Node) -> list[str]:
+    def _rule_violations(self, tree: TreeNode) -> list[str]:
         """What is against the rule of a space other than the paper's, as SPACES states it."""
         if isinstance(tree, Leaf) or tree.kind != "T":
             return ["the root is not a T cut"]
@@ -76,12 +76,12 @@ class TreeSpace:
         return reasons
 
 
-def most_bands(node: Node) -> int:
+def most_bands(node: TreeNode) -> int:
     """The most bands of any cut of a tree."""
     return 1 if isinstance(node, Leaf) else max(node.bands, *map(most_bands, node.children))
 
 
-def _single_children(node: Node) -> list[str]:
+def _single_children(node: TreeNode) -> list[str]:
     """The cuts of one child: valid trees may have them, but the searches never make any."""
     if isinstance(node, Leaf):
         return []
@@ -89,7 +89,7 @@ def _single_children(node: Node) -> list[str]:
     return own + [reason for child in node.children for reason in _single_children(child)]
 
 
-def _not_alternating(node: Node) -> list[str]:
+def _not_alternating(node: TreeNode) -> list[str]:
     """The cuts below ``node`` that are of the same kind as their parent."""
     if isinstance(node, Leaf):
         return []
@@ -101,7 +101,7 @@ def _not_alternating(node: Node) -> list[str]:
     return own + [reason for child in node.children for reason in _not_alternating(child)]
 
 
-def _not_powers(node: Node) -> list[str]:
+def _not_powers(node: TreeNode) -> list[str]:
     """The cuts of which the number of sub-batches is no power of two."""
     if isinstance(node, Leaf):
         return []
@@ -109,5 +109,5 @@ def _not_powers(node: Node) -> list[str]:
     return own + [reason for child in node.children for reason in _not_powers(child)]
 
 
-def _name(node: Node) -> str:
+def _name(node: TreeNode) -> str:
     return f"{node.kind} cut {node.batch}/{node.subbatches}" if isinstance(node, Cut) else node.layer

@@ -15,7 +15,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
 from solvers.schedule.fitting import fitted
@@ -41,7 +41,7 @@ class ScheduleCase:
     objective: Objective
     mapper: TileMapper
     pruning: Pruning
-    tree: Node
+    tree: TreeNode
     whole_chip: bool = False
 
     def line(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.program import Program
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer, of_widths
 
@@ -78,21 +78,21 @@ def _window(
     )
 
 
-def segment_with_bands(random: Random, names: list[str], batch: int, bands: int) -> Node:
+def segment_with_bands(random: Random, names: list[str], batch: int, bands: int) -> TreeNode:
     """A cut with bands over random cuts of one sub-batch."""
     parts = random.choice([part for part in (1, 2, 3) if batch % part == 0])
     children = _pieces(random, names, batch // parts, 2)
     return Cut(random.choice("ST"), batch, parts, children, bands)  # type: ignore[arg-type]
 
 
-def _pieces(random: Random, names: list[str], batch: int, deepest: int) -> tuple[Node, ...]:
+def _pieces(random: Random, names: list[str], batch: int, deepest: int) -> tuple[TreeNode, ...]:
     ends = [
         *sorted(random.sample(range(1, len(names)), random.randint(0, min(2, len(names) - 1)))),
         len(names),
     ]
     if len(ends) == 1 or deepest == 0:
         return tuple(Leaf(name, batch) for name in names)
-    found: list[Node] = []
+    found: list[TreeNode] = []
     for first, end in zip([0, *ends], ends, strict=False):
         piece = names[first:end]
         if len(piece) == 1:
@@ -102,14 +102,14 @@ def _pieces(random: Random, names: list[str], batch: int, deepest: int) -> tuple
     return tuple(found)
 
 
-def drawn(seed: int) -> tuple[LayerGraph, Node, Chip, int]:
+def drawn(seed: int) -> tuple[LayerGraph, TreeNode, Chip, int]:
     """A network, a tree with bands for it, a chip and a batch."""
     random = Random(seed)
     graph, batch = windows(random, random.randint(1, 6)), random.choice([1, 1, 2, 4])
     rounds = random.choice([part for part in (1, 2) if batch % part == 0])
     names = [one.name for one in graph.layers]
     cut = random.randint(0, len(names) - 1) if random.random() < 0.3 else 0
-    segments: list[Node] = [Leaf(name, batch // rounds) for name in names[:cut]]
+    segments: list[TreeNode] = [Leaf(name, batch // rounds) for name in names[:cut]]
     segments.append(segment_with_bands(random, names[cut:], batch // rounds, random.choice([2, 2, 3, 4])))
     return graph, Cut("T", batch, rounds, tuple(segments)), CHIPS[seed % len(CHIPS)], batch
 

@@ -17,7 +17,7 @@ from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
 from costmodel.workload.network import Layer
 
@@ -282,7 +282,7 @@ def strided() -> LayerGraph:
     return LayerGraph("strided", layers)
 
 
-def random_tree(random: Random, graph: LayerGraph, batch: int, deepest: int = 4) -> Node:
+def random_tree(random: Random, graph: LayerGraph, batch: int, deepest: int = 4) -> TreeNode:
     """A valid tree: a random topological order, cut at random into random cuts."""
     return _node(random, _order(random, graph), batch, deepest)
 
@@ -301,7 +301,7 @@ def _divisors(number: int) -> list[int]:
     return [part for part in range(1, number + 1) if number % part == 0]
 
 
-def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
+def random_segments(random: Random, graph: LayerGraph, batch: int) -> TreeNode:
     """A root T cut of random trees, a leaf each for layers that need a whole chip, and half the others."""
     order, subbatches = _order(random, graph), random.choice(_divisors(batch))
     pieces: list[list[str]] = []
@@ -316,7 +316,7 @@ def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
     return Cut("T", batch, subbatches, tuple(children))
 
 
-def _node(random: Random, layers: list[str], batch: int, deepest: int) -> Node:
+def _node(random: Random, layers: list[str], batch: int, deepest: int) -> TreeNode:
     if (len(layers) == 1 and random.random() < 0.9) or deepest == 0:
         return Leaf(layers[0], batch) if len(layers) == 1 else _flat(random, layers, batch)
     pieces = random.randint(1 if len(layers) == 1 else 2, min(4, len(layers)))
@@ -329,5 +329,5 @@ def _node(random: Random, layers: list[str], batch: int, deepest: int) -> Node:
     return Cut(random.choice("ST"), batch, subbatches, tuple(children))  # type: ignore[arg-type]
 
 
-def _flat(random: Random, layers: list[str], batch: int) -> Node:
+def _flat(random: Random, layers: list[str], batch: int) -> TreeNode:
     return Cut("T", batch, 1, tuple(Leaf(layer, batch) for layer in layers))

@@ -15,7 +15,7 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.segment import MOST_REMEMBERED, NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
@@ -154,7 +154,7 @@ def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
     assert streaming > 3 or on is not SMALL
 
 
-def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Iterator[str]:
+def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) -> Iterator[str]:
     """Layers of a segment below a T cut that runs once while weights are pinned, and whose children do."""
     if isinstance(node, Leaf):
         yield from [node.layer] if fetched else []
@@ -220,7 +220,7 @@ def test_what_is_remembered_costs_what_it_costs_anew(monkeypatch: pytest.MonkeyP
     assert 15 < possible < 80
 
 
-def _all_counts(evaluator: ChipEvaluator, tree: Node) -> list[object] | str:
+def _all_counts(evaluator: ChipEvaluator, tree: TreeNode) -> list[object] | str:
     """Every count of every node; the reason where the tree is not possible."""
     try:
         nodes = evaluator.evaluate(tree).nodes()

@@ -28,7 +28,7 @@ from costmodel.schedule.reductions import reduction_violations, whole_channels_r
 from costmodel.schedule.tile_cost import TileFloor
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, has_reductions
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_reductions
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.tree.validity import violations as tree_violations
 from tests.costmodel.schedule.chip_cases import (
@@ -57,7 +57,7 @@ GRAPHS = [every_kind(), read_in_part(), cut_off(), chain(3)]
 SEEDS = range(10)
 
 
-def with_reductions(random: Random, node: Node, graph: LayerGraph) -> Node:
+def with_reductions(random: Random, node: TreeNode, graph: LayerGraph) -> TreeNode:
     """The tree with the input channels of about half the leaves cut where that can be."""
     if isinstance(node, Cut):
         return replace(node, children=tuple(with_reductions(random, one, graph) for one in node.children))

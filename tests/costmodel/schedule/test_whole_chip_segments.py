@@ -10,7 +10,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, strided
@@ -30,7 +30,7 @@ class OfferedCosts(FormulaCosts):
 
 
 def evaluated(
-    tree: Node,
+    tree: TreeNode,
     offered: WholeChipCost | None,
     exponents: tuple[float, float] = (1.0, 1.0),
     graph: LayerGraph | None = None,

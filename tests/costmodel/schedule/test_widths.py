@@ -19,7 +19,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.training import training_graph
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.whole_chip.cost import whole_chip_cost
 from costmodel.workload.network import convolution
@@ -88,7 +88,7 @@ def test_words_said_truly_count_as_those_forged_as_bytes(name: str, graph: objec
     assert mapped > 8
 
 
-def _evaluated(graph: object, on: Chip, tree: Node, seed: float) -> ChipEvaluation | str:
+def _evaluated(graph: object, on: Chip, tree: TreeNode, seed: float) -> ChipEvaluation | str:
     costs = MappedCosts(graph, on, Random(seed))  # type: ignore[arg-type]
     try:
         return ChipEvaluator(graph, on, 4, costs).evaluate(tree)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.text import format_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
@@ -184,7 +184,7 @@ def trees_of(
     name: str,
     graph: LayerGraph,
     evaluator: ChipEvaluator,
-    draw: Callable[[Random, LayerGraph, int], Node],
+    draw: Callable[[Random, LayerGraph, int], TreeNode],
 ) -> dict[str, Answer]:
     """Three random trees for four samples that the chip can run."""
     random = Random(name)
@@ -201,7 +201,7 @@ def trees_of(
     return found
 
 
-def schedule(tree: Node, evaluation: ChipEvaluation) -> Answer:
+def schedule(tree: TreeNode, evaluation: ChipEvaluation) -> Answer:
     """Energy and cycles, and a digest of every count of every node."""
     return {
         "tree": digest(format_tree(tree)),

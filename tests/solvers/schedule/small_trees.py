@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 
 
-def every_tree(names: tuple[str, ...], batch: int) -> Iterator[Node]:
+def every_tree(names: tuple[str, ...], batch: int) -> Iterator[TreeNode]:
     """All trees over ``names`` in order whose cuts have two children or more."""
     if len(names) == 1:
         yield Leaf(names[0], batch)

@@ -17,7 +17,7 @@ from costmodel.published.set_isca2023.incremental import IncrementalEvaluator
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.text import format_tree
-from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -74,7 +74,7 @@ def test_searches_count_as_the_readable_evaluator(network: str, batch: int, expo
 
 
 def numbers(
-    evaluator: TreeEvaluator | IncrementalEvaluator, tree: Node
+    evaluator: TreeEvaluator | IncrementalEvaluator, tree: TreeNode
 ) -> tuple[float, int, int, int] | None:
     try:
         cost = evaluator.evaluate(tree)

@@ -10,7 +10,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError, least_tiles
 from costmodel.schedule.tree.validity import violations as tree_violations
 from solvers.budget import Budget
@@ -57,7 +57,7 @@ def solved(problem: ScheduleProblem, budget: Budget = ENOUGH) -> Outcome[Schedul
     return exhaustive.solve(problem, budget)
 
 
-def cost_of(problem: ScheduleProblem, tree: Node) -> TreeCost | None:
+def cost_of(problem: ScheduleProblem, tree: TreeNode) -> TreeCost | None:
     try:
         return problem.evaluator().evaluate(tree)
     except NotPossibleError:
@@ -91,7 +91,7 @@ def test_the_answer_is_proven_and_no_other_tree_or_solver_is_better(
         assert other.objective is None or other.objective >= outcome.objective * (1 - 1e-12)
 
 
-def with_cuts_of_one(random: Random, node: Node) -> Node:
+def with_cuts_of_one(random: Random, node: TreeNode) -> TreeNode:
     """The tree with cuts of one child around some nodes, some of which divide the samples further."""
     if isinstance(node, Cut):
         node = replace(node, children=tuple(with_cuts_of_one(random, child) for child in node.children))
@@ -104,7 +104,7 @@ def with_cuts_of_one(random: Random, node: Node) -> Node:
     return node
 
 
-def divided(node: Node, parts: int) -> Node:
+def divided(node: TreeNode, parts: int) -> TreeNode:
     """The tree for a fraction of its samples; itself where some node's samples are not divisible."""
     if any(leaf.batch % parts for leaf in leaves(node)):
         return node.children[0] if isinstance(node, Cut) else node
@@ -115,7 +115,7 @@ def divided(node: Node, parts: int) -> Node:
     )
 
 
-def searched(node: Node) -> Node:
+def searched(node: TreeNode) -> TreeNode:
     """The tree that the exhaustive search looks at instead."""
     if isinstance(node, Leaf):
         return node
@@ -130,7 +130,7 @@ def searched(node: Node) -> Node:
     return Cut("T", node.batch, node.subbatches, children)
 
 
-def rooted(tree: Node) -> Node:
+def rooted(tree: TreeNode) -> TreeNode:
     """The tree without needless cuts of one child below its root T cut, whose segments it keeps."""
     if isinstance(tree, Cut) and tree.kind == "T":
         return replace(tree, children=tuple(map(searched, tree.children)))

@@ -12,7 +12,7 @@ from costmodel.formats.chips import load_chip
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.text import format_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.known_trees import CostedTrees, KnownTree, best_of
@@ -80,8 +80,8 @@ def test_the_best_tree_is_the_one_of_least_objective_and_none_dominates_it(
 
 
 def test_trees_that_need_more_tiles_or_larger_buffers_are_left_out(chip: Chip) -> None:
-    side_by_side: Node = Cut("S", 4, 4, tuple(Leaf(name, 1) for name in NAMES))
-    in_turn: Node = Cut("T", 4, 1, tuple(Leaf(name, 4) for name in NAMES))
+    side_by_side: TreeNode = Cut("S", 4, 4, tuple(Leaf(name, 1) for name in NAMES))
+    in_turn: TreeNode = Cut("T", 4, 1, tuple(Leaf(name, 4) for name in NAMES))
     trees = [KnownTree("wide", format_tree(side_by_side)), KnownTree("tall", format_tree(in_turn))]
     # two tiles cannot run three layers at once
     found = best_of(problem_on(chip), trees, 10.0)
@@ -94,7 +94,7 @@ def test_trees_that_need_more_tiles_or_larger_buffers_are_left_out(chip: Chip) -
 
 
 def test_a_tree_of_other_layers_is_an_error_and_not_left_out(chip: Chip) -> None:
-    other: Node = Cut("T", 4, 1, (Leaf("a", 4), Leaf("b", 4)))
+    other: TreeNode = Cut("T", 4, 1, (Leaf("a", 4), Leaf("b", 4)))
     with pytest.raises(InputError, match="chain"):
         best_of(problem_on(chip), [KnownTree("other", format_tree(other))], 10.0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.editing import with_batch, with_subbatches
 from solvers.schedule.set.operators import OPERATORS, WEIGHTS, Current, Operators
@@ -24,7 +24,7 @@ DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("d", "a")}
 every_kind = pytest.mark.parametrize("kind", OPERATORS_OF)
 
 
-def walk(space: TreeSpace, steps: int, kind: OperatorsOf) -> list[tuple[str, Node, Node]]:
+def walk(space: TreeSpace, steps: int, kind: OperatorsOf) -> list[tuple[str, TreeNode, TreeNode]]:
     """Operators applied one after the other: (name, tree before, tree after)."""
     random, operators = Random(0), OPERATORS_OF[kind](space, WEIGHTS["paper"])
     current, made = Current(sequential_tree(list(space.producers), space.batch)), []
@@ -98,17 +98,17 @@ def test_what_each_operator_changes(kind: OperatorsOf) -> None:
     assert reordered == (kind != "leaf")
 
 
-def count_cuts(node: Node) -> int:
+def count_cuts(node: TreeNode) -> int:
     return 0 if isinstance(node, Leaf) else 1 + sum(count_cuts(child) for child in node.children)
 
 
-def shape(node: Node) -> object:
+def shape(node: TreeNode) -> object:
     if isinstance(node, Leaf):
         return node.batch
     return node.kind, node.batch, node.subbatches, [shape(child) for child in node.children]
 
 
-def total_subbatch_products(node: Node) -> list[int]:
+def total_subbatch_products(node: TreeNode) -> list[int]:
     if isinstance(node, Leaf):
         return []
     return [node.subbatches, *(one for child in node.children for one in total_subbatch_products(child))]

@@ -9,7 +9,7 @@ from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.published.set_isca2023.evaluator import TreeEvaluator
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_tables import TileTables
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from solvers.schedule.set.canonical import PatternSegment, layer_pipeline, layer_sequential, sequential_tree
 from solvers.schedule.set.size import GROWTH, tree_at, tree_count
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
@@ -101,7 +101,7 @@ def test_the_search_starts_from_the_sequential_tree() -> None:
         ),
     ],
 )
-def test_reasons_against_a_space(tree: Node, space: SpaceName, reason: str) -> None:
+def test_reasons_against_a_space(tree: TreeNode, space: SpaceName, reason: str) -> None:
     producers = {"a": (), "b": ("a",)}
     assert reason in TreeSpace(producers, 4, 16, space).violations(tree)
     assert TreeSpace(producers, 4, 16, "paper").violations(tree) == []

@@ -15,7 +15,7 @@ from costmodel.formats.chips import load_chip
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.divisors import divisors
@@ -56,14 +56,14 @@ def problem_of(case: tuple[LayerGraph, tuple[int, int], int, int], objective: st
     )
 
 
-def nested_cuts(leaves: Sequence[Leaf]) -> Node:
-    nested: Node = leaves[-1]
+def nested_cuts(leaves: Sequence[Leaf]) -> TreeNode:
+    nested: TreeNode = leaves[-1]
     for leaf in leaves[-2::-1]:
         nested = Cut("T", leaf.batch, 1, (leaf, nested))
     return nested
 
 
-def nested_blocks(leaves: Sequence[Leaf], reads: Reads) -> Node:
+def nested_blocks(leaves: Sequence[Leaf], reads: Reads) -> TreeNode:
     """Of all ways to cut the layers such that no edge passes over a whole block, the one with most blocks.
 
     Of equally many the one that begins its blocks earliest.
@@ -84,8 +84,8 @@ def nested_blocks(leaves: Sequence[Leaf], reads: Reads) -> Node:
 
 
 def pipelines(
-    leaves: Sequence[Leaf], samples: int, work: dict[str, float], nested: Callable[[Sequence[Leaf]], Node]
-) -> Iterator[Node]:
+    leaves: Sequence[Leaf], samples: int, work: dict[str, float], nested: Callable[[Sequence[Leaf]], TreeNode]
+) -> Iterator[TreeNode]:
     """Of up to four nested runs: each takes layers until all so far have their share of the work."""
     everything = sum(work[leaf.layer] for leaf in leaves)
     for count in range(2, 5):
@@ -102,12 +102,12 @@ def pipelines(
 
 def cut_up(
     names: list[str], samples: int, work: dict[str, float], reads: Reads, with_blocks: bool
-) -> Iterator[list[Node]]:
+) -> Iterator[list[TreeNode]]:
     """Every chain of the solver's space, written down from its description."""
     if not names:
         yield []
     for count in range(1, len(names) + 1):
-        forms: list[Node] = []
+        forms: list[TreeNode] = []
         for parts in divisors(samples):
             leaves = tuple(Leaf(name, samples // parts) for name in names[:count])
             if count == 1:

@@ -16,7 +16,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import FloorRows, TileRows
 from costmodel.schedule.tree.text import parse_tree
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
@@ -58,7 +58,7 @@ def test_a_pipeline_takes_what_it_must(tree: str) -> None:
     assert first_data in (1, 2, 3)  # the first words, at a million bytes a cycle
 
 
-def _cuts(node: Node) -> list[Cut]:
+def _cuts(node: TreeNode) -> list[Cut]:
     """The S cuts of a tree."""
     if isinstance(node, Leaf):
         return []
@@ -85,7 +85,7 @@ def test_copies_cost_what_they_must(cut: tuple[int, int, int, int]) -> None:
         assert least.parts_pj[part] == pytest.approx(pj), part
 
 
-def random_pipelines(random: Random, names: Sequence[str], batch: int) -> Node:
+def random_pipelines(random: Random, names: Sequence[str], batch: int) -> TreeNode:
     """T and S cuts within one another, over layers in a row."""
     if len(names) == 1:
         return Leaf(names[0], batch)

@@ -13,7 +13,7 @@ from costmodel.schedule.bounds.bounds import least_by_rounds, lower_bounds
 from costmodel.schedule.bounds.waiting import LayerTimes, least_cycles_in_order
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.divisors import divisors
@@ -36,10 +36,10 @@ def heavy_tail(count: int) -> LayerGraph:
     return LayerGraph("heavy tail", tuple(layers))
 
 
-def random_chain(random: Random, graph: LayerGraph, batch: int) -> Node:
+def random_chain(random: Random, graph: LayerGraph, batch: int) -> TreeNode:
     """Segments of one to five layers next to one another, as leaves, combs, T cuts or S cuts."""
     rounds = random.choice(divisors(batch))
-    names, segments = [one.name for one in graph.layers], list[Node]()
+    names, segments = [one.name for one in graph.layers], list[TreeNode]()
     samples = batch // rounds
     while names:
         count = min(len(names), random.choice((1, 1, 1, 2, 3, 5)))

@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 
 PRODUCERS: dict[str, tuple[str, ...]] = {
     "a": (),
@@ -21,7 +21,7 @@ PRODUCERS: dict[str, tuple[str, ...]] = {
 }
 
 
-def random_tree(layers: list[str], random: Random, root: bool = False) -> Node:
+def random_tree(layers: list[str], random: Random, root: bool = False) -> TreeNode:
     if len(layers) == 1:
         return Leaf(layers[0], 1)
     ends = sorted(random.sample(range(1, len(layers)), random.randint(1, len(layers) - 1)))
@@ -56,5 +56,5 @@ def test_segments_agree_with_the_whole_tree(seed: int) -> None:
     assert stages == [whole.stages[number] for number in sorted(whole.stages)]
 
 
-def _leaves(node: Node) -> list[Leaf]:
+def _leaves(node: TreeNode) -> list[Leaf]:
     return [node] if isinstance(node, Leaf) else [leaf for child in node.children for leaf in _leaves(child)]

@@ -14,7 +14,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, leaves
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, depth, leaves
 from costmodel.schedule.tree.validity import least_tiles, violations
 from tests.costmodel.schedule.tree.formulas import broken_formulas, node_attributes
 
@@ -23,12 +23,12 @@ FIGURE_2_PRODUCERS = {"L1": (), "L2": ("L1",), "L3": (), "L4": ("L1", "L2", "L3"
 
 
 @st.composite
-def trees(draw: st.DrawFn, batch: int = 8, most: int = 4) -> Node:
+def trees(draw: st.DrawFn, batch: int = 8, most: int = 4) -> TreeNode:
     """Trees whose batches divide, leaves numbered from left to right."""
     drawn = draw(_nodes(batch, most))
     names = iter(range(1000))
 
-    def named(node: Node) -> Node:
+    def named(node: TreeNode) -> TreeNode:
         if isinstance(node, Leaf):
             return Leaf(f"layer{next(names)}", node.batch)
         return Cut(node.kind, node.batch, node.subbatches, tuple(map(named, node.children)))
@@ -37,7 +37,7 @@ def trees(draw: st.DrawFn, batch: int = 8, most: int = 4) -> Node:
 
 
 @st.composite
-def _nodes(draw: st.DrawFn, batch: int, most: int) -> Node:
+def _nodes(draw: st.DrawFn, batch: int, most: int) -> TreeNode:
     if most == 0 or draw(st.booleans()):
         return Leaf("", batch)
     parts = draw(st.sampled_from([part for part in range(1, batch + 1) if batch % part == 0]))
@@ -46,7 +46,7 @@ def _nodes(draw: st.DrawFn, batch: int, most: int) -> Node:
 
 
 @given(trees())
-def test_text_says_all_of_a_tree(tree: Node) -> None:
+def test_text_says_all_of_a_tree(tree: TreeNode) -> None:
     text = format_tree(tree)
     assert parse_tree(text) == tree
     assert max(len(line) - len(line.lstrip("\t")) for line in text.splitlines()) == depth(tree)
@@ -78,7 +78,7 @@ def test_deep_text_ends_in_an_error_not_in_the_stack() -> None:
 
 
 @given(trees())
-def test_drawn_trees_are_valid_in_their_own_order(tree: Node) -> None:
+def test_drawn_trees_are_valid_in_their_own_order(tree: TreeNode) -> None:
     names = [leaf.layer for leaf in leaves(tree)]
     producers = {name: names[:index] for index, name in enumerate(names)}
     assert violations(tree, producers, 8) == []
@@ -124,7 +124,7 @@ def test_stages_and_edges_of_figure_2() -> None:
 
 
 @given(trees(batch=4, most=3))
-def test_edges_by_definition(tree: Node) -> None:
+def test_edges_by_definition(tree: TreeNode) -> None:
     """Section 3.3.1 said of paths from the root instead of climbing from the leaves."""
     names = [leaf.layer for leaf in leaves(tree)]
     producers = {
@@ -151,13 +151,13 @@ def test_edges_by_definition(tree: Node) -> None:
             assert on_chip == (stages[to] <= stages[at] + 1)
 
 
-def _paths(node: Node, path: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+def _paths(node: TreeNode, path: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
     if isinstance(node, Leaf):
         return [(node.layer, path)]
     return [found for i, child in enumerate(node.children) for found in _paths(child, (*path, i))]
 
 
-def _node(node: Node, path: tuple[int, ...]) -> Node:
+def _node(node: TreeNode, path: tuple[int, ...]) -> TreeNode:
     for index in path:
         assert isinstance(node, Cut)
         node = node.children[index]
@@ -198,7 +198,7 @@ def test_spatial_temporal_graph_of_figure_2() -> None:
 
 
 @given(trees(batch=4, most=3))
-def test_rectangles_cover_every_sample_once_and_never_overlap(tree: Node) -> None:
+def test_rectangles_cover_every_sample_once_and_never_overlap(tree: TreeNode) -> None:
     names = [leaf.layer for leaf in leaves(tree)]
     producers = {name: names[max(index - 2, 0) : index] for index, name in enumerate(names)}
     flow = DataFlow(tree, producers)
@@ -250,7 +250,7 @@ def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
 
 
 @given(trees(batch=6, most=3))
-def test_the_papers_formulas_hold_for_valid_trees(tree: Node) -> None:
+def test_the_papers_formulas_hold_for_valid_trees(tree: TreeNode) -> None:
     names = [leaf.layer for leaf in leaves(tree)]
     producers = {name: names[max(index - 2, 0) : index] for index, name in enumerate(names)}
     flow = DataFlow(tree, producers)
