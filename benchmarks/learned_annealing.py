@@ -21,9 +21,9 @@ from kapla_evaluation.layers import LayerCase
 from kapla_mapping import Tally, show
 
 from costmodel.formats.architectures import load_architecture
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.formats.networks import load_network
 from costmodel.mapping.mapping import Mapping
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.workload.network import distinct_layers
 from solvers.budget import Budget
 from solvers.mapping import exact, kapla, learned_annealing, random_search

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.formats.networks import load_network
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 Program = Callable[..., dict[str, Any]]

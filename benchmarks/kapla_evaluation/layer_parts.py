@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.formats.multi_nodes import load_multi_node
+from costmodel.hardware.multi_node.template import MultiNode
 from kapla_evaluation.cells import CellFile
 from kapla_evaluation.layers import PARTS, Effort, LayerCells
 from kapla_evaluation.networks import Case, NetworkResult, results

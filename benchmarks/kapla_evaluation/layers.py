@@ -9,11 +9,11 @@ from itertools import product
 from math import ceil, inf, prod
 from typing import Any
 
+from costmodel.hardware.multi_node.derived import architecture, array_constraints
+from costmodel.hardware.multi_node.template import MultiNode
 from costmodel.mapping.counts.traffic import distinct_sums
 from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import Mapping
-from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 from costmodel.workload.network import Layer
 from kapla_evaluation.cells import CellFile, Found, content_key
 from solvers.budget import Budget

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.formats.networks import load_network
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.hardware.multi_node.template import MultiNode
 from costmodel.workload.network import distinct_layers
 from kapla_evaluation.cells import Found
 from kapla_evaluation.layers import LayerCase, LayerCells, below_floors, total

@@ -2,6 +2,6 @@
 
 The tool (stanford-mast/nn_dataflow at commit 198a527) maps a layer row-stationary onto a node's PE array, and
 blocks the loops around it at the node's buffer and registers; ``docs/kapla.md`` has the rules. Start with
-``blocking.py``, which counts energy and time. ``directive_cost.py`` prices KAPLA's directives,
-``multi_node/`` the devices of its evaluation.
+``blocking.py``, which counts energy and time. ``directive_cost.py`` prices KAPLA's directives on
+the devices of its evaluation (``costmodel/hardware/multi_node/``).
 """

@@ -16,7 +16,7 @@ from costmodel.formats.directives.counts import (
     parallelism,
 )
 from costmodel.formats.directives.values import LayerScheme, LevelScheme
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.hardware.multi_node.template import MultiNode
 
 LEVELS = ("REGF", "GBUF", "DRAM")
 

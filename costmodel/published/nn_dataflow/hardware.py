@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.errors import InputError
+from costmodel.hardware.multi_node.template import MultiNode
 from costmodel.number_checks import is_number
 from costmodel.published.nn_dataflow.layers import check_size
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 
 MOST_COST = 1e30
 """The largest cost or bandwidth: larger ones are typing errors, and would overflow floats."""

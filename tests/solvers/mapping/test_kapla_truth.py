@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costmodel.formats.architectures import load_architecture
-from costmodel.published.nn_dataflow.multi_node.derived import array_constraints
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.formats.multi_nodes import load_multi_node
+from costmodel.hardware.multi_node.derived import array_constraints
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive, kapla

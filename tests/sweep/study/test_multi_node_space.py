@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from costmodel.formats.multi_nodes import load_multi_node
+from costmodel.hardware.multi_node.derived import architecture, array_constraints
 from costmodel.mapping.mapping import Mapping
-from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver

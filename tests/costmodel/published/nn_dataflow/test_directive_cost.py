@@ -11,12 +11,12 @@ from costmodel.errors import InputError
 from costmodel.formats.directives.counts import accesses
 from costmodel.formats.directives.text import parse_layers
 from costmodel.formats.directives.values import LayerScheme
+from costmodel.formats.multi_nodes import load_multi_node
+from costmodel.hardware.multi_node.derived import architecture
+from costmodel.hardware.multi_node.template import EnergyTable, MultiNode
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.cases import SchemeCase, read_schemes
 from costmodel.published.nn_dataflow.directive_cost import cost, transfers, violations
-from costmodel.published.nn_dataflow.multi_node.derived import architecture
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.published.nn_dataflow.multi_node.template import EnergyTable, MultiNode
 
 CASES = read_schemes(Path(__file__).parents[3] / "data/kapla/layer_schemes.jsonl.gz")
 

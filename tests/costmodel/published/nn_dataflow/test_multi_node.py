@@ -11,17 +11,17 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
-from costmodel.hardware.widths import Widths
-from costmodel.mapping.mapping import LevelMapping, Mapping
-from costmodel.published.nn_dataflow.cases import read_schemes
-from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
-from costmodel.published.nn_dataflow.multi_node.derived import (
+from costmodel.formats.multi_nodes import load_multi_node, multi_node_names
+from costmodel.hardware.multi_node.derived import (
     architecture,
     array_constraints,
     chip_of_nodes,
     node,
 )
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node, multi_node_names
+from costmodel.hardware.widths import Widths
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.published.nn_dataflow.cases import read_schemes
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.workload.network import convolution, gemm
 
 DATA = Path(__file__).parents[3] / "data/kapla"
@@ -177,7 +177,7 @@ def test_costs_must_be_chosen() -> None:
     ],
 )
 def test_wrong_files_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
-    import costmodel.published.nn_dataflow.multi_node.library as library
+    import costmodel.formats.multi_nodes as library
 
     text = (library.FOLDER / "kapla-edge.yaml").read_text()
     path = tmp_path / "mine.yaml"

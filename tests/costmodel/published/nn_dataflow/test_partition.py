@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.published.nn_dataflow.blocking import Blocking, DeliveryCosts, scheme_cost
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.hops import Layout, corner_layout, distance, tree_hops, unit_hops
 from costmodel.published.nn_dataflow.layers import LayerShape
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.published.nn_dataflow.partition import (
     BATP,
     INPP,

@@ -7,10 +7,10 @@ from math import inf, prod
 
 import pytest
 
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.published.nn_dataflow.blocking import Blocking, DeliveryCosts, NotFittingError, scheme_cost
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.layers import LayerShape
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.published.nn_dataflow.partition import Partition, largest_part, partitions
 from costmodel.published.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 from costmodel.published.nn_dataflow.sharing import NodeGroup, _BufferNest, best_rotation, sharing_groups

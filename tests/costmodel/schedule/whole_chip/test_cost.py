@@ -11,12 +11,12 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import chip_names, load_chip
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.multi_node.derived import architecture
 from costmodel.hardware.whole_chip import counted_architecture, whole_architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
-from costmodel.published.nn_dataflow.multi_node.derived import architecture
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.schedule.bounds.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer

@@ -52,7 +52,7 @@ from costmodel.formats.yaml.architecture_document import (
 )
 from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.formats.yaml.quantities import Quantity
-from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, EnergyTable, MultiNode
+from costmodel.hardware.multi_node.template import ArrayMapping, EnergyTable, MultiNode
 
 Sides = Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
 

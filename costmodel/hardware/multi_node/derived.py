@@ -8,8 +8,8 @@ from typing import Any
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
+from costmodel.hardware.multi_node.template import ArrayMapping, MultiNode
 from costmodel.hardware.widths import Widths
-from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, MultiNode
 from costmodel.workload.network import Layer
 
 BUSES = 3
