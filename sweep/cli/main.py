@@ -125,7 +125,7 @@ def run(
 def paper(
     name: Annotated[
         str,
-        typer.Argument(callback=stated, help="A paper: cosa, cosma, set or thistle.", metavar="PAPER"),
+        typer.Argument(callback=stated, help="cosa, cosma, kapla, set or thistle.", metavar="PAPER"),
     ],
     figure: Annotated[
         list[str] | None, typer.Option(help="A figure or table, once for each, such as 6; default all.")

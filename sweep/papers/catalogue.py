@@ -5,11 +5,12 @@ from __future__ import annotations
 from costmodel.errors import InputError, did_you_mean
 from sweep.papers.cosa import COSA
 from sweep.papers.cosma import COSMA_PAPER
+from sweep.papers.kapla import KAPLA
 from sweep.papers.paper import Paper, PaperFigure
 from sweep.papers.set_schedules import SET_PAPER
 from sweep.papers.thistle import THISTLE
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA, THISTLE, COSMA_PAPER, SET_PAPER)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (COSA, THISTLE, COSMA_PAPER, SET_PAPER, KAPLA)}
 
 
 def paper_of(name: str) -> Paper:

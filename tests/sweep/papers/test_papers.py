@@ -17,7 +17,7 @@ from results.store.folder import RunFolder
 from solvers.catalogue import solver
 from sweep.cli.main import app
 from sweep.cli.paper import reproduce_paper
-from sweep.papers import cosa, thistle
+from sweep.papers import cosa, kapla, thistle
 from sweep.papers.catalogue import PAPERS, figures_of, paper_of
 from sweep.papers.paper import PaperFigure, geomean
 from sweep.run.session import RuntimeChoice
@@ -31,6 +31,7 @@ SOLVES = {
         for objective in thistle.OBJECTIVES
         for bandwidths in thistle.BANDWIDTHS
     },
+    "kapla": {*kapla.KEYS.values(), *kapla.TABLE_V_KEYS},
 }
 """The keys of solves that are no studies."""
 
