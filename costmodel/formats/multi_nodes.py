@@ -20,8 +20,8 @@ def multi_node_names() -> list[str]:
 def load_multi_node(name_or_path: str | Path, costs: str) -> MultiNode:
     """The device that a library name or a file describes, with its set of unit costs called ``costs``.
 
-    Raises InputError for an unknown name, for a wrong file (:mod:`.yaml.multi_node` has the format), and for a set of
-    unit costs that the file does not have.
+    Raises InputError for an unknown name, for a wrong file (:mod:`.yaml.multi_node` has the format), and for
+    a set of unit costs that the file does not have.
     """
     name, names = str(name_or_path), multi_node_names()
     if name in names:

@@ -17,10 +17,10 @@ from math import ceil
 from statistics import fmean
 from typing import Any
 
+from costmodel.formats.multi_nodes import load_multi_node
 from costmodel.formats.networks import load_network
-from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
-from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.hardware.multi_node.derived import architecture, array_constraints
+from costmodel.hardware.multi_node.template import MultiNode
 from costmodel.workload.network import Layer, distinct_layers
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -84,7 +84,7 @@ LAYER_BY_LAYER = (
 
 
 @dataclass(frozen=True)
-class Case:
+class LayersOnDevice:
     """The layers with weights of networks, each for the least ``objective`` on a device."""
 
     key: str
@@ -110,8 +110,8 @@ class Case:
         ]
 
 
-def case(key: str, device: str, batch: int, **more: Any) -> Case:
-    return Case(key, load_multi_node(device, COSTS), batch, **more)
+def case(key: str, device: str, batch: int, **more: Any) -> LayersOnDevice:
+    return LayersOnDevice(key, load_multi_node(device, COSTS), batch, **more)
 
 
 TABLE_V = ((64, 4, 8, 32), (64, 4, 8, 64), (64, 4, 8, 128), (8, 4, 16, 32), (1, 16, 8, 64))
@@ -119,7 +119,7 @@ TABLE_V = ((64, 4, 8, 32), (64, 4, 8, 64), (64, 4, 8, 128), (8, 4, 16, 32), (1, 
 PUBLISHED_TABLE_V = (0.044, 0.027, 0.015, 0.083, 0.067)
 
 
-def configuration(batch: int, side: int, pes: int, register_bytes: int) -> Case:
+def configuration(batch: int, side: int, pes: int, register_bytes: int) -> LayersOnDevice:
     """A row of Table V."""
     device = load_multi_node(f"kapla-{side}x{side}", COSTS)
     word_bytes = device.word_bits // 8
@@ -132,11 +132,11 @@ def configuration(batch: int, side: int, pes: int, register_bytes: int) -> Case:
     )
     key = f"table-5-batch{batch}-{side}x{side}-{pes}x{pes}-{register_bytes}"
     only = ("googlenet",)
-    return Case(key, changed, batch, networks=(only, only), every=10)
+    return LayersOnDevice(key, changed, batch, networks=(only, only), every=10)
 
 
 @cache
-def figure_cases() -> dict[str, Case]:
+def figure_cases() -> dict[str, LayersOnDevice]:
     """The cases of Figures 7 to 10."""
     return {
         "7": case("fig-7", "kapla-16x16", 64, step=".training"),
@@ -147,7 +147,7 @@ def figure_cases() -> dict[str, Case]:
 
 
 @cache
-def configurations() -> tuple[Case, ...]:
+def configurations() -> tuple[LayersOnDevice, ...]:
     """The rows of Table V."""
     return tuple(configuration(*row) for row in TABLE_V)
 
@@ -168,7 +168,7 @@ def factorisations(device: MultiNode, layer: Layer) -> int:
     return sum(map(space.count_factorisations, product(*space.keep_sets)))
 
 
-def task(of: Case, layer: Layer, method: str, effort: Effort) -> MappingTask:
+def task(of: LayersOnDevice, layer: Layer, method: str, effort: Effort) -> MappingTask:
     """One layer by one method."""
     name, params = SOLVERS[method], {}
     budget = Budget(600.0)
@@ -182,7 +182,7 @@ def task(of: Case, layer: Layer, method: str, effort: Effort) -> MappingTask:
     return MappingTask(architecture(of.device), layer, settings)
 
 
-def tasks(of: Case, effort: Effort) -> dict[Hashable, PaperTask]:
+def tasks(of: LayersOnDevice, effort: Effort) -> dict[Hashable, PaperTask]:
     """By (network, layer, method) all solves of a case."""
     return {
         (network, layer.name, method): task(of, layer, method, effort)
@@ -203,7 +203,7 @@ def percent(fraction: float) -> str:
 
 
 @dataclass(frozen=True)
-class Compared:
+class NetworkSums:
     """A network's layers by all methods: sums over all layers, in pJ or cycles."""
 
     distinct: int
@@ -231,7 +231,7 @@ class Compared:
         )
 
 
-def compared(rows: LayerRows, of: Case, network: str, effort: Effort) -> Compared | None:
+def compared(rows: LayerRows, of: LayersOnDevice, network: str, effort: Effort) -> NetworkSums | None:
     """None where a layer has no answer by some method."""
     column = "energy_pj" if of.objective == "energy" else "cycles"
     least = best = 0.0
@@ -251,7 +251,7 @@ def compared(rows: LayerRows, of: Case, network: str, effort: Effort) -> Compare
         for method, row in answers.items():
             found[method] += count * values[method]
             seconds[method] += float(row["cpu_seconds"])
-    return Compared(len(layers), proven, least, best, found, seconds)
+    return NetworkSums(len(layers), proven, least, best, found, seconds)
 
 
 def figure(number: str, rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
@@ -280,7 +280,7 @@ def figure(number: str, rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> F
     return FigureTable(headers, tuple(table), tuple(remarks), Bars("over the bound", tuple(whole), series))
 
 
-def quick_remarks(of: Case, effort: Effort) -> Iterator[str]:
+def quick_remarks(of: LayersOnDevice, effort: Effort) -> Iterator[str]:
     if effort == "quick":
         part = "" if of.of(effort) == NETWORKS else f", {len(of.of(effort))} networks"
         yield (
