@@ -58,6 +58,7 @@ in full, as larger dims may divide by anything.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as ReadOnlyDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -184,9 +185,12 @@ def _has_mac_cycles(architecture: Architecture) -> bool:
     return architecture.timing is None or architecture.timing.array is None
 
 
-def touched_words(tensor: Tensor, layer: Layer) -> int:
-    """Distinct words of the tensor that the layer's MACs use, without those that strides step over."""
-    return prod(distinct_sums([(layer.sizes[dim], step) for dim, step in axis]) for axis in tensor.terms)
+def touched_words(tensor: Tensor, sizes: ReadOnlyDict[str, int]) -> int:
+    """Distinct words of the tensor that MACs on dims of these sizes use, without those that strides skip."""
+    return prod(
+        sizes[axis[0][0]] if len(axis) == 1 else distinct_sums([(sizes[dim], step) for dim, step in axis])
+        for axis in tensor.terms
+    )
 
 
 def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: bool) -> int:
@@ -207,7 +211,7 @@ def _options(
     """
     multicast, allowed = sharing
     dram, outermost = architecture.levels[-1], len(architecture.levels) - 1
-    touched = touched_words(tensor, layer)
+    touched = touched_words(tensor, layer.sizes)
     least = _compulsory(tensor, outermost, np.full(len(multicast), float(touched)))
     access_pj = dram.update_energy_pj if tensor.is_output else dram.read_energy_pj
     least_pj = ceil(touched / dram.block_size) * access_pj

@@ -1,8 +1,8 @@
 """The solver of fused groups of layers on an architecture; ``solver.py`` tells how it goes, start there.
 
 ``problem.py`` has the question and its checker, ``structures.py`` lists what layers can share and keep,
-``parts.py`` asks the exact mapper for the nests of a layer's part, and ``options.py`` has what a layer can
-hoist and what it then costs at least.
+``floors.py`` bounds each of that by arithmetic, ``parts.py`` asks the exact mapper for the nests of a layer's
+part, and ``options.py`` has what a layer can hoist and what it then costs at least.
 """
 
 from solvers.fusion.layers.solver import VERSION, Params, solve

@@ -30,7 +30,7 @@ from solvers.fusion.problem import FusionObjective
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
-from solvers.mapping.space.space_bounds import space_bounds
+from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 from solvers.outcome import Status
 
 
@@ -172,7 +172,7 @@ class Parts:
     def of(self, key: PartKey) -> PartNests:
         """The part, with the bound that needs no search at least."""
         if key not in self._known:
-            known = PartNests(self._bounded(key))
+            known = PartNests(self.closed_form(key))
             if any(words < 1 for _, words in key.rooms):
                 known.fits, known.least = False, self._nothing_fits
             self._known[key] = known
@@ -249,11 +249,18 @@ class Parts:
             found.append(Priced(energy, cycles, nest))
         return undominated(found)
 
+    def kept_inside(self, key: PartKey) -> frozenset[str]:
+        """The tensors that every nest of a part keeps at some level inside the outermost one."""
+        problem = _Question(self.architecture, self._part(key), key).problem("energy", 0.0)
+        outermost = len(self.architecture.levels) - 1
+        tensors = zip(problem.layer.tensors, innermost_levels(problem), strict=True)
+        return frozenset(tensor.name for tensor, levels in tensors if outermost not in levels)
+
     def _part(self, key: PartKey) -> Layer:
         layer = self.layers[key.position]
         return layer if key.sizes == layer.dims else replace(layer, dims=key.sizes)
 
-    def _bounded(self, key: PartKey) -> Corner:
+    def closed_form(self, key: PartKey) -> Corner:
         """The bound by the closed forms of the cost model, the room apart."""
         small = key.position, key.sizes, key.held
         if small not in self._cheap:

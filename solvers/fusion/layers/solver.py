@@ -1,12 +1,13 @@
 """The solver of fused groups: every structure bounded, the promising ones given nests, the bound proven.
 
 1. Every layer alone gets its best mapping: the first incumbent, with everything between layers in the
-outermost memory. 2. Every structure of every run of layers (``structures.py``) gets a bound by the cost
-model's closed forms, for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound
-every mapping with it. 3. Structures are looked at in the order of these bounds. The exact mapper is asked for
-the parts that a bound rests on (``parts.py``), which raises it; a structure whose bound rests on proven parts
-is worked out, with every choice of hoisted tiles that may still improve the incumbent. 4. The search ends
-when no bound is below the incumbent, or when time is up. Then the least bound is what is proven.
+outermost memory. 2. Every structure of every run of layers (``structures.py``) gets a bound by arithmetic
+(``floors.py``), for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound every
+mapping with it. 3. Structures are looked at in the order of these bounds. First the cost model's closed forms
+of its parts raise a structure's bound. Then the exact mapper is asked for the parts that the bound rests on
+(``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out, with
+every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is below
+the incumbent, or when time is up. Then the least bound is what is proven.
 
 For energy and for cycles, parts are proven one by one and add up. A product of energy and cycles does not:
 each part is also bounded at a price of cycles in pJ, near the ratio of both in the incumbent, and the product
@@ -29,6 +30,7 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
+from solvers.fusion.layers.floors import LayerFloors
 from solvers.fusion.layers.options import LayerOptions, NestOption
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
@@ -39,7 +41,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "1"
+VERSION = "2"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -113,10 +115,11 @@ class _Chosen:
 
 @dataclass
 class _RunBounds:
-    """The structures of a run, and of each the corner that is known."""
+    """The structures of a run, of each the corner that is known, and those that have but a floor for it."""
 
     structures: list[GroupStructure]
     corners: np.ndarray
+    rough: set[int]
 
 
 class _Search:
@@ -126,6 +129,7 @@ class _Search:
         self.count = len(self.group.layers)
         self.parts = Parts(self.group.architecture, self.group.layers, self.objective, deadline)
         self.options = LayerOptions(self.parts)
+        self.floors = LayerFloors(self.group, self.parts)
         self.runs: dict[Segment, _RunBounds] = {}
         self.found = SegmentFronts(self.objective, self.count)
         self.bound = corner_value(self.objective, compulsory(self.group), ())
@@ -164,6 +168,7 @@ class _Search:
             self.parts.prices = (price, price / SIDE, price * SIDE)
         # options that were made before the price was known have bounds without it
         self.options = LayerOptions(self.parts)
+        self.floors = LayerFloors(self.group, self.parts)
         self.parts.forget()
         return ""
 
@@ -219,6 +224,9 @@ class _Search:
             now = self._value(run, number)
             if now > least:
                 heapq.heappush(heap, (now, run, number))
+            elif number in self.runs[run].rough:
+                if self._refine(run, number):
+                    heapq.heappush(heap, (self._value(run, number), run, number))
             elif self._tighten(run, number):
                 heapq.heappush(heap, (self._value(run, number), run, number))
             else:
@@ -234,22 +242,42 @@ class _Search:
         return min((self._alone(self._around[run] + corner) for run, corner in self.left), default=inf)
 
     def _bounded(self, most_loops: int | None) -> list[tuple[Segment, int]]:
-        """Every structure that can fit, with its corner by the closed forms."""
+        """Every structure that can fit, with its floor."""
         found = []
         for first in range(self.count):
             for last in range(first, min(self.count, first + self.problem.longest)):
                 run = Run(self.group, first, last)
                 fitting, corners = [], []
                 for number, structure in enumerate(structures(run, most_loops)):
-                    if number % 16 == 0:
+                    if number % 256 == 0:
                         self.deadline.check()
-                    if (corner := self._corner(structure)) is not None:
-                        fitting.append(structure)
-                        corners.append([corner.energy, corner.cycles, *corner.priced])
+                    floor = self._floor_of(structure)
+                    fitting.append(structure)
+                    corners.append([floor.energy, floor.cycles, *floor.priced])
                 if fitting:
-                    self.runs[first, last] = _RunBounds(fitting, np.array(corners))
-                    found += [((first, last), number) for number in range(len(fitting))]
+                    numbers = range(len(fitting))
+                    self.runs[first, last] = _RunBounds(fitting, np.array(corners), set(numbers))
+                    found += [((first, last), number) for number in numbers]
         return found
+
+    def _floor_of(self, structure: GroupStructure) -> Corner:
+        """The least costs of a structure by arithmetic alone."""
+        floors = (self.floors.of(structure, number) for number in range(len(structure.run.group.layers)))
+        return reduce(Corner.__add__, floors, self._nothing)
+
+    def _refine(self, run: Segment, number: int) -> bool:
+        """Bound a structure by the closed forms of its parts; False if held tiles leave a part no room."""
+        bounds = self.runs[run]
+        bounds.rough.remove(number)
+        corner = self._corner(bounds.structures[number])
+        if corner is None:
+            bounds.corners[number] = inf
+            return False
+        # both hold; a floor may be above the closed forms by a rounding
+        bounds.corners[number] = np.maximum(
+            bounds.corners[number], [corner.energy, corner.cycles, *corner.priced]
+        )
+        return True
 
     def _corner(self, structure: GroupStructure) -> Corner | None:
         """The least costs of a structure, as if no layer had to bear what others hoist."""

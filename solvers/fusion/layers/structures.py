@@ -8,13 +8,14 @@ memory connects layers, so their costs add up and their room does not.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
-from costmodel.mapping.fused.layers.turns import common_depth, held_tiles
+from costmodel.mapping.fused.layers.turns import backing_words, common_depth, held_tiles
 from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
 from solvers.fusion.shared_loops import lists_beside
 
@@ -54,10 +55,14 @@ class Run:
 
 @dataclass(frozen=True)
 class GroupStructure:
-    """Shared loops and backing levels of a run, without hoisted tiles."""
+    """Shared loops and backing levels of a run, without hoisted tiles.
+
+    ``words``: those of the backing tiles, by the name of the producer.
+    """
 
     run: Run
     shared: FusedMapping
+    words: ReadOnlyDict[str, int]
 
     @cached_property
     def tiles(self) -> tuple[KeptTile, ...]:
@@ -69,19 +74,58 @@ def structures(run: Run, most_loops: int | None = None) -> Iterator[GroupStructu
     """The structures of a run whose backing tiles fit, of up to ``most_loops`` loops a layer (None: any)."""
     group, count = run.group, run.last - run.first + 1
     if count == 1:
-        yield GroupStructure(run, FusedMapping((), ((),), ()))
+        yield GroupStructure(run, FusedMapping((), ((),), ()), {})
         return
     most = len(group.loops[0]) * count if most_loops is None else most_loops
+    trees = _Trees(group)
     for lists in _lists_of_pairs(group, 0, (), most):
-        around = ((), *lists, ())
-        paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
-        bare = FusedMapping(tuple(map(len, lists)), paths, ())
-        if tree_violations(group, bare):
-            continue
-        for backing in _backings(group, bare):
-            shared = FusedMapping(bare.prefix, bare.paths, (), backing)
-            if _is_whole(group, shared) and _fits(found := GroupStructure(run, shared)):
-                yield found
+        for backing in trees.backings(lists):
+            words = trees.fitting_words(lists, backing)
+            if words is not None:
+                around = ((), *lists, ())
+                paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
+                yield GroupStructure(run, FusedMapping(tuple(map(len, lists)), paths, (), backing), words)
+
+
+class _Trees:
+    """What many structures of a group have in common, worked out once.
+
+    Which backing levels there can be depends on which loops the pairs share, whatever their steps and order;
+    the words of a backing tile depend on the steps, whatever the order.
+    """
+
+    def __init__(self, group: LayerGroup) -> None:
+        self._group = group
+        self._backings: dict[tuple[frozenset[str], ...], list[dict[str, int]]] = {}
+        self._words: dict[tuple[int, frozenset[tuple[str, int]]], int] = {}
+
+    def backings(self, lists: tuple[Loops, ...]) -> list[dict[str, int]]:
+        """The choices of backing levels where pairs share these loops; none where they cannot."""
+        key = tuple(frozenset(name for name, _ in loops) for loops in lists)
+        if key not in self._backings:
+            around = ((), *lists, ())
+            paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
+            bare = FusedMapping(tuple(map(len, lists)), paths, ())
+            right = not tree_violations(self._group, bare)
+            choices = _backings(self._group, bare) if right else ()
+            self._backings[key] = [one for one in choices if _is_whole(self._group, bare.prefix, one)]
+        return self._backings[key]
+
+    def fitting_words(
+        self, lists: tuple[Loops, ...], backing: ReadOnlyDict[str, int]
+    ) -> dict[str, int] | None:
+        """The words of every backing tile, by its producer; None where one is larger than its level."""
+        group, found = self._group, {}
+        for name, level in backing.items():
+            one = group.made[name]
+            loops = min(lists[one.producer : one.last], key=len)
+            key = one.producer, frozenset(loops)
+            if key not in self._words:
+                self._words[key] = backing_words(group, one, loops)
+            found[name] = self._words[key]
+            if found[name] > group.architecture.levels[level].usable_words:
+                return None
+        return found
 
 
 def _lists_of_pairs(group: LayerGroup, pair: int, before: Loops, most: int) -> Iterator[tuple[Loops, ...]]:
@@ -137,17 +181,11 @@ def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:
     return [level for level in group.holding if all(levels[level].can_keep(tensor) for tensor in tensors)]
 
 
-def _fits(structure: GroupStructure) -> bool:
-    """Whether no backing tile is larger than its level."""
-    levels = structure.run.group.architecture.levels
-    return all(tile.words <= levels[tile.level].usable_words for tile in structure.tiles)
-
-
-def _is_whole(group: LayerGroup, shared: FusedMapping) -> bool:
+def _is_whole(group: LayerGroup, prefix: tuple[int, ...], backing: ReadOnlyDict[str, int]) -> bool:
     """Whether no border between neighbours is without a shared loop and without a kept intermediate."""
-    for border, depth in enumerate(shared.prefix):
+    for border, depth in enumerate(prefix):
         over = any(
-            one.producer <= border < one.last and group.layers[one.producer].name in shared.backing
+            one.producer <= border < one.last and group.layers[one.producer].name in backing
             for one in group.intermediates
         )
         if not depth and not over:

@@ -145,10 +145,20 @@ def _backing_tile(
     depth = common_depth(shared, one.producer, one.last)
     producer = turns[one.producer]
     output = producer.layer.output
-    words = output.words(producer.sizes(depth))
-    for read in one.reads:
-        reader = turns[read.layer]
-        words = max(words, reader.layer.tensor(read.tensor).words(reader.sizes(depth)))
+    words = backing_words(group, one, producer.path[:depth])
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]
     return KeptTile(one.producer, output.name, level, words, depth, during, hoisted=False)
+
+
+def backing_words(group: LayerGroup, one: Intermediate, loops: Loops) -> int:
+    """Words of an intermediate's backing tile below the ``loops`` that its producer and all readers share."""
+    tensors = [(one.producer, group.layers[one.producer].output)]
+    tensors += [(read.layer, group.layers[read.layer].tensor(read.tensor)) for read in one.reads]
+    words = 0
+    for position, tensor in tensors:
+        own = group.dim_of[position]
+        words = max(
+            words, tensor.words(group.layers[position].sizes | {own[name]: step for name, step in loops})
+        )
+    return words

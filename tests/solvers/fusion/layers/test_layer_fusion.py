@@ -11,11 +11,15 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.workload.network import gemm
-from solvers.budget import LEAST_SECONDS, Budget
+from solvers.budget import LEAST_SECONDS, Budget, Deadline
 from solvers.fusion.layers import solve
-from solvers.fusion.layers.parts import Corner, corner_value
+from solvers.fusion.layers.floors import LayerFloors
+from solvers.fusion.layers.options import LayerOptions
+from solvers.fusion.layers.parts import Corner, PartKey, Parts, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.layers.structures import Run, structures
 from solvers.fusion.problem import OBJECTIVES
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
@@ -58,6 +62,32 @@ def test_small_groups_against_every_mapping(objective: str) -> None:
     assert fused >= 1
     # where tensors are held, cycles are bounded without the bandwidth of their way to the outermost memory
     assert proven >= (0 if objective == "cycles" else 2)
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_no_layer_of_a_structure_costs_less_than_its_floor(objective: str) -> None:
+    random, compared, above = Random(objective), 0, 0
+    for count in (2, 3, 2, 3):
+        # so little room that not every tile can be hoisted
+        machine = random_groups.architecture(random, room=random.randint(8, 12), registers=3, rates=True)
+        group = random_groups.chain(machine, random_groups.products(random, count, (4,)))
+        parts = Parts(group.architecture, group.layers, cast(Any, objective), Deadline(60))
+        options, floors = LayerOptions(parts), LayerFloors(group, parts)
+        found = list(structures(Run(group, 0, count - 1)))
+        for structure in random.sample(found, min(len(found), 12)):
+            for number in range(count):
+                floor = floors.of(structure, number)
+                held = tuple(sorted(LayerTurns(group, structure.shared, number).held.items()))
+                above += floor > parts.closed_form(PartKey(number, group.layers[number].dims, held, ()))
+                for option in options.of(structure, number):
+                    nests = parts.ask(option.part, (objective,)).nests
+                    for point in parts.points(option.turns, nests):
+                        assert floor.energy <= point.energy * (1 + 1e-12)
+                        assert floor.cycles <= point.cycles
+                        compared += 1
+    assert compared > 50
+    # in so small groups the MACs take longer than the words that turns bring in again
+    assert above > (10 if objective == "energy" else -1)
 
 
 def on_simba(objective: str) -> LayerFusionProblem:

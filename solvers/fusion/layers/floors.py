@@ -1,0 +1,153 @@
+"""A first bound on a structure, by arithmetic alone: the words between the outermost memory and the chip.
+
+Structures are many, and a bound by the closed forms of the cost model takes milliseconds for each part that
+is new. Most structures need none of that: their shared loops bring so many words in again that they are
+never looked at. Here a layer costs what the closed forms say of the whole layer, which is computed once for
+every choice of held tensors, and beyond that every other tensor costs the words that the structure makes it
+move again:
+
+- unless it is hoisted, its part's words in every turn;
+- hoisted above a shared loop, its tile's words for every iteration of the loops outside up to the last one
+  that moves it, if the tile fits by itself.
+
+The least of these is taken for each tensor, whatever is hoisted for others. Of outputs each word beyond the
+first time is read again as well, as its sum goes on. Only tensors count that every nest keeps inside the
+outermost memory: of others the closed forms count each access there already.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, prod
+from typing import NamedTuple
+
+from costmodel.hardware.architecture import StorageLevel
+from costmodel.mapping.bounds.bounds import touched_words
+from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.mapping import Loops
+from costmodel.workload.network import Layer, Tensor
+from solvers.fusion.layers.parts import Corner, PartKey, Parts
+from solvers.fusion.layers.structures import GroupStructure, Run
+
+
+class _Moved(NamedTuple):
+    """What a tensor moves at the outermost memory beyond its first time, at least: pJ, and words each way."""
+
+    energy: float
+    read: int
+    written: int
+
+
+class _FloorKey(NamedTuple):
+    """All that the floor of a layer depends on; ``taken``: words of its backing tiles in the outermost level
+    of the chip."""
+
+    position: int
+    path: Loops
+    held: tuple[tuple[str, int], ...]
+    taken: int
+
+
+class LayerFloors:
+    """The floors of the layers of ``group``, remembered by what they depend on."""
+
+    def __init__(self, group: LayerGroup, parts: Parts) -> None:
+        self._group, self._parts = group, parts
+        self._found: dict[_FloorKey, Corner] = {}
+        self._kept: dict[PartKey, frozenset[str]] = {}
+        self._sources: dict[tuple[int, int, int], list[tuple[str, str]]] = {}
+
+    def of(self, structure: GroupStructure, number: int) -> Corner:
+        """What the run's layer ``number`` costs at least, in all its turns."""
+        run, backing = structure.run, structure.shared.backing
+        held, taken = {}, 0
+        for tensor, producer in self._passed(run, number):
+            if (level := backing.get(producer)) is not None:
+                held[tensor] = level
+                taken += structure.words[producer] * (level == self._group.outermost - 1)
+        path = structure.shared.paths[number]
+        key = _FloorKey(run.first + number, path, tuple(sorted(held.items())), taken)
+        if key not in self._found:
+            self._found[key] = self._floor(key)
+        return self._found[key]
+
+    def _passed(self, run: Run, number: int) -> list[tuple[str, str]]:
+        """The tensors of a layer that are intermediates of its run, each with a producer of it."""
+        key = run.first, run.last, number
+        if key not in self._sources:
+            self._sources[key] = [
+                (tensor.name, run.group.layers[one.producer].name)
+                for tensor in run.group.layers[number].tensors
+                for one in run.group.sources(number, tensor.name)
+            ]
+        return self._sources[key]
+
+    def _floor(self, key: _FloorKey) -> Corner:
+        layer, outer = self._group.layers[key.position], self._group.architecture.levels[-1]
+        whole = PartKey(key.position, layer.dims, key.held, ())
+        if whole not in self._kept:
+            self._kept[whole] = self._parts.kept_inside(whole)
+        least = self._parts.closed_form(whole)
+        energy, read, written = least.energy, 0, 0
+        held = dict(key.held)
+        for tensor in layer.tensors:
+            if tensor.name in held:
+                continue
+            moved = self._moved(key, layer, tensor)
+            if tensor.name in self._kept[whole] and self._parts.objective != "cycles":
+                energy += moved.energy
+            if not tensor.slides:  # a window may skip words
+                read, written = read + moved.read, written + moved.written
+        cycles = least.cycles
+        if self._parts.objective != "energy":
+            ports = (
+                (read, outer.read_bandwidth),
+                (written, outer.write_bandwidth),
+                (read + written, outer.shared_bandwidth),
+            )
+            cycles = max(cycles, *(ceil(words / rate) for words, rate in ports if rate is not None), 0.0)
+        return Corner(energy, cycles, tuple(energy + price * cycles for price in self._parts.prices))
+
+    def _moved(self, key: _FloorKey, layer: Layer, tensor: Tensor) -> _Moved:
+        """The least of what the tensor moves, hoisted or not."""
+        own, outer = self._group.dim_of[key.position], self._group.architecture.levels[-1]
+        sizes, times = [layer.sizes], []
+        for name, step in key.path:
+            times.append(sizes[-1][own[name]] // step)
+            sizes.append(sizes[-1] | {own[name]: step})
+        cuts = [own[name] in tensor.dims for name, _ in key.path]
+        first = touched_words(tensor, layer.sizes)
+        words, turns = touched_words(tensor, sizes[-1]), prod(times)
+        begun = prod(count for count, cut in zip(times, cuts, strict=True) if cut)
+        found = [_movement(tensor, outer, first, words, turns, turns - begun)]
+        room = self._room(key, tensor)
+        for depth in range(len(times)):
+            tile = touched_words(tensor, sizes[depth])
+            if tile <= room:
+                last = max((number + 1 for number in range(depth) if cuts[number]), default=0)
+                found.append(_movement(tensor, outer, first, tile * prod(times[:last]), 1, 1))
+        return _Moved(*(min(values) for values in zip(*found, strict=True)))
+
+    def _room(self, key: _FloorKey, tensor: Tensor) -> float:
+        """The most words that a hoisted tile of the tensor can have."""
+        number = self._group.outermost - 1
+        level = self._group.architecture.levels[number]
+        if number not in self._group.holding or not level.can_keep(tensor):
+            return -inf
+        return level.usable_words - key.taken
+
+
+def _movement(
+    tensor: Tensor, outer: StorageLevel, first: int, words: int, turns: int, continued: int
+) -> _Moved:
+    """``words`` in each of the turns, of which ``continued`` go on with sums; ``first``: those moved once.
+
+    Of a hoisted tile all turns are one, and what is written beyond the first time was read before.
+    """
+    block = outer.block_size
+    accesses = turns * ceil(words / block) - ceil(first / block)
+    if not tensor.is_output:
+        return _Moved(accesses * outer.read_energy_pj, turns * words, 0)
+    again = words if turns > 1 else words - first
+    # a block may be read for a word that another turn wrote, so only whole ones count
+    energy = accesses * outer.update_energy_pj + continued * (again // block) * outer.read_energy_pj
+    return _Moved(energy, continued * again, turns * words)
