@@ -64,9 +64,10 @@ def test_machines_of_any_kind_have_the_enumerated_optimum() -> None:
 
 
 @pytest.mark.slow
-def test_hundreds_of_small_problems_have_the_enumerated_optimum() -> None:
-    drawn = islice(random_problems.problems(seed=2), 160)
-    assert sum(same_as_enumerated(problem, 50_000) for problem in drawn) >= 100
+def test_larger_problems_have_the_enumerated_optimum() -> None:
+    """Hundreds of them: ``benchmarks/exact_attack.py``."""
+    drawn = islice(random_problems.problems(seed=2), 80)
+    assert sum(same_as_enumerated(problem, 50_000) for problem in drawn) >= 50
 
 
 def bounds_hold(problem: MappingProblem, mappings: int, seed: int) -> None:

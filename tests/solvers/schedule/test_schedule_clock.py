@@ -22,7 +22,7 @@ from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
 from solvers.schedule.set.params import SetParams
-from solvers.schedule.set.search import AnnealingPlan
+from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
@@ -143,15 +143,21 @@ def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
     assert prepared[0] <= 2 * outcome.evaluations + 3 * len(problem.graph.layers)
 
 
-@pytest.mark.slow
+@cache
+def first_epoch(plan: AnnealingPlan) -> SearchState:
+    """Where the first of two epochs ends, with all the time it wants."""
+    problem = problem_of("set-googlenet", 64, ENDLESS)
+    _, state = solve_epoch(problem, Budget(wall_seconds=1e4), plan, EpochOf(0, 2, 0), ())
+    assert state is not None
+    return state
+
+
 @pytest.mark.parametrize("looks", [3, 20, 300])
 def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their answer is a tree that is known already: it is counted, whatever the clock says, and no more."""
     params = SetParams(beta=1)
     plan = AnnealingPlan(set_annealing.spaces_of(params), params, 40)
-    first, first_epoch = problem_of("set-googlenet", 64, ENDLESS), EpochOf(0, 2, 0)
-    _, state = solve_epoch(first, Budget(wall_seconds=1e4), plan, first_epoch, ())
-    assert state is not None
+    state = first_epoch(plan)
     recount = Clock(-1)
     judge = problem_of("set-googlenet", 64, recount).judge()
     judge.evaluate(state.best[1])
@@ -167,7 +173,6 @@ def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch)
     assert later is not None
 
 
-@pytest.mark.slow
 def test_a_bound_cut_short_is_lower_and_goes_on_when_asked_again() -> None:
     problem, left = problem_of("set-googlenet", 8, ENDLESS), [0]
 
