@@ -16,11 +16,12 @@ from solvers.fusion.problem import OBJECTIVES, FusionObjective, value
 class LayerFusionProblem:
     """Minimise ``objective`` over the fused mappings of a group.
 
-    The space: runs of at most ``longest`` layers share loops and keep intermediates; between runs all goes to
-    the outermost memory. Every loop name stands at most once among a layer's shared loops, with more than one
-    iteration and a step that divides. Two neighbours that share loops keep what passes between them on the
-    chip, unless others need it, too. Nests are even mappings with perfect factors. Raises InputError for an
-    objective that there is not, and for ``longest`` below 1.
+    The space: runs of at most ``longest`` layers share loops and keep intermediates, of which some pass over
+    every border inside the run; between runs all goes to the outermost memory. Every loop name stands at most
+    once among a layer's shared loops, with more than one iteration and a step that divides. Two neighbours
+    that share loops keep what passes between them on the chip, unless others need it, too. Nests are even
+    mappings with perfect factors. Raises InputError for an objective that there is not, and for ``longest``
+    below 1.
     """
 
     group: LayerGroup

@@ -1,8 +1,8 @@
 """What layers share and keep: all structures of a run of layers of a group.
 
-A *run* is a sequence of layers that nothing cuts in two: of every two neighbours either some loop is shared,
-or an intermediate that stays on the chip passes over the border. Between runs nothing but the outermost
-memory connects layers, so their costs add up and their room does not.
+A *run* is a sequence of layers that nothing cuts in two: over every border between neighbours passes an
+intermediate that stays on the chip. Between runs nothing but the outermost memory connects layers, so their
+costs add up and their room does not.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Trees:
             bare = FusedMapping(tuple(map(len, lists)), paths, ())
             right = not tree_violations(self._group, bare)
             choices = _backings(self._group, bare) if right else ()
-            self._backings[key] = [one for one in choices if _is_whole(self._group, bare.prefix, one)]
+            self._backings[key] = [one for one in choices if _is_whole(self._group, one)]
         return self._backings[key]
 
     def fitting_words(
@@ -181,13 +181,12 @@ def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:
     return [level for level in group.holding if all(levels[level].can_keep(tensor) for tensor in tensors)]
 
 
-def _is_whole(group: LayerGroup, prefix: tuple[int, ...], backing: ReadOnlyDict[str, int]) -> bool:
-    """Whether no border between neighbours is without a shared loop and without a kept intermediate."""
-    for border, depth in enumerate(prefix):
-        over = any(
+def _is_whole(group: LayerGroup, backing: ReadOnlyDict[str, int]) -> bool:
+    """Whether a kept intermediate passes over every border between neighbours."""
+    return all(
+        any(
             one.producer <= border < one.last and group.layers[one.producer].name in backing
             for one in group.intermediates
         )
-        if not depth and not over:
-            return False
-    return True
+        for border in range(len(group.layers) - 1)
+    )
