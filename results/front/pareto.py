@@ -40,6 +40,8 @@ _OBJECTIVES = (
     "latency_seconds",
     "seconds_per_token",
     "joules_per_token",
+    "time_to_first_token_seconds",
+    "time_per_output_token_seconds",
     "off_chip_bytes",
     "off_chip_energy_pj",
     "dram_bytes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
@@ -11,6 +11,7 @@ from results.store.schema.rows import DesignRow, HardwareColumns
 from sweep.study.design_space import Design
 from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import canonical_json, text_hash
+from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study
 
 
@@ -30,6 +31,8 @@ class DesignIdentity:
         keys = ["networks", "mapping"] if study.scratchpad is None else ["networks", "mapping", "scratchpad"]
         if study.schedule is not None:
             keys = ["networks", "schedule", "mapping"]
+        if study.phases is not None:
+            keys = ["phases", *keys]
         text = canonical_json([asked[key] for key in keys])
         return DesignIdentity("architecture" if study.schedule is None else "chip", text)
 
@@ -145,20 +148,45 @@ def complete(
 ) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
 
-    ``tokens`` are the study's.
+    ``tokens`` are the study's. Columns that are no objectives follow: the mean power, which falls when cycles
+    grow, and tokens a second.
 
     The cycles in ``found`` are rounded by :func:`whole_cycles`, so the bound on them is rounded where that
     lowers it: a sum of at least 2.5 cycles may stand in the column as 2.
     """
     (energy, cycles), (energy_bound, cycles_bound) = found, bounds
     cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
-    return objectives(design, energy, cycles, tokens) | {
+    row = objectives(design, energy, cycles, tokens)
+    seconds = row["latency_seconds"]
+    assert seconds is not None
+    row["watts"] = energy * 1e-12 / seconds
+    if tokens is not None:
+        row["tokens_per_second"] = tokens / seconds
+    return row | {
         "status": "complete",
         "energy_bound_pj": energy_bound,
         "cycles_bound": cycles_bound,
         "energy_gap": (energy - energy_bound) / energy,
         "cycles_gap": (cycles - cycles_bound) / cycles,
     }
+
+
+def request_times(
+    design: Design, request: ServedRequest, cycles: Mapping[str, float], bounds: Mapping[str, float]
+) -> DesignRow:
+    """The columns of what a request waits for; none for phases that the study does not have.
+
+    ``cycles``, and proven ``bounds`` on them, are of one run of each network by its name in the study.
+    """
+    clock, row = frequency_hz(design.hardware), DesignRow()
+    (first, step), (first_bound, step_bound) = request.waits(cycles), request.waits(bounds)
+    if first is not None and first_bound is not None:
+        row["time_to_first_token_seconds"] = first / clock
+        row["time_to_first_token_bound_seconds"] = first_bound / clock
+    if step is not None and step_bound is not None:
+        row["time_per_output_token_seconds"] = step / clock
+        row["time_per_output_token_bound_seconds"] = step_bound / clock
+    return row
 
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:

@@ -16,11 +16,12 @@ from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.design.design_row import complete, whole_cycles, without_answer
+from sweep.design.design_row import complete, request_times, whole_cycles, without_answer
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.hardware_space import with_hardware_constraints
 from sweep.study.mapping_space import check_rules
+from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study
 from sweep.study.study_names import (
     check_different,
@@ -74,7 +75,7 @@ def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     check_different(study)
     for position, choice in enumerate(study.networks):
         network = network_of(study, position)
-        with named_in(study, f"networks[{position}]", choice.network):
+        with named_in(study, study.network_key(position), choice.network):
             layers = distinct_layers(mapped_layers(network))
             if precise:
                 layers = distinct_layers(StoredBits(network).stated())
@@ -127,7 +128,7 @@ class MappingWorkload:
             except InputError as error:
                 raise error.at(study.architecture, "constraints") from None
         self._settings = [replace(settings, rules=asked) for asked in constrained]
-        self._tokens = study.tokens
+        self._request = study.request
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:
@@ -200,11 +201,11 @@ class MappingWorkload:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        return row | _totals(design, self.demands, mine, self._tokens)
+        return row | _totals(design, self.demands, mine, self._request)
 
 
 def _totals(
-    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], tokens: float | None
+    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], request: ServedRequest
 ) -> DesignRow:
     """Sums over all layers, which run one after the other, each times its count and network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
@@ -212,7 +213,10 @@ def _totals(
     levels: Counter[str] = Counter()
     for demand, answer in zip(demands, answers, strict=True):
         levels.update({name: demand.runs * pj for name, pj in answer.levels})
-    row = complete(design, (energy, whole_cycles(cycles)), bounds, tokens)
+    row = complete(design, (energy, whole_cycles(cycles)), bounds, request.tokens)
+    one_run = _cycles_by_network(demands, [float(answer.cycles) for answer in answers])
+    least = _cycles_by_network(demands, [answer.cycles_bound for answer in answers])
+    row |= request_times(design, request, one_run, least)
     return row | {"energy_by_level_pj": dict(levels)}
 
 
@@ -238,6 +242,14 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
         energy += demand.runs * energy_pj
         cycles += demand.runs * layer_cycles
     return energy, cycles
+
+
+def _cycles_by_network(demands: tuple[LayerDemand, ...], cycles: Sequence[float]) -> dict[str, float]:
+    """Cycles of one run of each network, from those of one run of each of its layers."""
+    found: dict[str, float] = {}
+    for demand, layer_cycles in zip(demands, cycles, strict=True):
+        found[demand.network] = found.get(demand.network, 0.0) + demand.count * layer_cycles
+    return found
 
 
 def _by_network(
