@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from results.errors import WrongRowError
+from results.front.left_out import LEFT_OUT, left_out_sentence, outcome
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column
@@ -293,6 +294,13 @@ def network_labels(run: RunFolder) -> list[str]:
     decoded = [DESIGNS.decode({"networks": row["networks"]})["networks"] for row in rows]
     found = {one.name: one for networks in decoded for one in networks_of(networks).values()}
     return [one.label for one in found.values()] if _weighted(found) else []
+
+
+def left_out_of(run: RunFolder) -> str:
+    """:func:`results.front.left_out.left_out_sentence` of a run's designs."""
+    columns = ["study_id", "status", "feasible", "note"]
+    designs = of_study(run.read("designs", columns), study_of(run)).to_pylist()
+    return left_out_sentence([row["note"] for row in designs if outcome(row) == LEFT_OUT], len(designs))
 
 
 def _weighted(networks: Mapping[str, NetworkRuns]) -> bool:

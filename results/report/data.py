@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.front.certainty import certain_members, objective_bounds, possible_members
+from results.front.left_out import left_out_sentence
 from results.front.networks import NetworkRuns, networks_of
 from results.front.pareto import (
     AXIS_PREFIX,
@@ -188,6 +189,19 @@ class RunData:
     def discarded(self) -> list[int]:
         """Designs that their lower bounds ruled out before any solve."""
         return [int(i) for i in np.flatnonzero(self.designs["status"].eq("dominated"))]
+
+    @cached_property
+    def left_out(self) -> list[int]:
+        """Designs whose answers break a constraint of the study."""
+        broken = self.designs["status"].eq("complete") & self.designs["feasible"].eq(False).fillna(False)
+        return [int(i) for i in np.flatnonzero(broken)]
+
+    @cached_property
+    def left_out_sentence(self) -> str:
+        """How many these are and what they break, as ``archsweep pareto`` says it; empty where none is."""
+        return left_out_sentence(
+            [str(self.designs["note"].iloc[i]) for i in self.left_out], len(self.designs)
+        )
 
     @cached_property
     def baseline(self) -> int | None:

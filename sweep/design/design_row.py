@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
+from results.front.left_out import reason, reasons
 from results.store.schema.rows import DesignRow, HardwareColumns
-from sweep.study.design_space import Design
+from sweep.study.design_space import Constraint, Design
 from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import canonical_json, text_hash
 from sweep.study.network_choice import ServedRequest
@@ -59,7 +60,7 @@ def design_row(study: Study, design: Design, identity: DesignIdentity | None = N
         "baseline": design.baseline,
     }
     if not design.feasible:
-        row |= {"status": "infeasible", "note": "; ".join(design.broken), "solves": 0}
+        row |= {"status": "infeasible", "note": reasons(design.broken), "solves": 0}
     return row
 
 
@@ -129,6 +130,13 @@ def objectives(design: Design, energy_pj: float, cycles: int, tokens: float | No
     if tokens is not None:
         row |= {"seconds_per_token": seconds / tokens, "joules_per_token": energy_pj * 1e-12 / tokens}
     return row
+
+
+def broken_constraints(constraints: Sequence[Constraint], row: DesignRow) -> DesignRow:
+    """What is to be said of a complete design whose answers break constraints on results; else nothing."""
+    values = {one: float(cast(dict[str, Any], row)[one.quantity]) for one in constraints}
+    broken = [reason(str(one), value) for one, value in values.items() if not one.met_by(value)]
+    return {"feasible": False, "note": reasons(broken)} if broken else {}
 
 
 def whole_cycles(cycles: float) -> int:

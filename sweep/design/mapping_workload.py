@@ -16,7 +16,13 @@ from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.design.design_row import complete, request_times, whole_cycles, without_answer
+from sweep.design.design_row import (
+    broken_constraints,
+    complete,
+    request_times,
+    whole_cycles,
+    without_answer,
+)
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.hardware_space import with_hardware_constraints
@@ -128,7 +134,7 @@ class MappingWorkload:
             except InputError as error:
                 raise error.at(study.architecture, "constraints") from None
         self._settings = [replace(settings, rules=asked) for asked in constrained]
-        self._request = study.request
+        self._request, self._limits = study.request, study.result_constraints
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:
@@ -201,7 +207,8 @@ class MappingWorkload:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        return row | _totals(design, self.demands, mine, self._request)
+        row |= _totals(design, self.demands, mine, self._request)
+        return row | broken_constraints(self._limits, row)
 
 
 def _totals(

@@ -21,7 +21,13 @@ from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.design.design_row import complete, request_times, whole_cycles, without_answer
+from sweep.design.design_row import (
+    broken_constraints,
+    complete,
+    request_times,
+    whole_cycles,
+    without_answer,
+)
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
@@ -127,7 +133,7 @@ class ScheduleWorkload:
         assert study.schedule is not None
         self._choice = study.schedule
         self._networks = study.networks
-        self._request = study.request
+        self._request, self._limits = study.request, study.result_constraints
         self._schedulers = schedulers_of(study)
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapping_settings(study)
@@ -251,7 +257,8 @@ class ScheduleWorkload:
         row: DesignRow = {"networks": {one.choice.shown: one.row for one in networks}}
         if reasons := [one.reason for one in networks if not one.scheduled]:
             return row | without_answer(reasons)
-        return row | _totals(design, networks, self._request)
+        row |= _totals(design, networks, self._request)
+        return row | broken_constraints(self._limits, row)
 
 
 @dataclass(frozen=True)

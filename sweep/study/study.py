@@ -202,7 +202,10 @@ class Study(Keys):
     baseline: dict[str, Any] | None = None
     """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
     constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a design must meet before anything is solved for it, such as area_um2 <= 3e6."""
+    """What a design must meet to be on the front.
+
+    Before anything is solved for it: area_um2 <= 3e6, and others of designs. By its results: watts <= 10.
+    """
     objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
         "energy_pj",
         "cycles",
@@ -307,6 +310,8 @@ class Study(Keys):
     def _tokens_to_judge_by(self) -> Study:
         for name in self.objectives:
             self._check_counted(name, f"the objective {name}")
+        for constraint in self.result_constraints:
+            self._check_counted(constraint.quantity, f"the constraint {constraint}")
         return self
 
     def _check_counted(self, quantity: str, asked: str) -> None:
@@ -372,14 +377,16 @@ class Study(Keys):
 
     @model_validator(mode="after")
     def _off_chip_of_a_scratchpad(self) -> Study:
-        off_chip = [name for name in self.objectives if name.startswith("off_chip")]
-        of_chips = [name for name in self.objectives if name in ("dram_bytes", "noc_hop_bytes")]
+        asked = {one.quantity: f"the constraint {one}" for one in self.result_constraints}
+        asked |= {str(name): f"the objective {name}" for name in self.objectives}
+        off_chip = [name for name in asked if name.startswith("off_chip")]
+        of_chips = [name for name in asked if name in ("dram_bytes", "noc_hop_bytes")]
         if of_chips and not self.chip:
-            raise InputError("", f"a 'chip', for the objective {of_chips[0]}", "none", key="chip")
+            raise InputError("", f"a 'chip', for {asked[of_chips[0]]}", "none", key="chip")
         if off_chip and self.scratchpad is None:
             raise InputError(
                 "",
-                f"a 'scratchpad' block, for the objective {off_chip[0]}",
+                f"a 'scratchpad' block, for {asked[off_chip[0]]}",
                 "none",
                 "Name its level: scratchpad: {level: SRAM}",
                 key="scratchpad",
@@ -401,6 +408,16 @@ class Study(Keys):
                 key=self.search.size_key,
             )
         return self
+
+    @property
+    def all_constraints(self) -> tuple[Constraint, ...]:
+        """The constraints, read."""
+        return tuple(map(Constraint.parse, self.constraints))
+
+    @property
+    def result_constraints(self) -> tuple[Constraint, ...]:
+        """Those that a design's answers must meet."""
+        return tuple(one for one in self.all_constraints if one.of_results)
 
     @property
     def looks_at(self) -> int:

@@ -29,6 +29,7 @@ def headline(run: RunData) -> Markup:
         ),
         ("From the store", f"{cached:,}", f"{percent(cached / solves)} of the solves" if solves else ""),
         ("Failed solves", f"{failed:,}", f"{percent(failed / solves)} of the solves" if failed else ""),
+        *([("Left out", f"{len(run.left_out):,}", "designs, by constraints")] if run.left_out else []),
         *([("Discarded", f"{len(run.discarded):,}", "designs, by their bounds")] if run.discarded else []),
         ("CPU time", seconds(spent) if spent else "0 s", "spent on solves by this run"),
     ]

@@ -244,7 +244,11 @@ DESIGNS = Table[DesignRow](
         ),
         Column("error", "string", "", "why the design failed"),
         Column(
-            "note", "string", "", "why the design is infeasible or dominated: the constraint and its numbers"
+            "note",
+            "string",
+            "",
+            "why the design is infeasible, dominated, or complete and not feasible: the constraint and its "
+            "numbers",
         ),
         Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
     ),
