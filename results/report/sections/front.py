@@ -70,8 +70,9 @@ def _summary(run: RunData) -> str:
     fraction = hypervolume(points, reference) / float(np.prod(reference - ideal))
     names = ", ".join(run.scale(name).label.lower() for name in run.objectives)
     at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, reference, strict=True))
+    judged = "complete designs that meet the constraints" if run.left_out else "complete designs"
     return (
-        f"{len(run.front):,} of {len(run.judged):,} complete designs are on the front: no other design is at "
+        f"{len(run.front):,} of {len(run.judged):,} {judged} are on the front: no other design is at "
         f"least as good in {names} and better in one. Hypervolume: {percent(fraction)} of the box between "
         f"the best value of each objective and the reference point ({at}: the worst value and 10 % of the "
         "range)."

@@ -19,9 +19,10 @@ def headline(run: RunData) -> Markup:
     needed = int(run.designs["solves"].fillna(0).sum())
     spent = float(rows["cpu_seconds"][rows["cached"].ne(True)].sum())
     solves = len(rows)
+    judged = "that meet the constraints" if run.left_out else "complete"
     cards = [
         ("Designs", f"{len(run.designs):,}", _design_counts(run)),
-        ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} complete"),
+        ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} {judged}"),
         (
             "Solves",
             f"{solves:,}",

@@ -12,6 +12,8 @@ import pytest
 from costmodel.errors import InputError
 from results.front.left_out import left_out_sentence
 from results.front.pareto import design_frame, front_of, left_out_of
+from results.report.data import RunData
+from results.report.page import build_page
 from results.store.folder import RunFolder
 from sweep.design.evaluated_front import EvaluatedFront
 from sweep.run.progress.run_tally import RunTally
@@ -186,3 +188,15 @@ def test_constraints_on_results_may_not_exclude_each_other(tmp_path: Path) -> No
     constraints = ["watts <= 1", "area_um2 <= 5", "watts >= 2"]
     with pytest.raises(InputError, match=r"constraints\[2\]: expected constraints that some number meets"):
         load_study(written(tmp_path, PREFILL, DECODE, constraints=constraints))
+
+
+def test_a_baseline_that_breaks_a_constraint_is_compared_with_and_said_to_be_left_out(
+    write_study: WriteStudy, tmp_path: Path
+) -> None:
+    baseline = "baseline: {SRAM.size: 2 KiB, SRAM.fanout: [2, 2]}\n"
+    free = run_study(load_study(str(write_study(TINY + baseline))), tmp_path / "free", HERE)
+    slow = design_frame(free).query("baseline")["cycles"].item()
+    constrained = f"{TINY}{baseline}constraints: [cycles < {slow}]\n"
+    path = run_study(load_study(str(write_study(constrained))), tmp_path / "run", HERE).path
+    page = build_page(RunData.read(path))
+    assert f"It is left out: cycles &lt; {slow:g} (is {slow:g})." in page
