@@ -52,6 +52,8 @@ class NetworkChoice(Keys):
 class PhaseRuns(NetworkChoice):
     """The runs of one phase of a request at one of its lengths: a network with the weight that they have."""
 
+    weight: float
+    """The runs that one request takes up: ``waits`` over the requests that share a run."""
     phase: str
     """The phase's name, with the dims that tell its lengths apart where it has several."""
     role: Role | None = None

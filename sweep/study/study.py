@@ -60,6 +60,13 @@ A_TOKEN = ("seconds_per_token", "joules_per_token", "tokens_per_second")
 """What is counted over the tokens that the networks make."""
 
 
+NOT_MINIMISED = {
+    "tokens_per_second": "Write seconds_per_token, its reciprocal, which has the same front",
+    "watts": "Limit it: constraints: [watts <= 10]",
+}
+"""Results that are no objectives, and what to write in their place: the slowest design takes least power."""
+
+
 class AxisChoices(Keys):
     """The values of one axis: ``choices``, or the numbers ``from`` .. ``to``, stepped or doubled.
 
@@ -297,6 +304,15 @@ class Study(Keys):
                 raise error.at("", f"[{position}]") from None
         check_together(parsed)
         return constraints
+
+    @field_validator("objectives", mode="before")
+    @classmethod
+    def _minimised(cls, objectives: Any) -> Any:
+        for position, name in enumerate(objectives if isinstance(objectives, list | tuple) else ()):
+            if isinstance(name, str) and name in NOT_MINIMISED:
+                key, remedy = f"[{position}]", NOT_MINIMISED[name]
+                raise InputError("", "objectives that a design minimises", name, remedy, key=key)
+        return objectives
 
     @field_validator("objectives")
     @classmethod

@@ -13,6 +13,7 @@ from costmodel.errors import InputError
 from results.front.certainty import objective_bounds
 from results.front.pareto import design_frame
 from results.store.folder import LOCK_FILE, RunFolder
+from sweep.cli.jobs.submit_job import stage_study
 from sweep.study.lock import study_id
 from sweep.study.study import load_study, study_of
 from tests.sweep.ended import Command
@@ -129,6 +130,12 @@ def test_a_study_of_phases_runs_again_from_its_lock_file(command_line: Command, 
             {},
             r"phases\.prefill\.lengths\[1\]: expected every length once, found seq=4 again",
         ),
+        (
+            [DECODE],
+            {"objectives": ["cycles", "tokens_per_second"]},
+            r"objectives\[1\]: expected objectives that a design minimises, found tokens_per_second\. "
+            "Write seconds_per_token",
+        ),
         ([PREFILL, DECODE], {"networks": ["alexnet"]}, r"networks: expected either 'networks' or 'phases'"),
         ([DECODE | {"bach": 2}], {}, r"phases\.decode\.bach: expected one of the keys .* Did you mean batch"),
     ],
@@ -156,3 +163,10 @@ def test_a_study_runs_networks_or_phases(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(stated))
     with pytest.raises(InputError, match=r"networks: expected 'networks' or 'phases', found neither"):
         load_study(str(file))
+
+
+def test_a_job_takes_the_files_of_phases_along(tmp_path: Path) -> None:
+    file = written(tmp_path, PREFILL, DECODE)
+    staged = load_study(str(stage_study(file, tmp_path / "stage")))
+    assert all(one.network.startswith(str(tmp_path / "stage")) for one in staged.networks)
+    assert study_id(staged) == study_id(load_study(file))
