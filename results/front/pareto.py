@@ -17,6 +17,7 @@ from results.front.left_out import LEFT_OUT, left_out_sentence, outcome
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column
+from results.store.schema.rows import NetworkEntry
 from results.store.schema.tables import DESIGNS
 
 if TYPE_CHECKING:
@@ -285,9 +286,17 @@ def _axes_of(designs: pyarrow.Table) -> list[str]:
 def network_labels(run: RunFolder) -> list[str]:
     """The networks whose runs a run's designs add up, as ``decode ×50``; none where each runs once.
 
+    Of a study of phases the phases, as often as a request goes through them.
+
     All designs of a study name the same networks, but for those without an answer, which name none. So one
     design of each status is looked at.
     """
+    study = run.read_lock_file().get("study")
+    if phases := study.get("phases") if isinstance(study, dict) else None:
+        return [
+            NetworkRuns(phase["name"], phase.get("per_request", 1.0), NetworkEntry()).label
+            for phase in phases
+        ]
     designs = of_study(run.read("designs", ["design_id", "study_id", "status"]), study_of(run))
     kinds = designs.group_by(["study_id", "status"]).aggregate([("design_id", "max")])
     rows = run.read_some("designs", kinds["design_id_max"].to_pylist(), ["networks"]).to_pylist()

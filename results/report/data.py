@@ -296,7 +296,10 @@ class RunData:
     def weighted(self) -> list[NetworkRuns]:
         """The networks of the designs, the same of each, where one of them runs more or less than once."""
         every = {name: one for i in self.shown for name, one in self.networks(i).items()}
-        return list(every.values()) if any(one.weight != 1 for one in every.values()) else []
+        weights = {(name, one.weight) for i in self.shown for name, one in self.networks(i).items()}
+        # where batches vary, designs run a phase as often for a request, but share the runs differently
+        alike = len(weights) == len(every)
+        return list(every.values()) if alike and any(one.weight != 1 for one in every.values()) else []
 
     def over_seeds(self, design: int, column: str) -> tuple[float, float] | None:
         """The least and the most of ``energy_pj``, ``cycles`` or ``latency_seconds`` over a design's seeds.

@@ -37,9 +37,15 @@ class DesignIdentity:
         text = canonical_json([asked[key] for key in keys])
         return DesignIdentity("architecture" if study.schedule is None else "chip", text)
 
-    def design_id(self, columns: HardwareColumns) -> str:
-        """The hash of the list [hardware, *asked], whose parts are JSON already."""
+    def design_id(self, columns: HardwareColumns, of_phases: Mapping[str, Any] | None = None) -> str:
+        """The hash of the list [hardware, *asked], whose parts are JSON already.
+
+        ``of_phases``: the design's values on the axes of phases, which stand behind the hardware where there
+        are any.
+        """
         hardware = canonical_json(columns[self.hardware])
+        if of_phases:
+            hardware += f",{canonical_json(of_phases)}"
         return text_hash(f"[{hardware},{self.asked.removeprefix('[')}")
 
 
@@ -50,7 +56,7 @@ def design_row(study: Study, design: Design, identity: DesignIdentity | None = N
     """
     columns = hardware_columns(design.hardware)
     row = cast(DesignRow, columns) | {
-        "design_id": (identity or DesignIdentity.of(study)).design_id(columns),
+        "design_id": (identity or DesignIdentity.of(study)).design_id(columns, design.of_phases),
         "study": study.name,
         "axes": dict(design.values),
         "area_um2": area_um2(design.hardware),

@@ -53,6 +53,8 @@ class LayerDemand:
     weight: float
     layer: Layer
     count: int
+    variant: int = 0
+    """Of which of :attr:`Study.by_batches` it is, by its position."""
 
     @property
     def runs(self) -> float:
@@ -79,13 +81,16 @@ def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     found: list[LayerDemand] = []
     precise = has_precision(study)
     check_different(study)
-    for position, choice in enumerate(study.networks):
-        network = network_of(study, position)
-        with named_in(study, study.network_key(position), choice.network):
-            layers = distinct_layers(mapped_layers(network))
-            if precise:
-                layers = distinct_layers(StoredBits(network).stated())
-        found += [LayerDemand(choice.shown, choice.weight, layer, count) for layer, count in layers]
+    for variant, asked in enumerate(study.by_batches.values()):
+        for position, choice in enumerate(asked.networks):
+            network = network_of(asked, position)
+            with named_in(asked, asked.network_key(position), choice.network):
+                layers = distinct_layers(mapped_layers(network))
+                if precise:
+                    layers = distinct_layers(StoredBits(network).stated())
+            found += [
+                LayerDemand(choice.shown, choice.weight, layer, count, variant) for layer, count in layers
+            ]
     return tuple(found)
 
 
@@ -136,7 +141,9 @@ class MappingWorkload:
         self._settings = [replace(settings, rules=asked) for asked in constrained]
         self._request, self._limits = study.request, study.result_constraints
         self._scratchpads = ScratchpadPlans.of(study)
-        self.asked = {"layers": sum(demand.count for demand in demands)}
+        self._variants = {batches: number for number, batches in enumerate(study.by_batches)}
+        self._batches = tuple(axis.key for axis in study.batch_axes)
+        self.asked = {"layers": sum(demand.count for demand in demands if demand.variant == 0)}
         if self._scratchpads:
             self.asked["scratchpads"] = len(study.networks)
 
@@ -172,6 +179,16 @@ class MappingWorkload:
         pairs = zip(self.demands, self._settings, strict=True)
         return tuple(settings.asked_of(demand.named) for demand, settings in pairs)
 
+    def _variant(self, design: Design) -> int:
+        """The position among :attr:`Study.by_batches` of what the design is asked."""
+        values = dict(design.values)
+        return self._variants[tuple(values[key] for key in self._batches)]
+
+    @property
+    def varies_batches(self) -> bool:
+        """Whether designs of one architecture may be asked for different layers."""
+        return len(self._variants) > 1
+
     @property
     def plans_scratchpads(self) -> bool:
         """Whether designs ask for more than mappings of layers."""
@@ -182,7 +199,7 @@ class MappingWorkload:
         return self._scratchpads.obstacle(design.architecture) if self._scratchpads else ""
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Proven lower bounds on energy_pj and cycles of a design with these tasks."""
+        """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever its batches."""
         return _bounds(self.demands, [problem_of(task) for task in tasks if isinstance(task, MappingTask)])
 
     def bounds_of_solves(self, problems: Sequence[MappingProblem]) -> tuple[float, float]:
@@ -190,24 +207,31 @@ class MappingWorkload:
         return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
 
     def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`."""
-        return _sums(self.demands, [parts[number] for number in self.solve_of_demand])
+        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`.
+
+        Where batches vary, the least of each over them: designs of one architecture have all solves in
+        common, and what holds for the least holds for all of these designs.
+        """
+        return _least_sums(self.demands, [parts[number] for number in self.solve_of_demand])
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
-        """The columns that follow from the answers to :meth:`tasks`."""
-        mine = [answer for answer in answers if isinstance(answer, MappingSummary)]
+        """The columns that follow from the answers to :meth:`tasks`, those of the design's own batches."""
+        mapped = [answer for answer in answers if isinstance(answer, MappingSummary)]
         plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
-        row: DesignRow = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
-        for network, task_id in zip(row["networks"].values(), task_ids[len(mine) :], strict=bool(plans)):
+        variant = self._variant(design)
+        own = [n for n, demand in enumerate(self.demands) if demand.variant == variant]
+        demands, mine = tuple(self.demands[n] for n in own), [mapped[n] for n in own]
+        row: DesignRow = {"networks": _by_network(demands, [task_ids[n] for n in own], mine)}
+        for network, task_id in zip(row["networks"].values(), task_ids[len(mapped) :], strict=bool(plans)):
             network["scratchpad"] = task_id
-        bad = [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]
+        bad = [(d, a) for d, a in zip(demands, mine, strict=True) if not a.mapped]
         reasons = [(a.status, f"{d.network}/{d.layer.name}: {a.status}: {a.remark}") for d, a in bad]
         reasons += self._scratchpads.unplanned(plans) if self._scratchpads else []
         if reasons:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        row |= _totals(design, self.demands, mine, self._request)
+        row |= _totals(design, demands, mine, self._request)
         return row | broken_constraints(self._limits, row)
 
 
@@ -231,7 +255,7 @@ def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]
     """Lower bounds on the sums of a design; a problem that several demands have is bounded once."""
     found = {id(problem): space_bounds(problem) for problem in problems}
     parts = [found[id(problem)] for problem in problems]
-    return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
+    return _least_sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
@@ -249,6 +273,18 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
         energy += demand.runs * energy_pj
         cycles += demand.runs * layer_cycles
     return energy, cycles
+
+
+def _least_sums(
+    demands: tuple[LayerDemand, ...], parts: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """:func:`_sums` of each variant of the study by itself, and the least energy and cycles of them."""
+    pairs = list(zip(demands, parts, strict=True))
+    sums = []
+    for variant in dict.fromkeys(demand.variant for demand in demands):
+        mine = [(demand, part) for demand, part in pairs if demand.variant == variant]
+        sums.append(_sums(tuple(demand for demand, _ in mine), [part for _, part in mine]))
+    return min(energy for energy, _ in sums), min(cycles for _, cycles in sums)
 
 
 def _cycles_by_network(demands: tuple[LayerDemand, ...], cycles: Sequence[float]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from costmodel.formats.yaml.quantities import MOST
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
 from results.front.left_out import reason
-from sweep.study.axis import Axis, Choice
+from sweep.study.axis import OF_PHASES, Axis, Choice
 from sweep.study.hardware import QUANTITIES, Hardware, Load, area_um2
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -157,6 +157,11 @@ class Design:
         return not self.broken
 
     @property
+    def of_phases(self) -> dict[str, Choice]:
+        """Its values on the axes of phases."""
+        return {key: value for key, value in self.values if key.startswith(OF_PHASES)}
+
+    @property
     def architecture(self) -> Architecture:
         """The hardware, of a study of architectures."""
         assert isinstance(self.hardware, Architecture)
@@ -191,8 +196,13 @@ class DesignSpace:
     def design(self, indices: Sequence[int], trial: int | None = None) -> Design:
         """The design with the ``indices[i]``-th value of axis i."""
         values = {axis.key: axis.choices[i] for axis, i in zip(self.axes, indices, strict=True)}
-        design = self._made(values)
-        return replace(design, trial=trial, baseline=design.hardware == self._baseline_hardware)
+        design, baseline = self._made(values), self._baseline
+        same = (
+            baseline is not None
+            and baseline.hardware == design.hardware
+            and baseline.of_phases == design.of_phases
+        )
+        return replace(design, trial=trial, baseline=same)
 
     def baseline_design(self) -> Design | None:
         """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
@@ -221,13 +231,14 @@ class DesignSpace:
         return inside if len(inside) == len(indices) else None
 
     @cached_property
-    def _baseline_hardware(self) -> Hardware | None:
-        return None if self.baseline is None else self._made(self.baseline, "baseline").hardware
+    def _baseline(self) -> Design | None:
+        return None if self.baseline is None else self._made(self.baseline, "baseline")
 
     def _made(self, values: Mapping[str, Choice], block: str = "axes") -> Design:
         """The design with these values, which the ``block`` of the study gives: errors name it."""
         try:
-            hardware = self.load(self.base, {**self.of_all, **values})
+            of_hardware = {key: value for key, value in values.items() if not key.startswith(OF_PHASES)}
+            hardware = self.load(self.base, {**self.of_all, **of_hardware})
         except OverrideError as error:
             if error.key in self.of_all and error.key not in values:
                 raise error.at(self.where) from None
@@ -253,6 +264,8 @@ class DesignSpace:
         """
         first = {axis.key: axis.choices[0] for axis in self.axes}
         for axis in self.axes:
+            if axis.of_phases:
+                continue  # the hardware is the same for all of its values
             made: list[Hardware] = []
             for position, choice in enumerate(axis.choices if isinstance(axis.choices, tuple) else ()):
                 hardware = self._made(first | {axis.key: choice}).hardware

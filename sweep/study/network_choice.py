@@ -18,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from costmodel.errors import InputError
 from costmodel.formats.yaml.file_keys import Keys
+from sweep.study.axis import OF_PHASES
 
 Role = Literal["prefill", "decode"]
 
@@ -171,6 +172,11 @@ class ServedRequest:
             return sum(times * cycles[name] for name, times in runs.items()) if runs else None
 
         return waited(self.first_token), waited(self.output_token)
+
+
+def batch_key(phase: str) -> str:
+    """The key of the axis that varies the batch of a phase."""
+    return f"{OF_PHASES}{phase}.batch"
 
 
 def _said(dims: Mapping[str, int]) -> list[str]:

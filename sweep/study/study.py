@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -21,7 +22,13 @@ from solvers.mapping.problem import Objective as MappingObjective
 from sweep.study.axis import Axis, NumberRange, said_twice
 from sweep.study.design_space import Constraint, check_together
 from sweep.study.mapping_space import SpaceKeys
-from sweep.study.network_choice import NetworkChoice, PhaseRuns, RequestPhase, ServedRequest
+from sweep.study.network_choice import (
+    NetworkChoice,
+    PhaseRuns,
+    RequestPhase,
+    ServedRequest,
+    batch_key,
+)
 from sweep.study.number_keys import Iterations, Seconds, Seed
 from sweep.study.schedule_choice import TILE_LOT, ScheduleChoice
 from sweep.study.search_choice import Fidelity, GridSearch, OptunaSearch, Sampler, Search
@@ -31,6 +38,9 @@ MOST_EXACT = 2**53
 
 MOST_DESIGNS = 1_000_000
 """Designs that one run looks at: planning a million takes minutes, and their answers gigabytes of memory."""
+
+MOST_BATCHES = 64
+"""Combinations of the batches of phases: the layers of each are solved on every architecture."""
 
 DesignObjective = Literal[
     "energy_pj",
@@ -205,7 +215,10 @@ class Study(Keys):
     chip: str = ""
     """What the axes vary: a library chip or a file. Needs ``schedule``."""
     axes: dict[str, AxisChoices] = Field(default_factory=dict)
-    """What differs between designs, by keys of the architecture or chip file such as SRAM.size."""
+    """What differs between designs, by keys of the architecture or chip file such as SRAM.size.
+
+    phases.NAME.batch varies how many requests share the runs of a phase.
+    """
     baseline: dict[str, Any] | None = None
     """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
     constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -348,6 +361,28 @@ class Study(Keys):
         if not runs:
             remedy = f"Say 'role: {role}' of a phase: phases: [{{name: {role}, role: {role}, network: ...}}]"
             raise InputError("", f"a {role} phase, for {asked}", "none", remedy, key=key)
+
+    @model_validator(mode="after")
+    def _axes_of_phases(self) -> Study:
+        known = [batch_key(phase.name) for phase in self.phases or ()]
+        for axis in self.batch_axes:
+            key, values = f"axes.{axis.key}", axis.choices
+            if axis.key not in known:
+                expected = f"the batch of a phase: {', '.join(known) or 'there is none'}"
+                raise InputError("", expected, axis.key, did_you_mean(axis.key, known), key=key)
+            if wrong := [value for value in values if type(value) is not int or value < 1]:
+                raise InputError("", "whole batches of at least 1", wrong[0], key=key)
+            if (most := prod(len(axis.choices) for axis in self.batch_axes)) > MOST_BATCHES:
+                expected = f"at most {MOST_BATCHES} batches, together with those of other phases"
+                raise InputError("", expected, most, "Take powers_of_two", key=key)
+            if self.chip or self.scratchpad:
+                of = "of chips" if self.chip else "with a scratchpad"
+                remedy = f"State one batch: phases: [{{name: {axis.key.split('.')[1]}, batch: N, ...}}]"
+                raise InputError("", f"no axis of phases in a study {of}", axis.key, remedy, key=key)
+            if self.baseline is not None and (value := self.baseline.get(axis.key)) not in values:
+                expected = f"a batch of the axis: {', '.join(map(str, values))}"
+                raise InputError("", expected, value, key=f"baseline.{axis.key}")
+        return self
 
     @model_validator(mode="after")
     def _architecture_or_chip(self) -> Study:
@@ -522,6 +557,28 @@ class Study(Keys):
         """The key of the study that states the network at ``position``."""
         network = self.networks[position]
         return network.key if isinstance(network, PhaseRuns) else f"networks[{position}]"
+
+    @property
+    def batch_axes(self) -> tuple[Axis, ...]:
+        """The axes that vary the batch of a phase."""
+        return tuple(axis for axis in self.axis_values() if axis.of_phases)
+
+    @property
+    def by_batches(self) -> dict[tuple[int, ...], Study]:
+        """The study with each combination of the values of its :attr:`batch_axes`, by these values.
+
+        Just itself, by (), where there is no such axis.
+        """
+        found = {}
+        for batches in product(*(axis.choices for axis in self.batch_axes)):
+            chosen = dict(zip((axis.key for axis in self.batch_axes), batches, strict=True))
+            phases = tuple(
+                phase.model_copy(update={"batch": chosen.get(batch_key(phase.name), phase.batch)})
+                for phase in self.phases or ()
+            )
+            networks = tuple(runs for phase in phases for runs in phase.runs())
+            found[batches] = self.model_copy(update={"phases": phases, "networks": networks})
+        return found if self.batch_axes else {(): self}
 
     def renamed_networks(
         self, renamed: Callable[[str], str]
