@@ -379,7 +379,8 @@ class Study(Keys):
                 of = "of chips" if self.chip else "with a scratchpad"
                 remedy = f"State one batch: phases: [{{name: {axis.key.split('.')[1]}, batch: N, ...}}]"
                 raise InputError("", f"no axis of phases in a study {of}", axis.key, remedy, key=key)
-            if self.baseline is not None and (value := self.baseline.get(axis.key)) not in values:
+            value = (self.baseline or {}).get(axis.key, values[0])
+            if value not in values:
                 expected = f"a batch of the axis: {', '.join(map(str, values))}"
                 raise InputError("", expected, value, key=f"baseline.{axis.key}")
         return self
