@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -141,7 +142,11 @@ class MappingWorkload:
         self._settings = [replace(settings, rules=asked) for asked in constrained]
         self._request, self._limits = study.request, study.result_constraints
         self._scratchpads = ScratchpadPlans.of(study)
-        self._variants = {batches: number for number, batches in enumerate(study.by_batches)}
+        variants = [demand.variant for demand in demands]  # each variant's demands stand together
+        self._variants = {
+            batches: slice(bisect_left(variants, number), bisect_right(variants, number))
+            for number, batches in enumerate(study.by_batches)
+        }
         self._batches = tuple(axis.key for axis in study.batch_axes)
         self.asked = {"layers": sum(demand.count for demand in demands if demand.variant == 0)}
         if self._scratchpads:
@@ -179,8 +184,8 @@ class MappingWorkload:
         pairs = zip(self.demands, self._settings, strict=True)
         return tuple(settings.asked_of(demand.named) for demand, settings in pairs)
 
-    def _variant(self, design: Design) -> int:
-        """The position among :attr:`Study.by_batches` of what the design is asked."""
+    def _own_demands(self, design: Design) -> slice:
+        """Where the design's own demands stand among all: those of its batches."""
         values = dict(design.values)
         return self._variants[tuple(values[key] for key in self._batches)]
 
@@ -218,10 +223,9 @@ class MappingWorkload:
         """The columns that follow from the answers to :meth:`tasks`, those of the design's own batches."""
         mapped = [answer for answer in answers if isinstance(answer, MappingSummary)]
         plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
-        variant = self._variant(design)
-        own = [n for n, demand in enumerate(self.demands) if demand.variant == variant]
-        demands, mine = tuple(self.demands[n] for n in own), [mapped[n] for n in own]
-        row: DesignRow = {"networks": _by_network(demands, [task_ids[n] for n in own], mine)}
+        own = self._own_demands(design)
+        demands, mine = self.demands[own], mapped[own]
+        row: DesignRow = {"networks": _by_network(demands, task_ids[own], mine)}
         for network, task_id in zip(row["networks"].values(), task_ids[len(mapped) :], strict=bool(plans)):
             network["scratchpad"] = task_id
         bad = [(d, a) for d, a in zip(demands, mine, strict=True) if not a.mapped]
@@ -279,11 +283,12 @@ def _least_sums(
     demands: tuple[LayerDemand, ...], parts: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
     """:func:`_sums` of each variant of the study by itself, and the least energy and cycles of them."""
-    pairs = list(zip(demands, parts, strict=True))
-    sums = []
-    for variant in dict.fromkeys(demand.variant for demand in demands):
-        mine = [(demand, part) for demand, part in pairs if demand.variant == variant]
-        sums.append(_sums(tuple(demand for demand, _ in mine), [part for _, part in mine]))
+    if demands[-1].variant == 0:
+        return _sums(demands, parts)
+    sums, begin = [], 0
+    for count in Counter(demand.variant for demand in demands).values():
+        sums.append(_sums(demands[begin : begin + count], parts[begin : begin + count]))
+        begin += count
     return min(energy for energy, _ in sums), min(cycles for _, cycles in sums)
 
 
