@@ -28,7 +28,8 @@ from sweep.blocks.block_work import BlockWork
 from sweep.blocks.division import BlockDivision
 from sweep.forecast.plan import StudyPlan, plan
 from sweep.run.block_run import BlockRun
-from sweep.study.study import NetworkChoice, Study
+from sweep.study.network_choice import NetworkChoice
+from sweep.study.study import Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 SMALL, LARGE = 48, 2784

@@ -37,7 +37,8 @@ from sweep.forecast.simulation import block_forecast
 from sweep.run.block_run import BlockRun
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice
-from sweep.study.study import NetworkChoice, Study
+from sweep.study.network_choice import NetworkChoice
+from sweep.study.study import Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 NAPS = ((0.005, 250), (0.03, 50))

@@ -30,8 +30,9 @@ from sweep.forecast.simulated_run import DriverCosts
 from sweep.forecast.simulation import MEASURED, forecast
 from sweep.run.run import StudyRun
 from sweep.search.search import ListedDesigns, designs
+from sweep.study.network_choice import NetworkChoice
 from sweep.study.search_choice import RandomSearch
-from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.study.study import AxisChoices, Study
 from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 

@@ -23,8 +23,9 @@ from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search import trial_journal
 from sweep.search.search import search_of
+from sweep.study.network_choice import NetworkChoice
 from sweep.study.search_choice import RandomSearch
-from sweep.study.study import AxisChoices, NetworkChoice, Study, load_study
+from sweep.study.study import AxisChoices, Study, load_study
 
 
 def study(designs: int) -> Study:

@@ -19,6 +19,10 @@ LABELS = MappingProxyType(
         "latency_seconds": "Latency",
         "seconds_per_token": "Time a token",
         "joules_per_token": "Energy a token",
+        "tokens_per_second": "Tokens a second",
+        "time_to_first_token_seconds": "Time to first token",
+        "time_per_output_token_seconds": "Time per output token",
+        "watts": "Mean power",
         "edp_pj_cycles": "Energy-delay product",
         "area_um2": "Area",
         "off_chip_bytes": "Off-chip traffic",
@@ -31,7 +35,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0,
 _SMALL_PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 _SIZES = MappingProxyType({"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "K": 1e3, "M": 1e6, "G": 1e9})
 _BASES = MappingProxyType(
-    {"pJ": (1e-12, "J"), "pJ*cycles": (1e-12, "J·cycles"), "s": (1.0, "s"), "J": (1.0, "J")}
+    {"pJ": (1e-12, "J"), "pJ*cycles": (1e-12, "J·cycles"), "s": (1.0, "s"), "J": (1.0, "J"), "W": (1.0, "W")}
 )
 
 

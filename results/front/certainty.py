@@ -35,6 +35,8 @@ _BOUNDS: Mapping[str, Bound] = MappingProxyType(
         "joules_per_token": (
             lambda frame: frame["joules_per_token"] * frame["energy_bound_pj"] / frame["energy_pj"]
         ),
+        "time_to_first_token_seconds": lambda frame: frame["time_to_first_token_bound_seconds"],
+        "time_per_output_token_seconds": lambda frame: frame["time_per_output_token_bound_seconds"],
         "off_chip_bytes": lambda frame: frame["off_chip_bytes_bound"],
         "off_chip_energy_pj": lambda frame: frame["off_chip_energy_bound_pj"],
     }

@@ -15,11 +15,13 @@ class RunFront:
     """The Pareto front of a run over ``objectives``: ``table`` is what :func:`front_table` makes of them.
 
     ``networks`` names those whose runs are added up, as ``decode ×50``; none where each runs once.
+    ``left_out`` says how many designs break a constraint by their answers, and which; empty where none does.
     """
 
     objectives: tuple[str, ...]
     table: pandas.DataFrame
     networks: tuple[str, ...]
+    left_out: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,8 @@ class FinishedRun:
     in that folder. ``front`` is the Pareto front over the study's ``objectives``, ordered by the first of
     them from its best value on: a column ``axis.NAME`` for every axis, the objectives, then the other
     metrics, each with its unit in its name. ``networks`` names those whose runs are added up, as
-    ``decode ×50``. ``summary`` says how many designs are complete, infeasible, discarded or failed.
+    ``decode ×50``. ``summary`` says how many designs are complete, left out, infeasible, discarded or failed,
+    and ``left_out`` which constraints those break that are left out by their answers; empty where none is.
     ``failed`` is how many solves of this run have no answer, and ``errors`` how often each reason was met;
     the same call tries them again.
     """
@@ -43,3 +46,4 @@ class FinishedRun:
     summary: str
     failed: int
     errors: Mapping[str, int]
+    left_out: str = ""

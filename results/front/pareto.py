@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from results.errors import WrongRowError
+from results.front.left_out import LEFT_OUT, left_out_sentence, outcome
 from results.front.networks import NetworkRuns, RunTotal, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column
+from results.store.schema.rows import NetworkEntry
 from results.store.schema.tables import DESIGNS
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ _OBJECTIVES = (
     "latency_seconds",
     "seconds_per_token",
     "joules_per_token",
+    "time_to_first_token_seconds",
+    "time_per_output_token_seconds",
     "off_chip_bytes",
     "off_chip_energy_pj",
     "dram_bytes",
@@ -282,15 +286,30 @@ def _axes_of(designs: pyarrow.Table) -> list[str]:
 def network_labels(run: RunFolder) -> list[str]:
     """The networks whose runs a run's designs add up, as ``decode ×50``; none where each runs once.
 
+    Of a study of phases the phases, as often as a request goes through them.
+
     All designs of a study name the same networks, but for those without an answer, which name none. So one
     design of each status is looked at.
     """
+    study = run.read_lock_file().get("study")
+    if phases := study.get("phases") if isinstance(study, dict) else None:
+        return [
+            NetworkRuns(phase["name"], phase.get("per_request", 1.0), NetworkEntry()).label
+            for phase in phases
+        ]
     designs = of_study(run.read("designs", ["design_id", "study_id", "status"]), study_of(run))
     kinds = designs.group_by(["study_id", "status"]).aggregate([("design_id", "max")])
     rows = run.read_some("designs", kinds["design_id_max"].to_pylist(), ["networks"]).to_pylist()
     decoded = [DESIGNS.decode({"networks": row["networks"]})["networks"] for row in rows]
     found = {one.name: one for networks in decoded for one in networks_of(networks).values()}
     return [one.label for one in found.values()] if _weighted(found) else []
+
+
+def left_out_of(run: RunFolder) -> str:
+    """:func:`results.front.left_out.left_out_sentence` of a run's designs."""
+    columns = ["study_id", "status", "feasible", "note"]
+    designs = of_study(run.read("designs", columns), study_of(run)).to_pylist()
+    return left_out_sentence([row["note"] for row in designs if outcome(row) == LEFT_OUT], len(designs))
 
 
 def _weighted(networks: Mapping[str, NetworkRuns]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.front.certainty import certain_members, objective_bounds, possible_members
+from results.front.left_out import left_out_sentence
 from results.front.networks import NetworkRuns, networks_of
 from results.front.pareto import (
     AXIS_PREFIX,
@@ -190,6 +191,19 @@ class RunData:
         return [int(i) for i in np.flatnonzero(self.designs["status"].eq("dominated"))]
 
     @cached_property
+    def left_out(self) -> list[int]:
+        """Designs whose answers break a constraint of the study."""
+        broken = self.designs["status"].eq("complete") & self.designs["feasible"].eq(False).fillna(False)
+        return [int(i) for i in np.flatnonzero(broken)]
+
+    @cached_property
+    def left_out_sentence(self) -> str:
+        """How many these are and what they break, as ``archsweep pareto`` says it; empty where none is."""
+        return left_out_sentence(
+            [str(self.designs["note"].iloc[i]) for i in self.left_out], len(self.designs)
+        )
+
+    @cached_property
     def baseline(self) -> int | None:
         """The design that the study compares others with, None where it names none."""
         named = np.flatnonzero(self.designs["baseline"].eq(True).fillna(False))
@@ -282,7 +296,10 @@ class RunData:
     def weighted(self) -> list[NetworkRuns]:
         """The networks of the designs, the same of each, where one of them runs more or less than once."""
         every = {name: one for i in self.shown for name, one in self.networks(i).items()}
-        return list(every.values()) if any(one.weight != 1 for one in every.values()) else []
+        weights = {(name, one.weight) for i in self.shown for name, one in self.networks(i).items()}
+        # where batches vary, designs run a phase as often for a request, but share the runs differently
+        alike = len(weights) == len(every)
+        return list(every.values()) if alike and any(one.weight != 1 for one in every.values()) else []
 
     def over_seeds(self, design: int, column: str) -> tuple[float, float] | None:
         """The least and the most of ``energy_pj``, ``cycles`` or ``latency_seconds`` over a design's seeds.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
+from results.front.left_out import outcome
 from results.front.pareto import covers
 from results.store.known_answers import FoundAnswers
 from results.store.row_batch import RowBatch
@@ -253,7 +254,7 @@ class BlockTally:
 
     def close(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
         """Count designs that have their rows."""
-        self.designs.update(row["status"] for row in rows)
+        self.designs.update(outcome(row) for row in rows)
         self._judge((*self.judged, *rows), objectives)
 
     def merge(self, other: BlockTally, objectives: Sequence[str]) -> None:
@@ -272,7 +273,7 @@ class BlockTally:
     def _judge(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
         """Keep of the rows those that no other one dominates, and the worst."""
         found = [cast(dict[str, Any], row) for row in rows]
-        complete = [row for row in found if row["status"] == "complete" and row["feasible"]]
+        complete = [row for row in found if outcome(cast(DesignRow, row)) == "complete"]
         points = [tuple(float(row[name]) for name in objectives) for row in complete]
         # the worst of each objective: the page that follows the run takes its reference point from them
         kept = {max(range(len(points)), key=lambda n: points[n][k]) for k in range(len(objectives)) if points}

@@ -229,7 +229,13 @@ class _Group:
         return self.solver.workload.sums([*known, *self.bounds[len(known) :]])
 
     def obstacle(self) -> str:
-        """Why a layer provably has no mapping here; empty where none is known to lack one."""
+        """Why a layer provably has no mapping here; empty where none is known to lack one.
+
+        Empty, too, where designs of one architecture are asked for different layers: then their answers say
+        which of them cannot be.
+        """
+        if self.solver.workload.varies_batches:
+            return ""
         fewest = min(level.usable_words for level in self.architecture.levels)
         for layer, rules in self.solver.spaces:
             # a padded dim has other factors, which may avoid an obstacle; and without constraints the only

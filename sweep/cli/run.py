@@ -163,7 +163,9 @@ def run_and_report(name: str, options: RunOptions) -> None:
             "stopped; what was solved is stored, and the same command goes on from there"
         ) from None
     note(run.summary)
-    _print_front(RunFront(run.objectives, run.front, run.networks), f"{study.name}: Pareto front")
+    _print_front(
+        RunFront(run.objectives, run.front, run.networks, run.left_out), f"{study.name}: Pareto front"
+    )
     print(f"report: {run.report}")
     if run.failed:
         raise WorkFailedError(bar.failure_summary)
@@ -239,6 +241,8 @@ def show_front(run: str, objectives: list[str], csv: bool) -> None:
     front = front_at(run, objectives)
     if csv:
         sys.stdout.write(front.table.to_csv(index=False))
+        if front.left_out:
+            note(front.left_out)
     else:
         name = name_of(run) if is_uri(run) else Path(run).name
         _print_front(front, f"{name}: Pareto front")
@@ -265,3 +269,5 @@ def _print_front(front: RunFront, title: str) -> None:
     for _, design in front.table.iterrows():
         table.add_row(*(shown(design[column], 4) for column in columns))
     Console().print(table)
+    if front.left_out:
+        print(front.left_out)

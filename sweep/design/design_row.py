@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
+from results.front.left_out import reason, reasons
 from results.store.schema.rows import DesignRow, HardwareColumns
-from sweep.study.design_space import Design
+from sweep.study.design_space import Constraint, Design
 from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import canonical_json, text_hash
+from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study
 
 
@@ -30,12 +32,20 @@ class DesignIdentity:
         keys = ["networks", "mapping"] if study.scratchpad is None else ["networks", "mapping", "scratchpad"]
         if study.schedule is not None:
             keys = ["networks", "schedule", "mapping"]
+        if study.phases is not None:
+            keys = ["phases", *keys]
         text = canonical_json([asked[key] for key in keys])
         return DesignIdentity("architecture" if study.schedule is None else "chip", text)
 
-    def design_id(self, columns: HardwareColumns) -> str:
-        """The hash of the list [hardware, *asked], whose parts are JSON already."""
+    def design_id(self, columns: HardwareColumns, of_phases: Mapping[str, Any] | None = None) -> str:
+        """The hash of the list [hardware, *asked], whose parts are JSON already.
+
+        ``of_phases``: the design's values on the axes of phases, which stand behind the hardware where there
+        are any.
+        """
         hardware = canonical_json(columns[self.hardware])
+        if of_phases:
+            hardware += f",{canonical_json(of_phases)}"
         return text_hash(f"[{hardware},{self.asked.removeprefix('[')}")
 
 
@@ -46,7 +56,7 @@ def design_row(study: Study, design: Design, identity: DesignIdentity | None = N
     """
     columns = hardware_columns(design.hardware)
     row = cast(DesignRow, columns) | {
-        "design_id": (identity or DesignIdentity.of(study)).design_id(columns),
+        "design_id": (identity or DesignIdentity.of(study)).design_id(columns, design.of_phases),
         "study": study.name,
         "axes": dict(design.values),
         "area_um2": area_um2(design.hardware),
@@ -56,7 +66,7 @@ def design_row(study: Study, design: Design, identity: DesignIdentity | None = N
         "baseline": design.baseline,
     }
     if not design.feasible:
-        row |= {"status": "infeasible", "note": "; ".join(design.broken), "solves": 0}
+        row |= {"status": "infeasible", "note": reasons(design.broken), "solves": 0}
     return row
 
 
@@ -128,6 +138,13 @@ def objectives(design: Design, energy_pj: float, cycles: int, tokens: float | No
     return row
 
 
+def broken_constraints(constraints: Sequence[Constraint], row: DesignRow) -> DesignRow:
+    """What is to be said of a complete design whose answers break constraints on results; else nothing."""
+    values = {one: float(cast(dict[str, Any], row)[one.quantity]) for one in constraints}
+    broken = [reason(str(one), value) for one, value in values.items() if not one.met_by(value)]
+    return {"feasible": False, "note": reasons(broken)} if broken else {}
+
+
 def whole_cycles(cycles: float) -> int:
     """A weighted sum of cycles as the column ``cycles`` has it: rounded, and at least 1.
 
@@ -145,20 +162,45 @@ def complete(
 ) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
 
-    ``tokens`` are the study's.
+    ``tokens`` are the study's. Columns that are no objectives follow: the mean power, which falls when cycles
+    grow, and tokens a second.
 
     The cycles in ``found`` are rounded by :func:`whole_cycles`, so the bound on them is rounded where that
     lowers it: a sum of at least 2.5 cycles may stand in the column as 2.
     """
     (energy, cycles), (energy_bound, cycles_bound) = found, bounds
     cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
-    return objectives(design, energy, cycles, tokens) | {
+    row = objectives(design, energy, cycles, tokens)
+    seconds = row["latency_seconds"]
+    assert seconds is not None
+    row["watts"] = energy * 1e-12 / seconds
+    if tokens is not None:
+        row["tokens_per_second"] = tokens / seconds
+    return row | {
         "status": "complete",
         "energy_bound_pj": energy_bound,
         "cycles_bound": cycles_bound,
         "energy_gap": (energy - energy_bound) / energy,
         "cycles_gap": (cycles - cycles_bound) / cycles,
     }
+
+
+def request_times(
+    design: Design, request: ServedRequest, cycles: Mapping[str, float], bounds: Mapping[str, float]
+) -> DesignRow:
+    """The columns of what a request waits for; none for phases that the study does not have.
+
+    ``cycles``, and proven ``bounds`` on them, are of one run of each network by its name in the study.
+    """
+    clock, row = frequency_hz(design.hardware), DesignRow()
+    (first, step), (first_bound, step_bound) = request.waits(cycles), request.waits(bounds)
+    if first is not None and first_bound is not None:
+        row["time_to_first_token_seconds"] = first / clock
+        row["time_to_first_token_bound_seconds"] = first_bound / clock
+    if step is not None and step_bound is not None:
+        row["time_per_output_token_seconds"] = step / clock
+        row["time_per_output_token_bound_seconds"] = step_bound / clock
+    return row
 
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from results.front.left_out import outcome
 from results.store.schema.rows import DesignRow
 from sweep.design.design_row import objective_values
 from sweep.study.study import Study
@@ -28,8 +29,8 @@ class EvaluatedFront:
         self.points = np.vstack([self.points[~worse], point])
 
     def add_row(self, study: Study, row: DesignRow) -> None:
-        """Take in a ``designs`` row of the study; only complete ones can dominate."""
-        if row["status"] == "complete":
+        """Take in a ``designs`` row of the study; only complete ones that meet its constraints dominate."""
+        if outcome(row) == "complete":
             self.add(np.array(objective_values(study, row), dtype=np.float64))
 
     def dominating(self, bounds: Objectives) -> Objectives | None:

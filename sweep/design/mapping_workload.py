@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +17,18 @@ from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.design.design_row import complete, whole_cycles, without_answer
+from sweep.design.design_row import (
+    broken_constraints,
+    complete,
+    request_times,
+    whole_cycles,
+    without_answer,
+)
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.hardware_space import with_hardware_constraints
 from sweep.study.mapping_space import check_rules
+from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study
 from sweep.study.study_names import (
     check_different,
@@ -46,6 +54,8 @@ class LayerDemand:
     weight: float
     layer: Layer
     count: int
+    variant: int = 0
+    """Of which of :attr:`Study.by_batches` it is, by its position."""
 
     @property
     def runs(self) -> float:
@@ -72,13 +82,16 @@ def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     found: list[LayerDemand] = []
     precise = has_precision(study)
     check_different(study)
-    for position, choice in enumerate(study.networks):
-        network = network_of(study, position)
-        with named_in(study, f"networks[{position}]", choice.network):
-            layers = distinct_layers(mapped_layers(network))
-            if precise:
-                layers = distinct_layers(StoredBits(network).stated())
-        found += [LayerDemand(choice.shown, choice.weight, layer, count) for layer, count in layers]
+    for variant, asked in enumerate(study.by_batches.values()):
+        for position, choice in enumerate(asked.networks):
+            network = network_of(asked, position)
+            with named_in(asked, asked.network_key(position), choice.network):
+                layers = distinct_layers(mapped_layers(network))
+                if precise:
+                    layers = distinct_layers(StoredBits(network).stated())
+            found += [
+                LayerDemand(choice.shown, choice.weight, layer, count, variant) for layer, count in layers
+            ]
     return tuple(found)
 
 
@@ -127,9 +140,15 @@ class MappingWorkload:
             except InputError as error:
                 raise error.at(study.architecture, "constraints") from None
         self._settings = [replace(settings, rules=asked) for asked in constrained]
-        self._tokens = study.tokens
+        self._request, self._limits = study.request, study.result_constraints
         self._scratchpads = ScratchpadPlans.of(study)
-        self.asked = {"layers": sum(demand.count for demand in demands)}
+        variants = [demand.variant for demand in demands]  # each variant's demands stand together
+        self._variants = {
+            batches: slice(bisect_left(variants, number), bisect_right(variants, number))
+            for number, batches in enumerate(study.by_batches)
+        }
+        self._batches = tuple(axis.key for axis in study.batch_axes)
+        self.asked = {"layers": sum(demand.count for demand in demands if demand.variant == 0)}
         if self._scratchpads:
             self.asked["scratchpads"] = len(study.networks)
 
@@ -165,6 +184,16 @@ class MappingWorkload:
         pairs = zip(self.demands, self._settings, strict=True)
         return tuple(settings.asked_of(demand.named) for demand, settings in pairs)
 
+    def _own_demands(self, design: Design) -> slice:
+        """Where the design's own demands stand among all: those of its batches."""
+        values = dict(design.values)
+        return self._variants[tuple(values[key] for key in self._batches)]
+
+    @property
+    def varies_batches(self) -> bool:
+        """Whether designs of one architecture may be asked for different layers."""
+        return len(self._variants) > 1
+
     @property
     def plans_scratchpads(self) -> bool:
         """Whether designs ask for more than mappings of layers."""
@@ -175,7 +204,7 @@ class MappingWorkload:
         return self._scratchpads.obstacle(design.architecture) if self._scratchpads else ""
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Proven lower bounds on energy_pj and cycles of a design with these tasks."""
+        """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever its batches."""
         return _bounds(self.demands, [problem_of(task) for task in tasks if isinstance(task, MappingTask)])
 
     def bounds_of_solves(self, problems: Sequence[MappingProblem]) -> tuple[float, float]:
@@ -183,28 +212,35 @@ class MappingWorkload:
         return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
 
     def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`."""
-        return _sums(self.demands, [parts[number] for number in self.solve_of_demand])
+        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`.
+
+        Where batches vary, the least of each over them: designs of one architecture have all solves in
+        common, and what holds for the least holds for all of these designs.
+        """
+        return _least_sums(self.demands, [parts[number] for number in self.solve_of_demand])
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
-        """The columns that follow from the answers to :meth:`tasks`."""
-        mine = [answer for answer in answers if isinstance(answer, MappingSummary)]
+        """The columns that follow from the answers to :meth:`tasks`, those of the design's own batches."""
+        mapped = [answer for answer in answers if isinstance(answer, MappingSummary)]
         plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
-        row: DesignRow = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
-        for network, task_id in zip(row["networks"].values(), task_ids[len(mine) :], strict=bool(plans)):
+        own = self._own_demands(design)
+        demands, mine = self.demands[own], mapped[own]
+        row: DesignRow = {"networks": _by_network(demands, task_ids[own], mine)}
+        for network, task_id in zip(row["networks"].values(), task_ids[len(mapped) :], strict=bool(plans)):
             network["scratchpad"] = task_id
-        bad = [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]
+        bad = [(d, a) for d, a in zip(demands, mine, strict=True) if not a.mapped]
         reasons = [(a.status, f"{d.network}/{d.layer.name}: {a.status}: {a.remark}") for d, a in bad]
         reasons += self._scratchpads.unplanned(plans) if self._scratchpads else []
         if reasons:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        return row | _totals(design, self.demands, mine, self._tokens)
+        row |= _totals(design, demands, mine, self._request)
+        return row | broken_constraints(self._limits, row)
 
 
 def _totals(
-    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], tokens: float | None
+    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], request: ServedRequest
 ) -> DesignRow:
     """Sums over all layers, which run one after the other, each times its count and network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
@@ -212,7 +248,10 @@ def _totals(
     levels: Counter[str] = Counter()
     for demand, answer in zip(demands, answers, strict=True):
         levels.update({name: demand.runs * pj for name, pj in answer.levels})
-    row = complete(design, (energy, whole_cycles(cycles)), bounds, tokens)
+    row = complete(design, (energy, whole_cycles(cycles)), bounds, request.tokens)
+    one_run = _cycles_by_network(demands, [float(answer.cycles) for answer in answers])
+    least = _cycles_by_network(demands, [answer.cycles_bound for answer in answers])
+    row |= request_times(design, request, one_run, least)
     return row | {"energy_by_level_pj": dict(levels)}
 
 
@@ -220,7 +259,7 @@ def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]
     """Lower bounds on the sums of a design; a problem that several demands have is bounded once."""
     found = {id(problem): space_bounds(problem) for problem in problems}
     parts = [found[id(problem)] for problem in problems]
-    return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
+    return _least_sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
@@ -238,6 +277,27 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
         energy += demand.runs * energy_pj
         cycles += demand.runs * layer_cycles
     return energy, cycles
+
+
+def _least_sums(
+    demands: tuple[LayerDemand, ...], parts: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """:func:`_sums` of each variant of the study by itself, and the least energy and cycles of them."""
+    if demands[-1].variant == 0:
+        return _sums(demands, parts)
+    sums, begin = [], 0
+    for count in Counter(demand.variant for demand in demands).values():
+        sums.append(_sums(demands[begin : begin + count], parts[begin : begin + count]))
+        begin += count
+    return min(energy for energy, _ in sums), min(cycles for _, cycles in sums)
+
+
+def _cycles_by_network(demands: tuple[LayerDemand, ...], cycles: Sequence[float]) -> dict[str, float]:
+    """Cycles of one run of each network, from those of one run of each of its layers."""
+    found: dict[str, float] = {}
+    for demand, layer_cycles in zip(demands, cycles, strict=True):
+        found[demand.network] = found.get(demand.network, 0.0) + demand.count * layer_cycles
+    return found
 
 
 def _by_network(

@@ -21,11 +21,18 @@ from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.design.design_row import complete, whole_cycles, without_answer
+from sweep.design.design_row import (
+    broken_constraints,
+    complete,
+    request_times,
+    whole_cycles,
+    without_answer,
+)
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
-from sweep.study.study import NetworkChoice, Study
+from sweep.study.network_choice import NetworkChoice, ServedRequest
+from sweep.study.study import Study
 from sweep.study.study_names import check_maps_unevenly, complete_params, mapping_params, named_in
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
@@ -106,7 +113,7 @@ def _loaded(position: int, study: Study, whole_chip: bool) -> ScheduledNetwork:
     InputError where they may not and a layer runs in no other way.
     """
     choice = study.networks[position]
-    with named_in(study, f"networks[{position}]", choice.network):
+    with named_in(study, study.network_key(position), choice.network):
         graph = load_layer_graph(choice.network, choice.dims)
     only_there = next((layer.name for layer in graph.layers if layer.needs_whole_chip), None)
     if only_there and not whole_chip:
@@ -126,7 +133,7 @@ class ScheduleWorkload:
         assert study.schedule is not None
         self._choice = study.schedule
         self._networks = study.networks
-        self._tokens = study.tokens
+        self._request, self._limits = study.request, study.result_constraints
         self._schedulers = schedulers_of(study)
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapping_settings(study)
@@ -137,7 +144,7 @@ class ScheduleWorkload:
             for position, choice in enumerate(study.networks)
         }
         for position in range(len(study.networks)):
-            self._check_batch(position, study.where)
+            self._check_batch(position, study)
         self._check_rules(study)
         self._fitted: dict[tuple[str, int, Widths, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
@@ -146,10 +153,10 @@ class ScheduleWorkload:
     def _batch(self, network: NetworkChoice) -> int:
         return self._choice.batch if network.batch is None else network.batch
 
-    def _check_batch(self, position: int, where: str) -> None:
+    def _check_batch(self, position: int, study: Study) -> None:
         """InputError for a batch with which a layer's counts do not fit the 64 bits of their arrays."""
         network = self._networks[position]
-        batch, key = self._batch(network), f"networks[{position}].batch"
+        batch, key = self._batch(network), f"{study.network_key(position)}.batch"
         for layer in self._loaded[network.shown].graph.layers:
             if not layer.has_weights:
                 continue
@@ -158,7 +165,7 @@ class ScheduleWorkload:
             except InputError as error:
                 expected = f"a batch of which {layer.name} has {error.expected}"
                 stated = "schedule.batch" if network.batch is None else key
-                raise InputError(where, expected, batch, key=stated) from None
+                raise InputError(study.where, expected, batch, key=stated) from None
 
     def _check_rules(self, study: Study) -> None:
         """InputError for rules on mappings that name a level, dim or tensor that tiles and layers lack."""
@@ -250,7 +257,8 @@ class ScheduleWorkload:
         row: DesignRow = {"networks": {one.choice.shown: one.row for one in networks}}
         if reasons := [one.reason for one in networks if not one.scheduled]:
             return row | without_answer(reasons)
-        return row | _totals(design, networks, self._tokens)
+        row |= _totals(design, networks, self._request)
+        return row | broken_constraints(self._limits, row)
 
 
 @dataclass(frozen=True)
@@ -326,7 +334,7 @@ class _Scheduled:
         return told.status, f"{self.choice.shown}: {told.status}: {told.remark}"
 
 
-def _totals(design: Design, networks: Sequence[_Scheduled], tokens: float | None) -> DesignRow:
+def _totals(design: Design, networks: Sequence[_Scheduled], request: ServedRequest) -> DesignRow:
     """Weighted sums over the networks, which run one after the other."""
     energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
     cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
@@ -335,7 +343,11 @@ def _totals(design: Design, networks: Sequence[_Scheduled], tokens: float | None
     parts: Counter[str] = Counter()
     for one in networks:
         parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
-    return complete(design, (energy, cycles), (energy_bound, cycles_bound), tokens) | {
+    row = complete(design, (energy, cycles), (energy_bound, cycles_bound), request.tokens)
+    one_run = {one.choice.shown: float(one.best.cycles) for one in networks}
+    bounds = {one.choice.shown: one.bounds[1] for one in networks}
+    row |= request_times(design, request, one_run, bounds)
+    return row | {
         "energy_by_level_pj": dict(parts),
         "dram_bytes": round(sum(one.choice.weight * one.best.dram_bytes for one in networks)),
         "noc_hop_bytes": round(sum(one.choice.weight * one.best.noc_hop_bytes for one in networks)),

@@ -15,7 +15,8 @@ from costmodel.workload.network import Network
 from results.store.schema.rows import DesignRow
 from solvers.budget import Stopwatch
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
-from sweep.study.study import NetworkChoice, ScratchpadChoice, Study
+from sweep.study.network_choice import NetworkChoice
+from sweep.study.study import ScratchpadChoice, Study
 from sweep.study.study_names import complete_params, network_of
 from sweep.tasks.scratchpad import PlannedGraph, ScratchpadSolve, ScratchpadTask
 from sweep.tasks.summaries import ScratchpadSummary

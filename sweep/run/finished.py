@@ -8,7 +8,7 @@ from pathlib import Path
 from costmodel.errors import InputError
 from results.errors import NotARunError, WrongRowError
 from results.front.finished_run import FinishedRun, RunFront
-from results.front.pareto import check_objectives, front_table, network_labels
+from results.front.pareto import check_objectives, front_table, left_out_of, network_labels
 from results.report.data import study_objectives
 from results.report.page import write_report
 from results.store.folder import RunFolder
@@ -49,6 +49,7 @@ def run_to_report(
             summary=tally.summary,
             failed=tally.failures,
             errors=dict(tally.errors),
+            left_out=front.left_out,
         )
 
 
@@ -93,4 +94,5 @@ def checked_run(path: Path) -> RunFolder:
 
 def _front(run: RunFolder, objectives: tuple[str, ...]) -> RunFront:
     table = front_table(run, objectives)
-    return RunFront(objectives, table, tuple(network_labels(run)) if len(table) else ())
+    networks = tuple(network_labels(run)) if len(table) else ()
+    return RunFront(objectives, table, networks, left_out_of(run))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Runtime, complete_all
+from results.front.left_out import outcome
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers, stored_in
 from results.store.schema.rows import AnswerRow, DesignRow, ScheduleRow
@@ -286,7 +287,7 @@ class StudyRun:
         self._programs.judged(row)
         before = self._statuses.get(row["design_id"], "")
         if self._siblings is not None:
-            self._statuses[row["design_id"]] = row["status"]
+            self._statuses[row["design_id"]] = outcome(row)
         if self._exchanging:
             self.observer.judged_again(row, before)
             return

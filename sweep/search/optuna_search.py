@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -19,6 +19,7 @@ from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from results.front.left_out import outcome
 from results.front.pareto import recent_gain
 from results.store.schema.rows import DesignRow
 from sweep.design.design_row import objective_bounds, objective_values
@@ -130,7 +131,7 @@ class OptunaProposals:
         return [self._proposed()]
 
     def tell(self, row: DesignRow) -> None:
-        if row["status"] == "complete":
+        if outcome(row) == "complete":
             self._evaluated.append(objective_values(self._study, row))
         number = row["trial"]
         if number is not None and (trial := self._open.pop(number, None)):
@@ -187,6 +188,11 @@ class OptunaProposals:
         design = self._space.design(self._point(trial))
         infeasible = row["status"] == "infeasible"
         broken = {str(c): c.excess(design.hardware) for c in self._space.constraints}
+        # what nobody solved is not known to break a constraint on results
+        answered = cast(dict[str, Any], row) if row["status"] == "complete" else {}
+        for limit in self._study.result_constraints:
+            value = answered.get(limit.quantity)
+            broken[str(limit)] = 0.0 if value is None else limit.excess_of(float(value))
         self._constrain(trial, broken | {UNMAPPED: float(infeasible and design.feasible)})
         if infeasible:
             values = [inf] * len(self._study.objectives)

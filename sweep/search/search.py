@@ -91,7 +91,7 @@ def warm_start(study: Study) -> RelaxedStart | None:
 
 
 def design_space(study: Study) -> DesignSpace:
-    constraints = tuple(Constraint.parse(text) for text in study.constraints)
+    constraints = tuple(one for one in study.all_constraints if not one.of_results)
     load = load_chip if study.chip else load_architecture
     return DesignSpace(
         study.base, study.axis_values(), constraints, study.baseline, load, study.where, study.of_all_designs

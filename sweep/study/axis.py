@@ -14,6 +14,9 @@ from costmodel.formats.yaml.quantities import ACCESS_ENERGY, AREA, BANDWIDTH, FR
 Choice = Any
 """What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
 
+OF_PHASES = "phases."
+"""How the key of an axis begins that varies a phase of the requests, such as phases.decode.batch."""
+
 _read_quantity = reader(
     {**SIZE, **BANDWIDTH, **FREQUENCY, **ACCESS_ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True
 )
@@ -57,6 +60,11 @@ class Axis:
     def __post_init__(self) -> None:
         if not self.choices:
             raise InputError("study", "an axis with at least one value", "none", key=f"axes.{self.key}")
+
+    @property
+    def of_phases(self) -> bool:
+        """Whether it varies what is asked of the hardware, and the hardware not."""
+        return self.key.startswith(OF_PHASES)
 
     @cached_property
     def ordered(self) -> bool:

@@ -17,7 +17,8 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.yaml.quantities import MOST
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
-from sweep.study.axis import Axis, Choice
+from results.front.left_out import reason
+from sweep.study.axis import OF_PHASES, Axis, Choice
 from sweep.study.hardware import QUANTITIES, Hardware, Load, area_um2
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -36,9 +37,28 @@ PRICES = {
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
 
 
+RESULTS = (
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "latency_seconds",
+    "watts",
+    "seconds_per_token",
+    "joules_per_token",
+    "tokens_per_second",
+    "time_to_first_token_seconds",
+    "time_per_output_token_seconds",
+    "off_chip_bytes",
+    "off_chip_energy_pj",
+    "dram_bytes",
+    "noc_hop_bytes",
+)
+"""The columns of a complete design that a study may constrain: its answers decide them."""
+
+
 @dataclass(frozen=True)
 class Constraint:
-    """``quantity comparison limit``, where the quantity is one that needs no solve (QUANTITIES)."""
+    """``quantity comparison limit``, of one of the QUANTITIES, which need no solve, or RESULTS."""
 
     quantity: str
     comparison: str
@@ -48,11 +68,12 @@ class Constraint:
     def parse(cls, text: str) -> Constraint:
         """The constraint that a study writes; InputError, without a file or key, for any other text."""
         match = _CONSTRAINT.fullmatch(text)
-        if match is None or match[1] not in QUANTITIES:
-            expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(QUANTITIES)} (or >=, <, >)"
+        known = (*QUANTITIES, *RESULTS)
+        if match is None or match[1] not in known:
+            expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(known)} (or >=, <, >)"
             named = first[0] if (first := re.search(r"\w+", text)) else ""
             # a quantity that is right is no remedy for what follows it
-            remedy = "" if named in QUANTITIES else did_you_mean(named, QUANTITIES)
+            remedy = "" if named in known else did_you_mean(named, known)
             raise InputError("", expected, text, remedy)
         try:
             limit = float(match[3])
@@ -62,18 +83,33 @@ class Constraint:
             raise InputError("", f"a number up to {MOST:g} after the comparison", text)
         return cls(match[1], match[2], limit)
 
+    @property
+    def of_results(self) -> bool:
+        """Whether it is about a result, so that a design is judged by it after its solves."""
+        return self.quantity in RESULTS
+
     def value(self, hardware: Hardware) -> float:
+        """The quantity of this hardware; not of a constraint on results."""
         return float(QUANTITIES[self.quantity](hardware))
 
     def holds(self, hardware: Hardware) -> bool:
-        return COMPARISONS[self.comparison](self.value(hardware), self.limit)
+        """Whether this hardware meets it; not of a constraint on results."""
+        return self.met_by(self.value(hardware))
 
     def excess(self, hardware: Hardware) -> float:
-        """By how much it is broken, as a fraction of the limit: 0 or less where it holds."""
-        beyond = self.value(hardware) - self.limit
+        """:meth:`excess_of` this hardware's quantity; not of a constraint on results."""
+        return self.excess_of(self.value(hardware))
+
+    def met_by(self, value: float) -> bool:
+        """Whether a design of this value meets it."""
+        return COMPARISONS[self.comparison](value, self.limit)
+
+    def excess_of(self, value: float) -> float:
+        """By how much a value breaks it, as a fraction of the limit: 0 or less where it holds."""
+        beyond = value - self.limit
         excess = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
         # "<" and ">" are broken at the limit itself, where nothing is exceeded
-        return min(excess, 0.0) if self.holds(hardware) else max(excess, sys.float_info.epsilon)
+        return min(excess, 0.0) if self.met_by(value) else max(excess, sys.float_info.epsilon)
 
     def excludes(self, other: Constraint) -> bool:
         """Whether no number meets both: an upper and a lower limit of one quantity, nothing between them."""
@@ -121,6 +157,11 @@ class Design:
         return not self.broken
 
     @property
+    def of_phases(self) -> dict[str, Choice]:
+        """Its values on the axes of phases."""
+        return {key: value for key, value in self.values if key.startswith(OF_PHASES)}
+
+    @property
     def architecture(self) -> Architecture:
         """The hardware, of a study of architectures."""
         assert isinstance(self.hardware, Architecture)
@@ -140,6 +181,7 @@ class DesignSpace:
     base: str
     axes: tuple[Axis, ...]
     constraints: tuple[Constraint, ...] = ()
+    """Those on designs; constraints on results are no part of a space."""
     baseline: dict[str, Choice] | None = None
     load: Load = load_architecture
     where: str = "study"
@@ -154,8 +196,13 @@ class DesignSpace:
     def design(self, indices: Sequence[int], trial: int | None = None) -> Design:
         """The design with the ``indices[i]``-th value of axis i."""
         values = {axis.key: axis.choices[i] for axis, i in zip(self.axes, indices, strict=True)}
-        design = self._made(values)
-        return replace(design, trial=trial, baseline=design.hardware == self._baseline_hardware)
+        design, baseline = self._made(values), self._baseline
+        same = (
+            baseline is not None
+            and baseline.hardware == design.hardware
+            and baseline.of_phases == design.of_phases
+        )
+        return replace(design, trial=trial, baseline=same)
 
     def baseline_design(self) -> Design | None:
         """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
@@ -184,13 +231,14 @@ class DesignSpace:
         return inside if len(inside) == len(indices) else None
 
     @cached_property
-    def _baseline_hardware(self) -> Hardware | None:
-        return None if self.baseline is None else self._made(self.baseline, "baseline").hardware
+    def _baseline(self) -> Design | None:
+        return None if self.baseline is None else self._made(self.baseline, "baseline")
 
     def _made(self, values: Mapping[str, Choice], block: str = "axes") -> Design:
         """The design with these values, which the ``block`` of the study gives: errors name it."""
         try:
-            hardware = self.load(self.base, {**self.of_all, **values})
+            of_hardware = {key: value for key, value in values.items() if not key.startswith(OF_PHASES)}
+            hardware = self.load(self.base, {**self.of_all, **of_hardware})
         except OverrideError as error:
             if error.key in self.of_all and error.key not in values:
                 raise error.at(self.where) from None
@@ -203,7 +251,7 @@ class DesignSpace:
     def broken_by(self, hardware: Hardware) -> tuple[str, ...]:
         """The constraints that the hardware does not meet, each with its own number."""
         return tuple(
-            f"{constraint} (is {constraint.value(hardware):g})"
+            reason(str(constraint), constraint.value(hardware))
             for constraint in self.constraints
             if not constraint.holds(hardware)
         )
@@ -216,6 +264,8 @@ class DesignSpace:
         """
         first = {axis.key: axis.choices[0] for axis in self.axes}
         for axis in self.axes:
+            if axis.of_phases:
+                continue  # the hardware is the same for all of its values
             made: list[Hardware] = []
             for position, choice in enumerate(axis.choices if isinstance(axis.choices, tuple) else ()):
                 hardware = self._made(first | {axis.key: choice}).hardware

@@ -310,6 +310,10 @@ class _Maker:
         parts_of = np.stack(columns, axis=1)
         if self._baseline is not None:
             others = (parts_of != np.array(self._baseline)).any(axis=1)
+            for position, axis in enumerate(self._space.axes):
+                if axis.of_phases:  # what is asked of the same hardware makes another design, too
+                    assert self._space.baseline is not None
+                    others |= choices[:, position] != axis.index_of(self._space.baseline[axis.key])
             choices, parts_of = choices[others], parts_of[others]
         self._choices.append(choices)
         self._parts_of.append(parts_of)

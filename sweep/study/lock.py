@@ -44,6 +44,8 @@ def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """
     stated = study.model_dump(mode="json", by_alias=True, exclude_none=True)
     stated["mapping"]["objective"] = study.mapping_objective
+    if study.phases is not None:
+        stated.pop("networks")  # they follow from the phases, and a study states one of the two
     return {
         "study": stated,
         "study_id": study_id(study),

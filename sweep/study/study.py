@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.formats.operator_networks import TRAINING
@@ -21,6 +22,13 @@ from solvers.mapping.problem import Objective as MappingObjective
 from sweep.study.axis import Axis, NumberRange, said_twice
 from sweep.study.design_space import Constraint, check_together
 from sweep.study.mapping_space import SpaceKeys
+from sweep.study.network_choice import (
+    NetworkChoice,
+    PhaseRuns,
+    RequestPhase,
+    ServedRequest,
+    batch_key,
+)
 from sweep.study.number_keys import Iterations, Seconds, Seed
 from sweep.study.schedule_choice import TILE_LOT, ScheduleChoice
 from sweep.study.search_choice import Fidelity, GridSearch, OptunaSearch, Sampler, Search
@@ -31,6 +39,9 @@ MOST_EXACT = 2**53
 MOST_DESIGNS = 1_000_000
 """Designs that one run looks at: planning a million takes minutes, and their answers gigabytes of memory."""
 
+MOST_BATCHES = 64
+"""Combinations of the batches of phases: the layers of each are solved on every architecture."""
+
 DesignObjective = Literal[
     "energy_pj",
     "cycles",
@@ -38,6 +49,8 @@ DesignObjective = Literal[
     "latency_seconds",
     "seconds_per_token",
     "joules_per_token",
+    "time_to_first_token_seconds",
+    "time_per_output_token_seconds",
     "area_um2",
     "off_chip_bytes",
     "off_chip_energy_pj",
@@ -46,33 +59,22 @@ DesignObjective = Literal[
 ]
 
 
-class NetworkChoice(Keys):
-    """A network of the study, with a batch and a weight of its own."""
-
-    network: str
-    """A network of the library, or a file: ONNX, a config.json, an operator graph, a problem of Timeloop.
-
-    With ``.training`` behind the name it is the network's training step.
-    """
-    batch: Annotated[int, Field(ge=1)] | None = None
-    """Samples that run together. Absent: what the network says, which is 1 in the library."""
-    dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    """The symbolic lengths of an ONNX file by their names in it, or those of a model by its configuration."""
-    weight: Annotated[float, Field(ge=1e-12, le=1e12)] = 1.0
-    """How often it runs for every run of a network of weight 1."""
-    tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens that one run makes, for objectives a token: 1 for a decoding step. Absent: none."""
-
-    @property
-    def shown(self) -> str:
-        """``resnet18``, ``resnet18 x4`` for a batch of 4; for a file, its name without folder and dims."""
-        dims = [f"{name}={length}" for name, length in self.dims.items()]
-        batch = [] if self.batch is None else [f"x{self.batch}"]
-        return " ".join([Path(self.network).name, *batch, *dims])
-
-
 NetworkList = Annotated[list[str | NetworkChoice], Field(min_length=1)]
 """How networks stand in the JSON Schema of study files: by name, or with keys."""
+
+
+Networks = Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False, validate_default=True)]
+"""The networks of a study once it is read; the default is validated, for phases become networks there."""
+
+A_TOKEN = ("seconds_per_token", "joules_per_token", "tokens_per_second")
+"""What is counted over the tokens that the networks make."""
+
+
+NOT_MINIMISED = {
+    "tokens_per_second": "Write seconds_per_token, its reciprocal, which has the same front",
+    "watts": "Limit it: constraints: [watts <= 10]",
+}
+"""Results that are no objectives, and what to write in their place: the slowest design takes least power."""
 
 
 class AxisChoices(Keys):
@@ -204,18 +206,26 @@ class Study(Keys):
     """The study's name, and by default that of its run folder."""
     description: str = ""
     """What it asks, for people."""
-    networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
-    """The networks that every design runs, each a name or an entry with keys."""
+    phases: Annotated[tuple[RequestPhase, ...], Field(min_length=1, strict=False)] | None = None
+    """The phases of a request that every design serves. Either these or ``networks``."""
+    networks: Networks = ()
+    """The networks that every design runs, each a name or an entry with keys. Either these or ``phases``."""
     architecture: str = ""
     """What the axes vary: a library architecture or a file. Either this or ``chip``."""
     chip: str = ""
     """What the axes vary: a library chip or a file. Needs ``schedule``."""
     axes: dict[str, AxisChoices] = Field(default_factory=dict)
-    """What differs between designs, by keys of the architecture or chip file such as SRAM.size."""
+    """What differs between designs, by keys of the architecture or chip file such as SRAM.size.
+
+    phases.NAME.batch varies how many requests share the runs of a phase.
+    """
     baseline: dict[str, Any] | None = None
     """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
     constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
-    """What a design must meet before anything is solved for it, such as area_um2 <= 3e6."""
+    """What a design must meet to be on the front.
+
+    Before anything is solved for it: area_um2 <= 3e6, and others of designs. By its results: watts <= 10.
+    """
     objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
         "energy_pj",
         "cycles",
@@ -251,9 +261,27 @@ class Study(Keys):
         self._file = file
         return self
 
+    @field_validator("phases")
+    @classmethod
+    def _named_apart(cls, phases: tuple[RequestPhase, ...] | None) -> tuple[RequestPhase, ...] | None:
+        names = [phase.name for phase in phases or ()]
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                key = f"[{position}].name"
+                raise InputError("", "phases of different names", f"{name} again", key=key)
+        return phases
+
     @field_validator("networks", mode="before", json_schema_input_type=NetworkList)
     @classmethod
-    def _names(cls, networks: Any) -> Any:
+    def _names(cls, networks: Any, info: ValidationInfo) -> Any:
+        phases = info.data.get("phases")
+        if phases and networks:
+            remedy = "State each network as a phase: {name: ..., network: ...}"
+            raise InputError("", "either 'networks' or 'phases'", "both", remedy)
+        if phases:
+            return [runs for phase in phases for runs in phase.runs()]
+        if not networks and networks != [] and "phases" in info.data:
+            raise InputError("", "'networks' or 'phases'", "neither", "Add the key networks")
         if isinstance(networks, list | tuple):
             return [{"network": entry} if isinstance(entry, str) else entry for entry in networks]
         return networks
@@ -290,6 +318,15 @@ class Study(Keys):
         check_together(parsed)
         return constraints
 
+    @field_validator("objectives", mode="before")
+    @classmethod
+    def _minimised(cls, objectives: Any) -> Any:
+        for position, name in enumerate(objectives if isinstance(objectives, list | tuple) else ()):
+            if isinstance(name, str) and name in NOT_MINIMISED:
+                key, remedy = f"[{position}]", NOT_MINIMISED[name]
+                raise InputError("", "objectives that a design minimises", name, remedy, key=key)
+        return objectives
+
     @field_validator("objectives")
     @classmethod
     def _different(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
@@ -300,11 +337,52 @@ class Study(Keys):
 
     @model_validator(mode="after")
     def _tokens_to_judge_by(self) -> Study:
-        if self.tokens is None and any(name.endswith("_per_token") for name in self.objectives):
-            remedy = "Say 'tokens: 1' of the network that is a decoding step"
-            raise InputError(
-                "", "'tokens' of a network, for objectives a token", "none", remedy, key="networks"
-            )
+        for name in self.objectives:
+            self._check_counted(name, f"the objective {name}")
+        for constraint in self.result_constraints:
+            self._check_counted(constraint.quantity, f"the constraint {constraint}")
+        return self
+
+    def _check_counted(self, quantity: str, asked: str) -> None:
+        """InputError where the study does not say what a ``quantity`` of requests or tokens counts.
+
+        ``asked``: what asks for it.
+        """
+        request, key = self.request, "networks" if self.phases is None else "phases"
+        if quantity in A_TOKEN and request.tokens is None:
+            expected = f"'tokens' of a network, for {asked}"
+            remedy = "Say 'tokens: 1' of the network that is a decoding step, or 'role: decode' of a phase"
+            raise InputError("", expected, "none", remedy, key=key)
+        roles = {
+            "time_to_first_token_seconds": ("prefill", request.first_token),
+            "time_per_output_token_seconds": ("decode", request.output_token),
+        }
+        role, runs = roles.get(quantity, ("", {"": 1.0}))
+        if not runs:
+            remedy = f"Say 'role: {role}' of a phase: phases: [{{name: {role}, role: {role}, network: ...}}]"
+            raise InputError("", f"a {role} phase, for {asked}", "none", remedy, key=key)
+
+    @model_validator(mode="after")
+    def _axes_of_phases(self) -> Study:
+        known = [batch_key(phase.name) for phase in self.phases or ()]
+        for axis in self.batch_axes:
+            key, values = f"axes.{axis.key}", axis.choices
+            if axis.key not in known:
+                expected = f"the batch of a phase: {', '.join(known) or 'there is none'}"
+                raise InputError("", expected, axis.key, did_you_mean(axis.key, known), key=key)
+            if wrong := [value for value in values if type(value) is not int or value < 1]:
+                raise InputError("", "whole batches of at least 1", wrong[0], key=key)
+            if (most := prod(len(axis.choices) for axis in self.batch_axes)) > MOST_BATCHES:
+                expected = f"at most {MOST_BATCHES} batches, together with those of other phases"
+                raise InputError("", expected, most, "Take powers_of_two", key=key)
+            if self.chip or self.scratchpad:
+                of = "of chips" if self.chip else "with a scratchpad"
+                remedy = f"State one batch: phases: [{{name: {axis.key.split('.')[1]}, batch: N, ...}}]"
+                raise InputError("", f"no axis of phases in a study {of}", axis.key, remedy, key=key)
+            value = (self.baseline or {}).get(axis.key, values[0])
+            if value not in values:
+                expected = f"a batch of the axis: {', '.join(map(str, values))}"
+                raise InputError("", expected, value, key=f"baseline.{axis.key}")
         return self
 
     @model_validator(mode="after")
@@ -351,14 +429,16 @@ class Study(Keys):
 
     @model_validator(mode="after")
     def _off_chip_of_a_scratchpad(self) -> Study:
-        off_chip = [name for name in self.objectives if name.startswith("off_chip")]
-        of_chips = [name for name in self.objectives if name in ("dram_bytes", "noc_hop_bytes")]
+        asked = {one.quantity: f"the constraint {one}" for one in self.result_constraints}
+        asked |= {str(name): f"the objective {name}" for name in self.objectives}
+        off_chip = [name for name in asked if name.startswith("off_chip")]
+        of_chips = [name for name in asked if name in ("dram_bytes", "noc_hop_bytes")]
         if of_chips and not self.chip:
-            raise InputError("", f"a 'chip', for the objective {of_chips[0]}", "none", key="chip")
+            raise InputError("", f"a 'chip', for {asked[of_chips[0]]}", "none", key="chip")
         if off_chip and self.scratchpad is None:
             raise InputError(
                 "",
-                f"a 'scratchpad' block, for the objective {off_chip[0]}",
+                f"a 'scratchpad' block, for {asked[off_chip[0]]}",
                 "none",
                 "Name its level: scratchpad: {level: SRAM}",
                 key="scratchpad",
@@ -380,6 +460,16 @@ class Study(Keys):
                 key=self.search.size_key,
             )
         return self
+
+    @property
+    def all_constraints(self) -> tuple[Constraint, ...]:
+        """The constraints, read."""
+        return tuple(map(Constraint.parse, self.constraints))
+
+    @property
+    def result_constraints(self) -> tuple[Constraint, ...]:
+        """Those that a design's answers must meet."""
+        return tuple(one for one in self.all_constraints if one.of_results)
 
     @property
     def looks_at(self) -> int:
@@ -432,10 +522,11 @@ class Study(Keys):
     @property
     def identity(self) -> dict[str, Any]:
         """The study as plain data with files by their names: the same study wherever its files lie."""
-        networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
+        networks, phases = self.renamed_networks(_name)
         architecture = each_file(self.architecture, _name) if self.architecture else ""
         chip = Path(self.chip).name
-        by_name = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
+        hardware = {"architecture": architecture, "chip": chip}
+        by_name = self.model_copy(update={"networks": networks, "phases": phases, **hardware})
         data = by_name.model_dump(mode="json", by_alias=True)
         # studies that do not use what is newer keep the identity that they had
         if self.fidelity is None:
@@ -447,15 +538,57 @@ class Study(Keys):
             data["scratchpad"].pop("bands")
         if self.precision is None:
             data.pop("precision")
+        if self.phases is None:
+            data.pop("phases")
         # stated or by default: a study that writes the default down is the same study
         data["mapping"]["objective"] = self.mapping_objective
         return data
 
     @property
+    def request(self) -> ServedRequest:
+        """The tokens of a request, and what it waits for."""
+        return ServedRequest.of(self.networks)
+
+    @property
     def tokens(self) -> float | None:
         """Tokens that all runs of all networks make, their weights counted; None where no network says."""
-        made = [network.weight * network.tokens for network in self.networks if network.tokens]
-        return sum(made) if made else None
+        return self.request.tokens
+
+    def network_key(self, position: int) -> str:
+        """The key of the study that states the network at ``position``."""
+        network = self.networks[position]
+        return network.key if isinstance(network, PhaseRuns) else f"networks[{position}]"
+
+    @property
+    def batch_axes(self) -> tuple[Axis, ...]:
+        """The axes that vary the batch of a phase."""
+        return tuple(axis for axis in self.axis_values() if axis.of_phases)
+
+    @property
+    def by_batches(self) -> dict[tuple[int, ...], Study]:
+        """The study with each combination of the values of its :attr:`batch_axes`, by these values.
+
+        Just itself, by (), where there is no such axis.
+        """
+        found = {}
+        for batches in product(*(axis.choices for axis in self.batch_axes)):
+            chosen = dict(zip((axis.key for axis in self.batch_axes), batches, strict=True))
+            phases = tuple(
+                phase.model_copy(update={"batch": chosen.get(batch_key(phase.name), phase.batch)})
+                for phase in self.phases or ()
+            )
+            networks = tuple(runs for phase in phases for runs in phase.runs())
+            found[batches] = self.model_copy(update={"phases": phases, "networks": networks})
+        return found if self.batch_axes else {(): self}
+
+    def renamed_networks(
+        self, renamed: Callable[[str], str]
+    ) -> tuple[tuple[NetworkChoice, ...], tuple[RequestPhase, ...] | None]:
+        """The networks and the phases with other names of their networks."""
+        networks = tuple(n.model_copy(update={"network": renamed(n.network)}) for n in self.networks)
+        if self.phases is None:
+            return networks, None
+        return networks, tuple(p.model_copy(update={"network": renamed(p.network)}) for p in self.phases)
 
 
 def _name(file: str) -> str:
@@ -514,9 +647,9 @@ def _resolved(study: Study, folder: Path) -> Study:
         file, rest = file_and_rest(name)
         return f"{folder.resolve() / file}{rest}" if names_a_file(folder / file) else name
 
-    networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
+    networks, phases = study.renamed_networks(beside)
     hardware = {
         "architecture": each_file(study.architecture, beside, folder) if study.architecture else "",
         "chip": beside(study.chip) if study.chip else "",
     }
-    return study.model_copy(update={"networks": networks, **hardware})
+    return study.model_copy(update={"networks": networks, "phases": phases, **hardware})

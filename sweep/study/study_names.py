@@ -35,7 +35,7 @@ def named_in(study: Study, key: str, file: str = "") -> Iterator[None]:
 
 def network_of(study: Study, position: int) -> Network:
     """The network of the study's entry at ``position``, with the entry's batch and dims."""
-    choice, key = study.networks[position], f"networks[{position}]"
+    choice, key = study.networks[position], study.network_key(position)
     with named_in(study, key, choice.network):
         try:
             return load_network(choice.network, choice.batch, choice.dims)
@@ -48,7 +48,12 @@ def network_of(study: Study, position: int) -> Network:
 
 
 def check_different(study: Study) -> None:
-    """InputError for two entries that are the same network, one of which may state its default batch."""
+    """InputError for two entries that are the same network, one of which may state its default batch.
+
+    Phases have names, by which results tell them apart even where they run the same.
+    """
+    if study.phases is not None:
+        return
     for later, choice in enumerate(study.networks):
         for earlier in range(later):
             if study.networks[earlier].network != choice.network:

@@ -203,12 +203,17 @@ def test_the_command_prints_the_schemas() -> None:
 
 def test_the_files_that_the_reference_shows_are_read(tmp_path: Path) -> None:
     shown = blocks_of((DOCS / "reference" / "files.md").read_text(encoding="utf-8"))
-    (study,) = (block.text for block in shown if block.language == "yaml")
+    study, phases = (block.text for block in shown if block.language == "yaml")
     (graph,) = (block.text for block in shown if block.language == "json")
     (tmp_path / "study.yaml").write_text(study, encoding="utf-8")
     (tmp_path / "graph.json").write_text(graph, encoding="utf-8")
     assert len(load_study(str(tmp_path / "study.yaml")).axes) == 3
     check("study", as_yaml(tmp_path / "study.yaml"))
+    (tmp_path / "phases.yaml").write_text(f"name: served\narchitecture: tpu-like\n{phases}", encoding="utf-8")
+    served = load_study(str(tmp_path / "phases.yaml")).networks
+    assert [one.shown for one in served] == ["prefill", "decode past=640", "decode past=4096"]
+    assert [one.weight for one in served] == [1, 24, 8]
+    check("study", as_yaml(tmp_path / "phases.yaml"))
     assert [layer.macs for layer in load_network(tmp_path / "graph.json").layers] == [4 * 3 * 3 * 3 * 6 * 6]
 
 

@@ -86,6 +86,9 @@ def _comparison(run: RunData) -> Markup:
     if run.baseline is None:
         text = "The study names no baseline; with `baseline:` and a value for each axis it would be compared."
         remark = paragraph(text, class_="empty")
+    elif run.baseline in run.left_out:
+        why = run.designs["note"].iloc[run.baseline]
+        remark = paragraph(f"Baseline: {run.axis_line(run.baseline)}. It is left out: {why}.")
     elif run.baseline not in run.judged:
         status = run.designs["status"].iloc[run.baseline]
         remark = paragraph(f"The baseline ({run.axis_line(run.baseline)}) is {status}: nothing to compare.")

@@ -18,7 +18,8 @@ LONGEST_TABLE = 200
 
 
 def failures_section(run: RunData) -> ReportSection:
-    """Failed solves and designs with their errors, then infeasible and discarded designs with the reason."""
+    """Failed solves and designs with their errors, then infeasible, left out and discarded designs with the
+    reason."""
     parts = []
     failed = _solves(run, ("failed", "unknown")) + _designs(run, "failed", "error")
     if failed.count:
@@ -30,6 +31,18 @@ def failures_section(run: RunData) -> ReportSection:
     if infeasible.count:
         listed = _limited(["What", "Name", "", "Reason"], infeasible, "Infeasible designs and solves")
         summary = element("summary", f"{infeasible.count} infeasible designs and solves")
+        parts.append(element("details", summary, listed))
+    if run.left_out:
+        cells = [
+            _row("design", run.axis_line(i), None, run.designs["note"].iloc[i])
+            for i in run.left_out[:LONGEST_TABLE]
+        ]
+        listed = _limited(
+            ["What", "Name", "", "Reason"],
+            Listed(cells, len(run.left_out)),
+            "Designs that break a constraint",
+        )
+        summary = element("summary", f"Left out by constraints on results: {len(run.left_out)}")
         parts.append(element("details", summary, listed))
     if (discarded := _designs(run, "dominated", "note")).count:
         listed = _limited(["What", "Name", "", "Reason"], discarded, "Designs discarded by their bounds")

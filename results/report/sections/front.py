@@ -10,7 +10,7 @@ import numpy as np
 
 from results.front.pareto import Points, front_mask, hypervolume, reference_point
 from results.report.data import RunData, thinned
-from results.report.html import Figure, ReportSection, element, embedded, joined, paragraph
+from results.report.html import Figure, Markup, ReportSection, element, embedded, joined, paragraph
 from results.report.labels import label_positions
 from results.units import Scale, percent
 
@@ -48,7 +48,9 @@ def front_section(run: RunData) -> ReportSection:
     title = "Pareto front"
     if not run.judged:
         text = "No design is complete and feasible yet, so there is no front. The failures are listed below."
-        return ReportSection("front", title, paragraph(text, class_="empty"))
+        empty = paragraph(text, class_="empty")
+        left_out = paragraph(_left_out(run)) if run.left_out else Markup("")
+        return ReportSection("front", title, joined([empty, left_out]))
     pairs = [pair_figure(run, x, y) for x, y in combinations(range(len(run.objectives)), 2)]
     if len(run.objectives) == 1:
         pairs = [single_figure(run)]
@@ -56,7 +58,9 @@ def front_section(run: RunData) -> ReportSection:
         pairs.append(space_figure(run))
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
     hovers = embedded("hovers-data", {i: run.hover(i) for i in (*run.drawn, *_drawn_discarded(run))})
-    texts = map(paragraph, filter(None, (_summary(run), _certainty(run), _searched(run), _drawn(run))))
+    texts = map(
+        paragraph, filter(None, (_summary(run), _left_out(run), _certainty(run), _searched(run), _drawn(run)))
+    )
     return ReportSection("front", title, joined([*texts, grid, hovers]))
 
 
@@ -66,12 +70,18 @@ def _summary(run: RunData) -> str:
     fraction = hypervolume(points, reference) / float(np.prod(reference - ideal))
     names = ", ".join(run.scale(name).label.lower() for name in run.objectives)
     at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, reference, strict=True))
+    judged = "complete designs that meet the constraints" if run.left_out else "complete designs"
     return (
-        f"{len(run.front):,} of {len(run.judged):,} complete designs are on the front: no other design is at "
+        f"{len(run.front):,} of {len(run.judged):,} {judged} are on the front: no other design is at "
         f"least as good in {names} and better in one. Hypervolume: {percent(fraction)} of the box between "
         f"the best value of each objective and the reference point ({at}: the worst value and 10 % of the "
         "range)."
     )
+
+
+def _left_out(run: RunData) -> str:
+    sentence = run.left_out_sentence
+    return sentence and f"{sentence}. Their answers are stored like those of the others."
 
 
 def _certainty(run: RunData) -> str:

@@ -19,9 +19,10 @@ def headline(run: RunData) -> Markup:
     needed = int(run.designs["solves"].fillna(0).sum())
     spent = float(rows["cpu_seconds"][rows["cached"].ne(True)].sum())
     solves = len(rows)
+    judged = "that meet the constraints" if run.left_out else "complete"
     cards = [
         ("Designs", f"{len(run.designs):,}", _design_counts(run)),
-        ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} complete"),
+        ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} {judged}"),
         (
             "Solves",
             f"{solves:,}",
@@ -29,6 +30,7 @@ def headline(run: RunData) -> Markup:
         ),
         ("From the store", f"{cached:,}", f"{percent(cached / solves)} of the solves" if solves else ""),
         ("Failed solves", f"{failed:,}", f"{percent(failed / solves)} of the solves" if failed else ""),
+        *([("Left out", f"{len(run.left_out):,}", "designs, by constraints")] if run.left_out else []),
         *([("Discarded", f"{len(run.discarded):,}", "designs, by their bounds")] if run.discarded else []),
         ("CPU time", seconds(spent) if spent else "0 s", "spent on solves by this run"),
     ]

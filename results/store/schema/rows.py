@@ -357,8 +357,14 @@ class DesignRow(HardwareColumns, total=False):
     latency_seconds: float | None
     seconds_per_token: float | None
     joules_per_token: float | None
+    tokens_per_second: float | None
+    time_to_first_token_seconds: float | None
+    time_per_output_token_seconds: float | None
+    watts: float | None
     energy_bound_pj: float | None
     cycles_bound: float | None
+    time_to_first_token_bound_seconds: float | None
+    time_per_output_token_bound_seconds: float | None
     off_chip_bytes: int | None
     off_chip_energy_pj: float | None
     off_chip_bytes_bound: float | None

@@ -168,8 +168,34 @@ DESIGNS = Table[DesignRow](
             "latency_seconds over the tokens that the networks make, their runs by weight",
         ),
         Column("joules_per_token", "float", "J", "energy_pj over the same tokens"),
+        Column("tokens_per_second", "float", "tokens/s", "the reciprocal of seconds_per_token"),
+        Column(
+            "time_to_first_token_seconds",
+            "float",
+            "s",
+            "latency of the prefill phases of one request, on average over their lengths",
+        ),
+        Column(
+            "time_per_output_token_seconds",
+            "float",
+            "s",
+            "latency of a step of the decode phases, on average over their steps",
+        ),
+        Column("watts", "float", "W", "energy_pj over latency_seconds: the mean power over all runs"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        Column(
+            "time_to_first_token_bound_seconds",
+            "float",
+            "s",
+            "proven lower bound on time_to_first_token_seconds",
+        ),
+        Column(
+            "time_per_output_token_bound_seconds",
+            "float",
+            "s",
+            "proven lower bound on time_per_output_token_seconds",
+        ),
         # Traffic of scratchpad plans stays apart from energy_pj: mappings count every layer's tensors from
         # the outermost level, plans count what leaves the scratchpad, and a sum would have some bytes in it
         # twice.
@@ -218,7 +244,11 @@ DESIGNS = Table[DesignRow](
         ),
         Column("error", "string", "", "why the design failed"),
         Column(
-            "note", "string", "", "why the design is infeasible or dominated: the constraint and its numbers"
+            "note",
+            "string",
+            "",
+            "why the design is infeasible, dominated, or complete and not feasible: the constraint and its "
+            "numbers",
         ),
         Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
     ),

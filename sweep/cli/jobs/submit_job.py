@@ -93,10 +93,12 @@ def stage_study(name: str, folder: Path) -> Path:
         document["chip"] = files.copied_chip(document["chip"], source.parent)
     else:
         document["architecture"] = each_file(document["architecture"], copied, source.parent)
-    document["networks"] = [
-        copied(entry) if isinstance(entry, str) else {**entry, "network": copied(entry["network"])}
-        for entry in document["networks"]
-    ]
+    for block in ("networks", "phases"):
+        if block in document:
+            document[block] = [
+                copied(entry) if isinstance(entry, str) else {**entry, "network": copied(entry["network"])}
+                for entry in document[block]
+            ]
     staged = folder / source.name
     _write_yaml(staged, document)
     return staged

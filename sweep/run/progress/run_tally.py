@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 
+from results.front.left_out import LEFT_OUT, outcome
 from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.blocks.block import BlockTally
 from sweep.forecast.plan import StudyPlan
@@ -12,6 +13,7 @@ from sweep.run.progress.observer import RunObserver
 
 OUTCOMES = {
     "complete": "evaluated",
+    LEFT_OUT: "left out, for their answers break a constraint",
     "infeasible": "infeasible",
     "dominated": "discarded by their bounds",
     "failed": "failed",
@@ -27,7 +29,7 @@ class RunTally(RunObserver):
     and ``failures`` failed, which ``errors`` counts by their reason. ``schedule_cpu_seconds``: CPU time spent
     on whole networks, schedules. ``program_cpu_seconds``: on writing programs of schedules.
     ``layer_cpu_seconds``: on everything else. Answers from the store count in none of them. ``designs``
-    counts designs by status, ``trials`` has the Optuna numbers of those with a row.
+    counts designs by their outcome, ``trials`` has the Optuna numbers of those with a row.
     """
 
     def __init__(self) -> None:
@@ -68,13 +70,13 @@ class RunTally(RunObserver):
         self.designs.update(tally.designs)
 
     def designed(self, row: DesignRow) -> None:
-        self.designs[row["status"]] += 1
+        self.designs[outcome(row)] += 1
         if (number := row["trial"]) is not None:
             self.trials.add(number)
 
     def judged_again(self, row: DesignRow, before: str) -> None:
         self.designs[before] -= 1
-        self.designs[row["status"]] += 1
+        self.designs[outcome(row)] += 1
 
     @property
     def summary(self) -> str:

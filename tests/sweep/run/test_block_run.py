@@ -33,7 +33,8 @@ from sweep.forecast.plan import plan
 from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
-from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.study.network_choice import NetworkChoice
+from sweep.study.study import AxisChoices, Study
 from sweep.tasks.kinds import answer_task
 from tests.sweep.run.explored import MakeRuntime, explored
 

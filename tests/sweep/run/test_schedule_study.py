@@ -596,3 +596,27 @@ def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
     assert [other[name] for name in ("energy_pj", "cycles")] == [
         design[name] for name in ("energy_pj", "cycles")
     ]
+
+
+def test_phases_of_requests_are_scheduled_each_by_itself(
+    write_study: Callable[[str], Path], with_tiles: Path
+) -> None:
+    phases = """phases:
+  - {name: read, role: prefill, network: skip.json, batch: 2}
+  - {name: write, role: decode, network: skip.json, batch: 2, per_request: 6}"""
+    text = STUDY.replace("networks: [{network: skip.json, weight: 3}]", phases)
+    objectives = "[time_to_first_token_seconds, time_per_output_token_seconds, joules_per_token]"
+    study = load_study(
+        str(write_study(text.replace("[energy_pj, cycles, area_um2, dram_bytes]", objectives)))
+    )
+    folder = run_study(study, with_tiles, HERE)
+    rows = by_id(folder)
+    for design in folder.read_rows("designs"):
+        read, step = (rows[one["schedule"]] for one in design["networks"].values())
+        clock = design["cycles"] / design["latency_seconds"]
+        # two requests share a run, and each waits for all of it
+        assert design["time_to_first_token_seconds"] == pytest.approx(read["cycles"] / clock)
+        assert design["time_per_output_token_seconds"] == pytest.approx(step["cycles"] / clock)
+        assert 0 < design["time_to_first_token_bound_seconds"] <= design["time_to_first_token_seconds"]
+        energy = read["energy_pj"] / 2 + 3 * step["energy_pj"]
+        assert design["joules_per_token"] == pytest.approx(energy * 1e-12 / 6)

@@ -17,8 +17,9 @@ from sweep.blocks.block_work import BlockWork
 from sweep.blocks.division import BlockDivision
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
+from sweep.study.network_choice import NetworkChoice
 from sweep.study.search_choice import GridSearch, OptunaSearch
-from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.study.study import AxisChoices, Study
 from sweep.tasks.kinds import answer_task
 
 HERE = RuntimeChoice(in_process=True)

@@ -8,7 +8,8 @@ import pytest
 from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.run.ledgers.design_ledger import DesignLedger
 from sweep.search.search import design_space
-from sweep.study.study import NetworkChoice, Study
+from sweep.study.network_choice import NetworkChoice
+from sweep.study.study import Study
 from sweep.tasks.summaries import MappingSummary
 
 
