@@ -162,3 +162,25 @@ def test_values_have_the_bits_of_their_types(tmp_path: Path, kind: str, bits: in
     stored = tensor("x", 2, 3, kind=TensorProto.DataType.Value(kind))
     path = written(tmp_path, model([node("Identity", "x", "y")], [stored], [], opset=21))
     assert read_onnx(path).value("x").bits == read_onnx(path).value("y").bits == bits
+
+
+def test_floats_of_several_types_and_a_cast_to_a_complex_one(tmp_path: Path) -> None:
+    """PyTorch's TorchScript exporter writes complex128 where a model casts to bfloat16."""
+    nodes = [
+        node("Cast", "x", "c", to=TensorProto.COMPLEX128),
+        node("Mul", "c h", "m"),
+        node("Unsqueeze", "m one", "u"),
+        node("MatMul", "u w", "y"),
+    ]
+    parameters = [floats("w", 4, 6), numbers("one", 1)]
+    inputs = [tensor("x", 3, 4, kind=TensorProto.INT64), tensor("h", 4, kind=TensorProto.FLOAT16)]
+    network = read_onnx(written(tmp_path, model(nodes, inputs, parameters)))
+    assert network.macs == 3 * 4 * 6
+    assert next(value for value in network.values if value.name == "y").shape == (3, 1, 6)
+
+
+def test_types_apart_do_not_hide_shapes_that_contradict_each_other(tmp_path: Path) -> None:
+    nodes = [node("Add", "x h", "y")]
+    inputs = [tensor("x", 3, 4), tensor("h", 5, kind=TensorProto.FLOAT16)]
+    with pytest.raises(InputError, match=r"node y \(Add\) of \(3, 4\), \(5,\)"):
+        read_onnx(written(tmp_path, model(nodes, inputs, [])))
