@@ -175,7 +175,7 @@ class _GraphWalk:
         """The types of a node's results as if all floats were of one type; none if it does not fit even so.
 
         PyTorch's TorchScript exporter mixes them, and casts to types that ONNX's operators do not take
-        (bfloat16 becomes complex128): that tells nothing of shapes. The results are of the first float's type.
+        (bfloat16 becomes complex128), which shapes do not depend on. The results are of the first one's type.
         """
         operands = {name: self._types[name] for name in node.input if name in self._types}
         floats = [name for name, kind in operands.items() if kind.tensor_type.elem_type in _FLOATS]
