@@ -176,7 +176,7 @@ def test_floats_of_several_types_and_a_cast_to_a_complex_one(tmp_path: Path) -> 
     inputs = [tensor("x", 3, 4, kind=TensorProto.INT64), tensor("h", 4, kind=TensorProto.FLOAT16)]
     network = read_onnx(written(tmp_path, model(nodes, inputs, parameters)))
     assert network.macs == 3 * 4 * 6
-    assert next(value for value in network.values if value.name == "y").shape == (3, 1, 6)
+    assert network.value("y").shape == (3, 1, 6)
 
 
 def test_types_apart_do_not_hide_shapes_that_contradict_each_other(tmp_path: Path) -> None:
