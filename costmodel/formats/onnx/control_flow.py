@@ -1,7 +1,8 @@
 """Control flow and sequences of an ONNX graph written out as plain operators, where the graph tells how.
 
 A choice whose condition is constant becomes the chosen branch. A loop, or a scan, whose number of rounds is
-known, by its count or by a condition that follows from constants, becomes that many copies of its body. Lists of tensors become the tensors. All else stays as it is.
+known, by its count or by a condition that follows from constants, becomes that many copies of its body.
+Lists of tensors become the tensors. All else stays as it is.
 """
 
 from __future__ import annotations
