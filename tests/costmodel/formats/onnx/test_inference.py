@@ -184,3 +184,20 @@ def test_types_apart_do_not_hide_shapes_that_contradict_each_other(tmp_path: Pat
     inputs = [tensor("x", 3, 4), tensor("h", 5, kind=TensorProto.FLOAT16)]
     with pytest.raises(InputError, match=r"node y \(Add\) of \(3, 4\), \(5,\)"):
         read_onnx(written(tmp_path, model(nodes, inputs, [])))
+
+
+def test_the_shape_of_a_scalar_is_of_whole_numbers(tmp_path: Path) -> None:
+    """Exporters expand a number to the shape of the element that it is assigned to."""
+    nodes = [
+        node("Shape", "one", "shape"),
+        node("Expand", "two shape", "wide"),
+        node("Unsqueeze", "wide axes", "rows"),
+        node("Concat", "rows rest", "target", axis=0),
+        node("Reshape", "x target", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    parameters = [scalar("one", 1), scalar("two", 2), numbers("axes", 0), numbers("rest", 6)]
+    network = read_onnx(
+        written(tmp_path, model(nodes, [tensor("x", 3, 4)], [*parameters, floats("w", 6, 5)]))
+    )
+    assert network.macs == 2 * 6 * 5
