@@ -26,8 +26,8 @@ WALLS = {
     "optuna": r"sweep/search/[^/]*",
     "ortools|highspy|cvxpy|clarabel|scipy": r"solvers/.+/.*",
     "sklearn": r"solvers/mapping/learned_annealing/.*",
-    "onnx|google": r"costmodel/formats/onnx/.*",
-    "timm|torch|torchvision": r"costmodel/formats/torch_export/.*",
+    "onnx|google": r"costmodel/formats/(onnx/.*|torch_export/onnx_export\.py)",
+    "timm|torch|torchvision|transformers": r"costmodel/formats/torch_export/.*",
     "networkx": r"costmodel/schedule/layer_graph/.*",
     "numba": r"costmodel/(compiled|machine_code|.*_kernel)\.py",
     "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table

@@ -84,9 +84,10 @@ def computed(node: onnx.NodeProto, known: Constants, shapes: Mapping[str, Shape]
         if UNKNOWN in shape:
             return {}
         if node.op_type == "Size":
-            return {node.output[0]: np.array(prod(shape))}
+            return {node.output[0]: np.array(prod(shape), np.int64)}
         bounds = {attribute.name: attribute.i for attribute in node.attribute}
-        return {node.output[0]: np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))])}
+        part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        return {node.output[0]: np.array(part, np.int64)}  # that of a scalar has no number to tell the type
     if node.op_type == "Constant":
         return _stated(node)
     if node.op_type not in _ARITHMETIC or any(name and name not in known for name in node.input):

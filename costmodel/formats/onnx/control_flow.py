@@ -1,7 +1,8 @@
 """Control flow and sequences of an ONNX graph written out as plain operators, where the graph tells how.
 
 A choice whose condition is constant becomes the chosen branch. A loop, or a scan, whose number of rounds is
-known becomes that many copies of its body. Lists of tensors become the tensors. All else stays as it is.
+known, by its count or by a condition that follows from constants, becomes that many copies of its body.
+Lists of tensors become the tensors. All else stays as it is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class WrittenOut:
         self._opset = opset
         self._lists: dict[str, list[str]] = {}
         """By list of tensors, the tensors in it."""
+        self._rounds: dict[str, int] = {}
+        """By loop that is written out round by round, the number of its last one."""
         self._copies = 0
         self._new: list[TensorProto] = []
 
@@ -50,6 +53,9 @@ class WrittenOut:
             return None
         if node.op_type in self._LISTS:
             return self._LISTS[node.op_type](self, node)
+        if node.op_type == "Identity" and node.input[0] in self._lists:
+            self._lists[node.output[0]] = self._lists[node.input[0]]
+            return []
         write = self._FLOW.get(node.op_type)
         if write is None or self._copies > MOST_COPIES:
             return None
@@ -80,8 +86,8 @@ class WrittenOut:
         rounds, first = (node.input[i] if i < len(node.input) else "" for i in range(2))
         count = self._constants.get(rounds)
         starts = not first or (first in self._constants and bool(self._constants[first].flat[0]))
-        if count is None or count.size != 1 or not starts or not _goes_on(body):
-            return None
+        if count is None or count.size != 1 or not starts or not _goes_on(body, self._constants):
+            return self._one_round(node, body, rounds, first)
         carried = list(node.input[2:])
         listed, times = len(body.output) - 1 - len(carried), int(count.flat[0])
         if times < 1 or times * len(body.node) > MOST_COPIES:
@@ -99,6 +105,42 @@ class WrittenOut:
         for i, name in enumerate(node.output[len(carried) :]):
             nodes += self._joined(name, [piece[i] for piece in pieces], 0)
         return nodes
+
+    def _one_round(
+        self, node: onnx.NodeProto, body: onnx.GraphProto, rounds: str, first: str
+    ) -> list[onnx.NodeProto] | None:
+        """The next round of a loop whose condition follows from constants, and the loop that does the others.
+
+        When that loop is read, this round's condition has a value. None for a loop that lists results, and
+        where the condition follows from the inputs' elements.
+        """
+        start = first or self._true()
+        count = self._constants.get(rounds)
+        carried = list(node.input[2:])
+        if start not in self._constants or (rounds and count is None) or len(body.output) > len(carried) + 1:
+            return None
+        label = _label(node)
+        if not bool(self._constants[start].flat[0]) or (count is not None and int(count.flat[0]) < 1):
+            return [
+                helper.make_node("Identity", [read], [name], name=f"{label}/{name}")
+                for read, name in zip(carried, node.output, strict=False)
+                if name
+            ]
+        pairs = zip(body.input[2:], carried, strict=True)
+        given = {value.name for value, name in pairs if name in self._constants}
+        if not _is_decidable(body, {*given, *(value.name for value in body.input[:2])}, self._constants):
+            return None
+        i = self._rounds[label] = self._rounds.get(label, -1) + 1
+        one = f"{label}/{i}"
+        number = self._parameter(f"{one}/number", np.array(i, np.int64))
+        names = dict(zip((v.name for v in body.input), (number, self._true(), *carried), strict=True))
+        made = [f"{one}/{v.name}" for v in body.output]
+        rest = onnx.NodeProto()
+        rest.CopyFrom(node)
+        left = "" if count is None else self._parameter(f"{one}/left", count - 1)
+        rest.input[:] = [left, *made]
+        rest.name = label
+        return [*self._copy(body, one, names, made), rest]
 
     def _scanned(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """The rounds of a scan over operands of known length."""
@@ -299,8 +341,33 @@ def _graphs(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:
     return {attribute.name: attribute.g for attribute in node.attribute}
 
 
-def _goes_on(body: onnx.GraphProto) -> bool:
-    """Whether the condition of a loop's next round is always true, or is what it was."""
+def _is_decidable(body: onnx.GraphProto, given: set[str], outside: Constants) -> bool:
+    """Whether a loop's condition follows from shapes and constants alone.
+
+    Constants are the body's inputs in ``given``, its own parameters, and ``outside``, those around it.
+    """
+    makers = {output: node for node in body.node for output in node.output}
+    known = given | {tensor.name for tensor in body.initializer}
+    taken = {value.name for value in body.input}
+    pending, seen = [body.output[0].name], set[str]()
+    while pending:
+        name = pending.pop()
+        node = makers.get(name)
+        if node is None and name not in known and (name in taken or name not in outside):
+            return False
+        if node is not None and has_graphs(node):
+            return False
+        if node is not None and name not in seen and node.op_type not in ("Shape", "Size"):
+            pending += filter(None, node.input)
+        seen.add(name)
+    return True
+
+
+def _goes_on(body: onnx.GraphProto, outside: Constants) -> bool:
+    """Whether the condition of a loop's next round is always true, or is what it was.
+
+    ``outside`` are the constants of the graph around it.
+    """
     makers = {output: node for node in body.node for output in node.output}
     held = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer if not tensor.dims}
     name = body.output[0].name
@@ -310,7 +377,11 @@ def _goes_on(body: onnx.GraphProto) -> bool:
         if node.op_type not in ("Identity", "Cast"):
             return False
         name = node.input[0]
-    return name == body.input[1].name or (name in held and bool(held[name]))
+    if name == body.input[1].name:
+        return True
+    own = {value.name for value in body.input}
+    value = held.get(name, outside.get(name) if name not in own else None)
+    return value is not None and bool(value.flat[0])
 
 
 def _rename_captured(graph: onnx.GraphProto, new: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from math import prod
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
-from onnx import numpy_helper, shape_inference
+from onnx import TensorProto, numpy_helper, shape_inference
 from onnx.helper import make_tensor_type_proto
 
 from costmodel.errors import InputError
@@ -38,8 +38,16 @@ _FAILURES = (
     ValueError,
     RuntimeError,
 )
-_OF_VALUES = frozenset({"Compress", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"})
-"""Operators the length of whose results depends on values."""
+_FLOATS = frozenset(
+    {
+        TensorProto.FLOAT,
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        TensorProto.DOUBLE,
+        TensorProto.COMPLEX64,
+        TensorProto.COMPLEX128,
+    }
+)
 
 
 @dataclass
@@ -125,7 +133,7 @@ class _GraphWalk:
         try:
             self._learn(self._inferred(node))
         except _FAILURES as error:
-            self._learn(self._our_own(node, error))
+            self._learn(self._of_one_type(node) or self._our_own(node, error))
         self._check_elements(node)
         self._take_noted(node)
         made = computed(node, self.found.constants, self.found.shapes, self._opset)
@@ -142,15 +150,19 @@ class _GraphWalk:
             if _has_shape(kind):
                 self.found.shapes[name] = _shape(kind)
 
-    def _inferred(self, node: onnx.NodeProto) -> Types:
-        """The types of a node's results; none where an operand's is unknown or ONNX has no such operator."""
+    def _inferred(self, node: onnx.NodeProto, instead: Mapping[str, onnx.TypeProto] | None = None) -> Types:
+        """The types of a node's results; none where an operand's is unknown or ONNX has no such operator.
+
+        ``instead`` are types that stand for those of some operands.
+        """
         read = [name for name in node.input if name]
         unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
         if unknown or any(name not in self._types for name in read):
             return {}
         constants = self.found.constants
-        data = {name: numpy_helper.from_array(constants[name], name) for name in read if name in constants}
-        types = {name: self._types[name] for name in read}
+        types = {name: self._types[name] for name in read} | dict(instead or {})
+        stated = (name for name in read if name in constants and name not in (instead or {}))
+        data = {name: numpy_helper.from_array(constants[name], name) for name in stated}
         opsets = [onnx.helper.make_opsetid("", self._opset)]
         schema = onnx.defs.get_schema(node.op_type, self._opset)
         node = _without_strange_attributes(node, schema)
@@ -158,6 +170,32 @@ class _GraphWalk:
         if all(name in found and _has_shape(found[name]) for name in node.output if name):
             return found
         return found | _of_whole_model(node, types, data, opsets)
+
+    def _of_one_type(self, node: onnx.NodeProto) -> Types:
+        """The types of a node's results as if all floats were of one type; none if it does not fit even so.
+
+        PyTorch's TorchScript exporter mixes them, and casts to types that ONNX's operators do not take
+        (bfloat16 becomes complex128), which shapes do not depend on. The results are of the first one's type.
+        """
+        operands = {name: self._types[name] for name in node.input if name in self._types}
+        floats = [name for name, kind in operands.items() if kind.tensor_type.elem_type in _FLOATS]
+        casts = node.op_type == "Cast"
+        if not floats and not casts:
+            return {}
+        meant = next((a.i for a in node.attribute if a.name == "to"), 0) if casts else 0
+        meant = meant or operands[floats[0]].tensor_type.elem_type
+        alike = onnx.NodeProto.FromString(node.SerializeToString())
+        for attribute in alike.attribute:
+            if casts and attribute.name == "to" and meant in _FLOATS:
+                attribute.i = TensorProto.FLOAT
+        try:
+            found = self._inferred(alike, {name: _float_of(operands[name]) for name in floats})
+        except _FAILURES:
+            return {}
+        for kind in found.values():
+            if kind.tensor_type.elem_type == TensorProto.FLOAT:
+                kind.tensor_type.elem_type = meant
+        return found
 
     def _our_own(self, node: onnx.NodeProto, error: Exception) -> Types:
         """The type of a product of unequal heads, whose shape follows from sharing heads.
@@ -242,6 +280,14 @@ def _plain_axes(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> None:
             if attribute.name == "perm" and min(attribute.ints, default=0) < 0:
                 rank = len(attribute.ints)
                 attribute.ints[:] = [axis + rank if -rank <= axis < 0 else axis for axis in attribute.ints]
+
+
+def _float_of(kind: onnx.TypeProto) -> onnx.TypeProto:
+    """The type with elements of 32 bits and the same shape."""
+    made = onnx.TypeProto()
+    made.CopyFrom(kind)
+    made.tensor_type.elem_type = TensorProto.FLOAT
+    return made
 
 
 def _has_shape(kind: onnx.TypeProto) -> bool:

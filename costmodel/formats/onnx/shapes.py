@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import inliner, numpy_helper
+from onnx import external_data_helper, inliner, numpy_helper
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.control_flow import nested
@@ -22,6 +22,9 @@ MOST_BYTES = 2**31 - 1
 MOST_NODES = 200_000
 _LARGE = 1024
 """Elements above which a parameter is data, never a shape that inference has to read."""
+
+_WIDEST = 16
+"""Bytes of the widest element, a complex number."""
 
 # by operator, the operand that states the shape of its result; as a constant it fixes the batch
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "Resize": 3}
@@ -45,6 +48,7 @@ def load_model(path: str | Path) -> onnx.ModelProto:
             if min(tensor.dims, default=0) < 0:
                 raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=tensor.name)
             _drop_data(tensor)
+            _read_small(tensor, Path(path).parent)
     return _without_functions(model)
 
 
@@ -83,6 +87,19 @@ def _drop_data(tensor: onnx.TensorProto) -> None:
     for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
         tensor.ClearField(field)
     tensor.data_location = onnx.TensorProto.EXTERNAL
+
+
+def _read_small(tensor: onnx.TensorProto, folder: Path) -> None:
+    """Read a small parameter that lies in another file of the same folder: it may state a shape.
+
+    It stays without data where that file is missing or shorter than the parameter: nobody may need it.
+    """
+    if tensor.data_location != onnx.TensorProto.EXTERNAL or prod(tensor.dims) > _LARGE:
+        return
+    length = external_data_helper.ExternalDataInfo(tensor).length
+    if length is not None and 0 < length <= _LARGE * _WIDEST:
+        with suppress(OSError, ValueError, onnx.checker.ValidationError):
+            external_data_helper.load_external_data_for_tensor(tensor, str(folder))
 
 
 def inferred_at(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None) -> Inferred:

@@ -42,15 +42,18 @@ _GATHERED = frozenset({"Concat", "ReduceMean", "ReduceSum", "ScatterElements", "
 def traced_rows(nodes: Iterable[onnx.NodeProto], found: Inferred) -> dict[str, str]:
     """By tensor whose rows are a traced example's, why they are.
 
-    They are pieces of unequal length, cut at constant places out of rows that were picked in an order that
-    values decide, and all that is computed of such a piece until the pieces are put together.
+    They are pieces of unequal length, or pieces that do not make up the whole (at another length than the
+    traced one), cut at constant places out of rows that were picked in an order that values decide; and all
+    that is computed of such a piece until the pieces are put together.
     """
     nodes = list(nodes)
     pieces = _pieces(nodes, found)
     why: dict[str, str] = {}
     for picker, cuts in pieces.items():
-        if len({length for _, _, length in cuts}) > 1:
-            why |= {made: _sentence(picker, cut) for cut, made, _ in cuts}
+        lengths = [length for _, _, length, _ in cuts]
+        whole = {length for _, _, _, length in cuts}
+        if len(cuts) > 1 and (len(set(lengths)) > 1 or whole != {sum(lengths)}):
+            why |= {made: _sentence(picker, cut) for cut, made, _, _ in cuts}
     for node in nodes if why else ():
         reason = next((why[name] for name in node.input if name in why), "")
         if reason and node.op_type not in _GATHERED:
@@ -65,11 +68,11 @@ def _sentence(picker: str, cut: str) -> str:
     )
 
 
-def _pieces(nodes: list[onnx.NodeProto], found: Inferred) -> dict[str, set[tuple[str, str, int]]]:
-    """By the node that picked rows, the pieces that are cut of them: (cutting node, piece, elements)."""
+def _pieces(nodes: list[onnx.NodeProto], found: Inferred) -> dict[str, set[tuple[str, str, int, int]]]:
+    """By the node that picked rows, the pieces cut of them: (cutting node, piece, its rows, all rows)."""
     positions: set[str] = set()
     picked: dict[str, str] = {}
-    pieces: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
+    pieces: dict[str, set[tuple[str, str, int, int]]] = defaultdict(set)
     for node in nodes:
         read, label = list(node.input), node.name or node.output[0]
         if node.op_type in _SEARCHES:
@@ -91,12 +94,12 @@ def _constant(node: onnx.NodeProto, constants: Constants) -> bool:
     return all(name in constants for name in node.input[1:] if name)
 
 
-def _cut(node: onnx.NodeProto, label: str, found: Inferred) -> set[tuple[str, str, int]]:
+def _cut(node: onnx.NodeProto, label: str, found: Inferred) -> set[tuple[str, str, int, int]]:
     """The pieces along the rows, the first axis; a cut along another axis leaves the rows as they are."""
     whole = found.shapes.get(node.input[0], ())
     made = {name: found.shapes.get(name, ()) for name in node.output if name}
     return {
-        (label, name, shape[0])
+        (label, name, shape[0], whole[0])
         for name, shape in made.items()
         if whole and shape and shape[0] != whole[0] and shape[1:] == whole[1:]
     }

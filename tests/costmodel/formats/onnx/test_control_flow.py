@@ -185,3 +185,90 @@ def test_bodies_inside_bodies_keep_their_names_apart(tmp_path: Path) -> None:
     made = model([node("Loop", "times - x", "y", body=body)], [tensor("x", 2, 3)], parameters)
     network = read_onnx(written(tmp_path, made))
     assert [layer.sizes for layer in network.layers] == [{"M": 2, "N": 3, "K": 3}] * 3
+
+
+def counting(condition: list[onnx.NodeProto], start: int, step: str = "two", **more: int) -> onnx.ModelProto:
+    """A loop of a product for every step of a counter, as long as ``condition`` makes its ``on`` true."""
+    inputs = [
+        tensor("i", kind=TensorProto.INT64),
+        tensor("before", kind=TensorProto.BOOL),
+        tensor("state", 2, 3),
+        tensor("at", kind=TensorProto.INT64),
+    ]
+    body = helper.make_graph(
+        [node("MatMul", "state w", "product"), node("Add", f"at {step}", "next"), *condition],
+        "body",
+        inputs,
+        [
+            tensor("on", kind=TensorProto.BOOL),
+            tensor("product", 2, 3),
+            tensor("next", kind=TensorProto.INT64),
+        ],
+    )
+    parameters = [floats("w", 3, 3), scalar("two", 2), scalar("five", 5), scalar("start", start)]
+    parameters += [scalar(name, value) for name, value in more.items()]
+    nodes = [
+        node("Less", "start five", "first"),
+        node("Loop", f"{'most' if 'most' in more else '-'} first x start", "y last", body=body),
+    ]
+    return model(nodes, [tensor("x", 2, 3)], parameters)
+
+
+def reference_rounds(start: int, most: int | None) -> int:
+    at, rounds, on = start, 0, start < 5
+    while on and (most is None or rounds < most):
+        at, rounds = at + 2, rounds + 1
+        on = at < 5
+    return rounds
+
+
+@pytest.mark.parametrize(("start", "most"), [(0, None), (4, None), (5, None), (0, 2), (0, 9), (0, 0)])
+def test_a_loop_whose_condition_follows_from_its_counter(
+    tmp_path: Path, start: int, most: int | None
+) -> None:
+    more = {} if most is None else {"most": most}
+    network = read_onnx(
+        written(tmp_path, counting([node("Less", "next five", "on")], start, step="two", **more))
+    )
+    assert network.macs == reference_rounds(start, most) * 2 * 3 * 3
+    assert uncounted_rows(network) == []
+    assert network.value("y").shape == (2, 3)
+
+
+def test_a_loop_whose_condition_depends_on_elements_is_not_begun(tmp_path: Path) -> None:
+    condition = [node("ReduceSum", "product", "total", keepdims=0), node("Less", "total limit", "on")]
+    made = counting(condition, 0)
+    made.graph.initializer.append(helper.make_tensor("limit", TensorProto.FLOAT, [], [9.0]))
+    network = read_onnx(written(tmp_path, made))
+    (row,) = uncounted_rows(network)
+    assert (row["node"], row["kind"], network.macs) == ("y", "Loop", 0)
+
+
+def test_a_loop_that_appends_to_a_list_under_a_condition_of_the_graph_around_it(tmp_path: Path) -> None:
+    """As TorchScript writes ``for`` with ``append``: a list is carried, the condition a constant outside."""
+    listed = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(
+        [
+            node("Gather", "x i", "row", axis=0),
+            node("MatMul", "row w", "product"),
+            node("SequenceInsert", "before product", "after"),
+            node("Identity", "always", "on"),
+        ],
+        "body",
+        [
+            tensor("i", kind=TensorProto.INT64),
+            tensor("c", kind=TensorProto.BOOL),
+            listed("before", TensorProto.FLOAT, None),
+        ],
+        [tensor("on", kind=TensorProto.BOOL), listed("after", TensorProto.FLOAT, None)],
+    )
+    nodes = [
+        node("SequenceEmpty", "", "none"),
+        node("Loop", "times always none", "all", body=body),
+        node("ConcatFromSequence", "all", "y", axis=0),
+    ]
+    parameters = [floats("w", 3, 5), scalar("times", 4), scalar("always", True)]
+    network = read_onnx(written(tmp_path, model(nodes, [tensor("x", 4, 2, 3)], parameters)))
+    assert network.macs == 4 * 2 * 3 * 5
+    assert network.value("y").shape == (8, 5)
+    assert uncounted_rows(network) == []

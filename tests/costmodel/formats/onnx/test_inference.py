@@ -162,3 +162,42 @@ def test_values_have_the_bits_of_their_types(tmp_path: Path, kind: str, bits: in
     stored = tensor("x", 2, 3, kind=TensorProto.DataType.Value(kind))
     path = written(tmp_path, model([node("Identity", "x", "y")], [stored], [], opset=21))
     assert read_onnx(path).value("x").bits == read_onnx(path).value("y").bits == bits
+
+
+def test_floats_of_several_types_and_a_cast_to_a_complex_one(tmp_path: Path) -> None:
+    """PyTorch's TorchScript exporter writes complex128 where a model casts to bfloat16."""
+    nodes = [
+        node("Cast", "x", "c", to=TensorProto.COMPLEX128),
+        node("Mul", "c h", "m"),
+        node("Unsqueeze", "m one", "u"),
+        node("MatMul", "u w", "y"),
+    ]
+    parameters = [floats("w", 4, 6), numbers("one", 1)]
+    inputs = [tensor("x", 3, 4, kind=TensorProto.INT64), tensor("h", 4, kind=TensorProto.FLOAT16)]
+    network = read_onnx(written(tmp_path, model(nodes, inputs, parameters)))
+    assert network.macs == 3 * 4 * 6
+    assert network.value("y").shape == (3, 1, 6)
+
+
+def test_types_apart_do_not_hide_shapes_that_contradict_each_other(tmp_path: Path) -> None:
+    nodes = [node("Add", "x h", "y")]
+    inputs = [tensor("x", 3, 4), tensor("h", 5, kind=TensorProto.FLOAT16)]
+    with pytest.raises(InputError, match=r"node y \(Add\) of \(3, 4\), \(5,\)"):
+        read_onnx(written(tmp_path, model(nodes, inputs, [])))
+
+
+def test_the_shape_of_a_scalar_is_of_whole_numbers(tmp_path: Path) -> None:
+    """Exporters expand a number to the shape of the element that it is assigned to."""
+    nodes = [
+        node("Shape", "one", "shape"),
+        node("Expand", "two shape", "wide"),
+        node("Unsqueeze", "wide axes", "rows"),
+        node("Concat", "rows rest", "target", axis=0),
+        node("Reshape", "x target", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    parameters = [scalar("one", 1), scalar("two", 2), numbers("axes", 0), numbers("rest", 6)]
+    network = read_onnx(
+        written(tmp_path, model(nodes, [tensor("x", 3, 4)], [*parameters, floats("w", 6, 5)]))
+    )
+    assert network.macs == 2 * 6 * 5

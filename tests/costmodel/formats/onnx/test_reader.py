@@ -7,9 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from costmodel.errors import InputError
 from costmodel.formats.json.graph_json import read_graph
@@ -570,3 +571,29 @@ def test_nodes_out_of_order(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Relu", ["x"], ["a"])]
     with pytest.raises(InputError, match=r"made\.onnx"):
         read_onnx(saved(tmp_path, nodes, [value("x", 1, 3)], []))
+
+
+def with_parameters_beside(tmp_path: Path) -> Path:
+    """A file whose weights and whose shape of a reshape all lie in weights.bin."""
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"])]
+    held = [
+        numpy_helper.from_array(np.array([6, 4]), "s"),
+        numpy_helper.from_array(np.ones((4, 5), np.float32), "w"),
+    ]
+    path = saved(tmp_path, nodes, [value("x", 2, 12)], held)
+    onnx.save_model(
+        onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    return path
+
+
+def test_a_shape_is_read_from_the_file_of_the_weights(tmp_path: Path) -> None:
+    assert only_layer(read_onnx(with_parameters_beside(tmp_path))).sizes == {"M": 6, "N": 5, "K": 4}
+
+
+def test_a_shape_in_a_missing_or_truncated_file_is_unknown(tmp_path: Path) -> None:
+    path = with_parameters_beside(tmp_path)
+    for spoil in (lambda file: file.write_bytes(b""), Path.unlink):
+        spoil(tmp_path / "weights.bin")
+        (row,) = uncounted_rows(read_onnx(path))
+        assert "the shape of r is not known because of node Reshape_0" in row["why"]

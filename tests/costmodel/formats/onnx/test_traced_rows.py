@@ -11,8 +11,8 @@ from costmodel.workload.counting import uncounted_rows
 from tests.costmodel.formats.onnx.graphs import floats, model, node, numbers, tensor, written
 
 
-def experts(tmp_path: Path, first: int, *, sort: bool = True) -> Path:
-    """Twelve rows of width 4 for two experts: the first gets so many, the second the others."""
+def experts(tmp_path: Path, first: int, end: int = 99, *, sort: bool = True) -> Path:
+    """Twelve rows of width 4 for two experts: the first gets so many, the second those up to ``end``."""
     nodes = [
         node("TopK", "gate twelve", "best order"),
         node("Div", "order one", "rows"),
@@ -28,7 +28,7 @@ def experts(tmp_path: Path, first: int, *, sort: bool = True) -> Path:
         node("MatMul", "together w", "y"),
     ]
     parameters = [
-        *(numbers(n, v) for n, v in (("twelve", 12), ("one", 1), ("zero", 0), ("end", 99), ("cut", first))),
+        *(numbers(n, v) for n, v in (("twelve", 12), ("one", 1), ("zero", 0), ("end", end), ("cut", first))),
         numbers("fixed", *range(12)),
         floats("w", 4, 4),
         floats("v", 4, 4),
@@ -49,3 +49,9 @@ def test_equal_pieces_and_rows_in_a_fixed_order_are_counted(tmp_path: Path, firs
     network = read_onnx(experts(tmp_path, first, sort=sort))
     assert uncounted_rows(network) == []
     assert network.macs == 12 * 4 * 4 * 3
+
+
+def test_equal_pieces_that_are_not_the_whole_are_a_shorter_example(tmp_path: Path) -> None:
+    """Traced with eight rows, of which each expert happened to get four, and read with twelve."""
+    network = read_onnx(experts(tmp_path, 4, 8))
+    assert [row["node"] for row in uncounted_rows(network)] == ["a", "c", "d", "e"]
