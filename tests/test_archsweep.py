@@ -210,6 +210,7 @@ def test_no_mapping_is_an_answer_with_the_reason(empty_folder: Path) -> None:
     assert "no temporal factor K = 5" in answer.note
 
 
+@pytest.mark.slow
 def test_a_scratchpad_plan_is_the_commands() -> None:
     words = ["--graph", "alexnet", "--budget", "MP", "--bits", "16", "--alignment", "64", "--in-place"]
     said = asked("solve", "scratchpad", *words, "--json")
@@ -242,6 +243,7 @@ def test_a_schedule_is_the_commands_and_can_be_counted_again(empty_folder: Path)
     assert (again["energy_pj"], again["latency_cycles"]) == (answer.energy_pj, answer.cycles)
 
 
+@pytest.mark.slow
 def test_a_run_its_front_and_its_report_are_the_commands(empty_folder: Path) -> None:
     done = archsweep.run(STUDY, empty_folder / "here" / "run", in_process=True)
     assert (done.failed, dict(done.errors), done.summary) == (0, {}, "2 designs: 2 evaluated")
@@ -270,6 +272,7 @@ def test_a_run_is_resumed_from_a_file_and_progress_is_drawn(
     assert "16 in the store, 0 to solve" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_a_run_into_a_uri_is_read_from_there(empty_folder: Path) -> None:
     uri = f"file://{empty_folder}/far/run"
     done = archsweep.run(STUDY, uri, in_process=True)

@@ -119,6 +119,7 @@ def test_what_is_imported_is_declared(variant: str) -> None:
     assert missing == {}
 
 
+@pytest.mark.slow
 def test_what_is_declared_for_users_is_imported() -> None:
     providers = packages_distributions()
     names = imported([*product(None), *product("learned")])

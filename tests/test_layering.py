@@ -138,6 +138,7 @@ def test_the_house_has_five_rooms_and_no_cupboard() -> None:
     assert [file for file in FILES if re.search(r"\b(utils?|common|helpers|misc)\b", file)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ARROWS)
 def test_arrows(package: str) -> None:
     barred = ARROWS.keys() - ARROWS[package] - {package}

@@ -100,6 +100,7 @@ def test_names_that_are_not_there_are_found() -> None:
     assert not resolves("results.store.schema.tables.TABLES.no_such_name")
 
 
+@pytest.mark.slow
 def test_the_glossary_names_classes_and_columns_that_are_there() -> None:
     text = (DOCS / "glossary.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]*)\| ([^|]*)\|$", text, re.MULTILINE)

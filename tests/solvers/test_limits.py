@@ -67,6 +67,7 @@ def reports() -> Iterator[tuple[str, str]]:
                     yield str(path.relative_to(HOUSE)), str(node.args[0].value)
 
 
+@pytest.mark.slow
 def test_every_limit_that_is_reported_is_in_the_docs() -> None:
     found = list(reports())
     assert len(found) == len(ROWS) == len(set(ROWS))

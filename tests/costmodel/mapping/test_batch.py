@@ -100,6 +100,7 @@ def agree(architecture: Architecture, layer: Layer, mappings: list[Mapping]) -> 
         assert found.edp_pj_cycles[row] == pytest.approx(expected.edp_pj_cycles, rel=1e-12, abs=0)
 
 
+@pytest.mark.slow
 @given(architecture=architectures(), layer=layers(), seed=st.integers(0, 2**32))
 @settings(
     deadline=None,

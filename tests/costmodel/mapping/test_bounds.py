@@ -53,6 +53,7 @@ def hold(bounds: Bounds, architecture: Architecture, layer: Layer, mapping: Mapp
     )
 
 
+@pytest.mark.slow
 def test_bounds_hold_for_every_case(cases_folder: Path) -> None:
     for case in read_cases(cases_folder):
         bounds = lower_bounds(case.architecture, case.layer)
@@ -103,6 +104,7 @@ def architectures(draw: st.DrawFn) -> Architecture:
     return Architecture("drawn", (*inner, level("DRAM", None)), Compute("MAC", 16, draw(COSTS)))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(architectures(), st.sampled_from([*LAYERS, ODD]), st.integers(0, 10**6))
 def test_bounds_hold_on_any_architecture(

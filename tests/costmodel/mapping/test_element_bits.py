@@ -175,6 +175,7 @@ def test_one_width_everywhere_changes_no_bit_of_any_count() -> None:
     assert lower_bounds(plain, layer) == lower_bounds(same, layer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_exact_proves_what_an_enumeration_finds(name: str, objective: Objective) -> None:

@@ -82,6 +82,7 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "on"),
     [
@@ -126,6 +127,7 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
         assert cost.cycles == expected_times[id(cost)].cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1], SMALL], ids=named)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
@@ -205,6 +207,7 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
     return len(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [MOST_REMEMBERED, 7])
 def test_what_is_remembered_costs_what_it_costs_anew(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Many trees by one evaluator, which may have to forget between them, and each by a new one."""

@@ -206,6 +206,7 @@ def expected(on: Chip, counted: Evaluation, saved: int) -> tuple[float, int]:
     return counted.energy_pj - leaked + leaked / counted.cycles * cycles - fetched, cycles
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_one_tile_costs_what_its_levels_cost(block: int) -> None:
     random, padded, waiting, again = Random(block), 0, 0, 0

@@ -101,6 +101,7 @@ class Pinning:
         return TileRows.of([])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [kapla, segment_chain], ids=["kapla", "segment_chain"])
 def test_on_nodes_more_layers_run_together_and_a_replay_confirms_the_gain(solver: Any) -> None:
     """Of pinned weights no more than two layers fit. Streamed, all six hand on their outputs on the chip."""

@@ -93,6 +93,7 @@ def timed_chip(random: Random) -> tuple[Chip, NetworkLayer, int]:
     return replace(on, tile=tile, dram=dram), one, random.randint(1, 3)
 
 
+@pytest.mark.slow
 def test_one_tile_takes_the_cycles_of_its_levels() -> None:
     """Energy and cycles of both ways to run a layer are those of ``evaluate`` for the stack of levels."""
     random, waits, timed = Random(1), 0, 0
@@ -192,6 +193,7 @@ def evaluate_with_source(inside: Architecture, nest: object, mapping: Mapping) -
     return max((ceil(moved / rate) for moved, rate in ports if rate), default=0)
 
 
+@pytest.mark.slow
 def test_many_mappings_at_a_time_are_counted_alike() -> None:
     """Of two sizes of one layer: their tensors lie in memory in other ways."""
     tile = replace(load_architecture("gemmini"), name="tile")
@@ -301,6 +303,7 @@ def timed_stacks(seed: int, cases: int) -> Iterator[tuple[Chip, Architecture, La
         yield on, stack, one.nest(random.randint(1, 2))
 
 
+@pytest.mark.slow
 def test_batches_and_bounds_count_steps_of_the_tiles() -> None:
     counted = 0
     for _, stack, nest in timed_stacks(3, 30):
@@ -317,6 +320,7 @@ def test_batches_and_bounds_count_steps_of_the_tiles() -> None:
     assert counted > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "cosa"])
 def test_layers_on_the_whole_chip_are_proposed_by_timed_cycles(name: str) -> None:
     """What a solver finds without timing is where a descent on the timed objective begins, and it says so."""

@@ -205,6 +205,7 @@ def test_layers_on_the_whole_chip_begin_and_end_by_themselves() -> None:
     assert pairs > 5
 
 
+@pytest.mark.slow
 def test_programs_of_random_trees_take_about_the_models_cycles() -> None:
     """Where segments overlap. Tiles do not begin at a time in the replay, so some fetch a little earlier."""
     graph, ratios = every_kind(), []

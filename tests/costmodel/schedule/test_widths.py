@@ -56,6 +56,7 @@ def without_word_bits(stack: Architecture | None) -> Architecture:
     return replace(stack, levels=tuple(replace(level, word_bits=8) for level in stack.levels))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kapla-16x16-paper", "kapla-16x16-released"])
 @pytest.mark.parametrize(
     "graph", [every_kind(), strided(), training_graph(strided())], ids=lambda one: one.name

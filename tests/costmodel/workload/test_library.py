@@ -209,6 +209,7 @@ def test_grouped_and_depthwise_layers_are_proper() -> None:
     assert all("K" not in layer.sizes for layer in depthwise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", network_names())
 def test_every_built_in_network(name: str) -> None:
     one, three = load_network(name), load_network(name, 3)

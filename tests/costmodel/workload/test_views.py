@@ -73,6 +73,7 @@ def step(rng: random.Random, view: View, data: Elements) -> tuple[View | None, E
     return (chained(known, axis) if len(known) == len(order) else None), whole_again
 
 
+@pytest.mark.slow
 def test_random_chains_show_what_numpy_shows() -> None:
     rng, followed, lost = random.Random(1), 0, 0
     for _ in range(3000):

@@ -119,6 +119,7 @@ def test_counted_designs_are_drawn_in_the_browser(
     page.check_quiet()
 
 
+@pytest.mark.slow
 def test_a_solver_without_a_member_is_named_once(run_path: Path, make_layer: Make) -> None:
     with RunWriter(run_path) as writer:
         for number, member in enumerate((None, "", "exact")):

@@ -169,6 +169,7 @@ def test_names_of_points_do_not_hide_each_other() -> None:
     assert label_positions(np.ones((1, 3)), np.ones((1, 3))) == ["top center"]
 
 
+@pytest.mark.slow
 def test_large_runs_are_drawn_by_webgl(run_path: Path, make_design: Make) -> None:
     with RunWriter(run_path) as run:
         for number in range(MANY_POINTS + 1):
@@ -367,6 +368,7 @@ def test_objectives_come_from_the_lock_file() -> None:
         assert len(study_objectives(lock)) == 3
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_no_text_leaves_its_element(text: str) -> None:
     reader = Reader(element("p", text, title=text))

@@ -405,6 +405,7 @@ def test_a_closed_writer_takes_no_row(run_path: Path, make_layer: Make) -> None:
         run.append("layers", make_layer())
 
 
+@pytest.mark.slow
 def test_the_lock_file_is_written_whole_and_read_back(run_path: Path) -> None:
     content = {"study": {"name": "é", "axes": [1, "2", None]}, "commit": "abc"}
     with RunWriter(run_path) as run:

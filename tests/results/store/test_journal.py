@@ -113,6 +113,7 @@ def journal_of(folder: Path, numbers: range) -> bytes:
     return b"".join(json.dumps(json.loads(line), ensure_ascii=False).encode() + b"\n" for line in lines)
 
 
+@pytest.mark.slow
 def test_wherever_a_journal_is_cut_its_whole_rows_stay_and_the_next_row_is_a_line_of_its_own(
     tmp_path: Path,
 ) -> None:

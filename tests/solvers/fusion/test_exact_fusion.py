@@ -31,6 +31,7 @@ def question(content: dict[str, Any], objective: str) -> FusionProblem:
     return FusionProblem(problem_from_json(content, "a test"), cast(Any, objective))
 
 
+@pytest.mark.slow
 def test_every_proven_optimum() -> None:
     """67 problems that others enumerated: products, chains of three, attention, two and three levels."""
     ran = 0
@@ -92,6 +93,7 @@ def compare(problems: Iterator[dict[str, Any]]) -> dict[str, int]:
     return seen
 
 
+@pytest.mark.slow
 def test_enumerated_products() -> None:
     seen = compare(drawn(Random(5), 16, ((1, 2), (1, 3), (2, 2), (2, 3)), 72))
     assert min(seen["sharing"], seen["whole"], seen["bandwidth"]) >= 1, seen
@@ -103,6 +105,7 @@ def test_enumerated_chains_of_three_and_four_and_attention() -> None:
     assert min(seen["sharing"], seen["hoisted"], seen["whole"], seen["bandwidth"]) >= 1, seen
 
 
+@pytest.mark.slow
 def test_what_fits_only_when_fused() -> None:
     """Level 1 has room for two words: the intermediate has to stay in level 0."""
     content = small(Random(1), 2, 3)

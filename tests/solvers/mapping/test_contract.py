@@ -67,6 +67,7 @@ def check(problem: MappingProblem, outcome: Outcome[Mapping]) -> None:
     assert (outcome.status is Status.OPTIMAL) == (outcome.gap == 0)
 
 
+@pytest.mark.slow
 @every_solver
 @every_objective
 def test_a_small_problem(entry: Entry, objective: Any, small_problem: MappingProblem) -> None:
@@ -98,6 +99,7 @@ RULES = [
 ]
 
 
+@pytest.mark.slow
 @every_solver
 @pytest.mark.parametrize("rules", RULES, ids=SpaceRules.describe)
 def test_rules_of_the_space(entry: Entry, rules: SpaceRules, small_problem: MappingProblem) -> None:
@@ -111,6 +113,7 @@ def test_rules_of_the_space(entry: Entry, rules: SpaceRules, small_problem: Mapp
     compare(entry, problem, outcome, look_at_all(problem, Budget()).objective)
 
 
+@pytest.mark.slow
 @every_solver
 @every_objective
 def test_padded_dims(entry: Entry, objective: Any, two_levels: Architecture) -> None:
@@ -167,6 +170,7 @@ def test_real_layers(entry: Entry, name: str) -> None:
             assert outcome.solution is not None
 
 
+@pytest.mark.slow
 @every_solver
 def test_a_layer_of_one_mac(entry: Entry, two_levels: Architecture) -> None:
     problem = MappingProblem(two_levels, gemm("one", M=1, N=1, K=1))
@@ -176,6 +180,7 @@ def test_a_layer_of_one_mac(entry: Entry, two_levels: Architecture) -> None:
     assert all(level.loops == () for level in outcome.solution.levels)
 
 
+@pytest.mark.slow
 @every_solver
 def test_primes(entry: Entry, two_levels: Architecture) -> None:
     problem = MappingProblem(two_levels, gemm("primes", M=13, N=1, K=7), "cycles")
@@ -184,6 +189,7 @@ def test_primes(entry: Entry, two_levels: Architecture) -> None:
     assert outcome.solution is not None
 
 
+@pytest.mark.slow
 @every_solver
 def test_the_same_answer_for_the_same_seed(entry: Entry, small_problem: MappingProblem) -> None:
     first, second = (solve(entry, small_problem, FEW) for _ in range(2))
@@ -192,6 +198,7 @@ def test_the_same_answer_for_the_same_seed(entry: Entry, small_problem: MappingP
     )
 
 
+@pytest.mark.slow
 @every_solver
 def test_names_of_layer_and_architecture_do_not_matter(entry: Entry, small_problem: MappingProblem) -> None:
     renamed = replace(

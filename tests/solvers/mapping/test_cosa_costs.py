@@ -52,6 +52,7 @@ def program_of(layer: Layer, objective: Any, architecture: Architecture = SMALL)
     return CostProgram(space, next(keep_choices(space, COST)), COST, objective)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("engine", [CpSat, Highs])
 def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, engine: Any) -> None:

@@ -59,6 +59,7 @@ def all_mappings(problem: MappingProblem) -> Outcome[Mapping]:
     return exhaustive.solve(problem, Budget(), exhaustive.Params(limit=20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize(
     ("name", "keep"),
@@ -216,6 +217,7 @@ def test_a_tolerance_ends_the_search_early() -> None:
     assert near.gap <= 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])
 def test_an_answer_within_the_tolerance_holds_against_the_optimum(

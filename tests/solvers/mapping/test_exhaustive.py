@@ -81,6 +81,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "layer"), CASES)
 def test_every_cost_that_a_mapping_can_have_is_met(
     request: pytest.FixtureRequest, name: str, layer: Layer
@@ -126,6 +127,7 @@ def test_rules_leave_what_obeys_them(two_levels: Architecture, rules: SpaceRules
     assert 0 < len(expected) < len(costs_of(two_levels, layer, searched(everything)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_best_is_proven(two_levels: Architecture, objective: str) -> None:
     layer = gemm("g", M=2, N=4, K=2)

@@ -68,6 +68,7 @@ def test_it_looks_where_the_literal_loop_looks(
     assert outcome.evaluations == sum(looked_at for _, looked_at in threads)
 
 
+@pytest.mark.slow
 def test_it_finds_what_exhaustive_search_proves(small_problem: MappingProblem) -> None:
     proven = exhaustive.solve(small_problem, Budget())
     outcome = solve(small_problem, Budget(seed=1), Params(victory=20_000, threads=2))

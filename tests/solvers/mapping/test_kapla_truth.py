@@ -20,6 +20,7 @@ LAYERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("device", ["kapla-16x16", "kapla-edge"])
 def test_the_proven_optimum_is_the_least_of_all_mappings(device: str, layer: Layer) -> None:

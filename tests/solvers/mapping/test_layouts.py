@@ -70,6 +70,7 @@ def enumerated(problem: MappingProblem) -> dict[Layouts, Outcome[Mapping]]:
     return found
 
 
+@pytest.mark.slow
 def test_exact_chooses_the_best_of_all_mappings_in_all_layouts() -> None:
     compared = chosen = 0
     for problem in islice(problems_with_choices(5), 17):
@@ -92,6 +93,7 @@ def test_exact_chooses_the_best_of_all_mappings_in_all_layouts() -> None:
     assert chosen > 2, "machines whose own layouts are the best show nothing"
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_short_keeps_a_bound_for_every_layout() -> None:
     looked = 0
     for problem in islice(problems_with_choices(9), 7):

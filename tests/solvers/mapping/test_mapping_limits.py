@@ -202,6 +202,7 @@ def test_the_note_says_that_a_limit_was_reached(case: Case, monkeypatch: pytest.
     assert before == "" or before.endswith("; ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.limit)
 def test_the_note_is_empty_below_the_limit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = case.outcome(monkeypatch, case.wide, case.below or case.rules)

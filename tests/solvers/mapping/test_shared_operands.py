@@ -112,6 +112,7 @@ def small(name: str) -> Architecture:
     return replace(architecture, levels=(*levels, architecture.levels[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("name", ["A_eyeriss_like", "C_two_level", "E_four_level"])
 def test_the_optimum_is_proven(name: str, layer: Layer) -> None:

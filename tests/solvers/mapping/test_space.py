@@ -153,6 +153,7 @@ def splits(*factors: Loop) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]
         yield x, loops(loop for loop, on_x in zip(factors, sides, strict=True) if not on_x)
 
 
+@pytest.mark.slow
 def test_ways_sides_and_orders_are_drawn_uniformly() -> None:
     """Chi-square, within 4 standard deviations; the seed is fixed, so the test cannot flicker."""
     layer = gemm("g", M=4, N=4, K=1)

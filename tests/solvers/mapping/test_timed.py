@@ -66,6 +66,7 @@ def test_batches_count_the_cycles_of_gemmini(layer: Layer) -> None:
     assert len({evaluation.timed.binding for evaluation in evaluations if evaluation.timed}) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problems", [timed_problems, processing_problems])
 def test_batches_and_bounds_on_machines_of_every_kind(
     problems: Callable[[int], Iterator[MappingProblem]],
@@ -102,6 +103,7 @@ class _Exact:
     solve = staticmethod(solve)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reloads", [True, False])
 def test_the_least_cycles_of_all_walks_of_gemmini(reloads: bool) -> None:
     """Every tile and every order of its loops, by the readable counter, and no solver's code."""

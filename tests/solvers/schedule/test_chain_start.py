@@ -20,6 +20,7 @@ from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every
 FROM_CHAIN = SetParams(beta=20, start="chain")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [chain(5), every_kind()], ids=lambda graph: graph.name)
 def test_the_answer_is_no_worse_than_the_chain(graph: LayerGraph) -> None:
     model = ChipModel(chip(2, 2, 2000), FormulaCosts(graph))

@@ -64,6 +64,7 @@ def cost_of(problem: ScheduleProblem, tree: TreeNode) -> TreeCost | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].name} {case[-1]}")
 def test_the_answer_is_proven_and_no_other_tree_or_solver_is_better(
     case: tuple[LayerGraph, tuple[int, int], int, int, str],
@@ -137,6 +138,7 @@ def rooted(tree: TreeNode) -> TreeNode:
     return searched(tree)
 
 
+@pytest.mark.slow
 def test_trees_that_are_left_out_have_one_that_takes_the_same_energy_and_no_more_of_the_buffers() -> None:
     random, changed = Random(5), 0
     for graph, mesh, batch, buffer in ((RESIDUAL, (2, 2), 4, 900), (chain(3), (3, 1), 6, 300)):

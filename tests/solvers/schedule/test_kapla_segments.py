@@ -224,6 +224,7 @@ def test_the_seed_does_not_matter(problem: ScheduleProblem) -> None:
     assert first.evaluations == second.evaluations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", ["spatial", "grouped", "temporal"])
 def test_switches_leave_segments_out(switch: str, problem: ScheduleProblem) -> None:
     params = replace(ALL, **{switch: False})

@@ -170,6 +170,7 @@ def test_floors_and_needs_solve_nothing() -> None:
     assert needed.value.requests == (Request(0, 1, 1), Request(0, BATCH, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [strided(), training_graph(strided())], ids=lambda graph: graph.name)
 def test_no_mapping_takes_less_than_the_floor_of_work(graph: LayerGraph) -> None:
     """Of layers on the whole chip, training steps and padding included, and of parts on tiles."""

@@ -51,6 +51,7 @@ def test_operators_stay_in_the_space(name: SpaceName, batch: int, kind: Operator
         assert parse_tree(format_tree(tree)) == tree
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize(("name", "batch"), [("paper", 2), ("released", 2), ("layer_pipeline", 6)])
 def test_operators_reach_the_whole_space(name: SpaceName, batch: int, kind: OperatorsOf) -> None:

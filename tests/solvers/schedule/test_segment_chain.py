@@ -127,6 +127,7 @@ def cut_up(
                 yield [form, *rest]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_blocks", [True, False], ids=["blocks", "combs"])
 @pytest.mark.parametrize("objective", ["edp", "energy", "cycles", "e2d", "ed2"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)

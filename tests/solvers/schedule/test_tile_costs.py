@@ -286,6 +286,7 @@ def test_nvdla_is_close_to_the_best_of_its_dataflow() -> None:
         assert found <= 1.05 * best
 
 
+@pytest.mark.slow
 def test_the_released_program_counts_about_the_same() -> None:
     """Both ways of counting NVDLA's dataflow: SET's own, and ``evaluate`` on the tile's levels."""
     graph, chip = load_graph("resnet"), load_chip("set-edge")

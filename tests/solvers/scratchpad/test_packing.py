@@ -261,6 +261,7 @@ def test_the_first_search_knows_its_pace(seconds: float, monkeypatch: pytest.Mon
     assert sum(made) <= max(PROBE_NODES, 1000 * seconds) + 1
 
 
+@pytest.mark.slow
 def test_a_probe_changes_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first searches find, in so many placements, with probes of one, of many, and of all."""
     problem = challenging("D")

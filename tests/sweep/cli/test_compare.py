@@ -82,6 +82,7 @@ CAUSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CAUSES)
 def test_a_difference_has_the_cause_that_was_made(change: str, base: Path, tmp_path: Path) -> None:
     old, new = CHANGES[change]
@@ -93,6 +94,7 @@ def test_a_difference_has_the_cause_that_was_made(change: str, base: Path, tmp_p
         assert {one.causes for one in found.differences} == {(CAUSES[change],)}
 
 
+@pytest.mark.slow
 def test_an_axis_that_one_run_has_more(base: Path, tmp_path: Path) -> None:
     """Each design of the one run stands beside all those of the other that have its axes' values."""
     old, new = CHANGES["axis"]
@@ -103,6 +105,7 @@ def test_an_axis_that_one_run_has_more(base: Path, tmp_path: Path) -> None:
         assert one.causes == ("axis DRAM.read_bandwidth", "architecture: DRAM.read_bandwidth")
 
 
+@pytest.mark.slow
 def test_a_technology_and_an_architecture(base: Path, tmp_path: Path) -> None:
     """Energies differ with the technology; sizes and bandwidths with the architecture."""
     place = tmp_path / "technology"
@@ -179,6 +182,7 @@ def other(base: Path) -> Path:
     return write(base.parents[2], "small-budget", STUDY.replace("iterations: 200", "iterations: 80"))
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_json_and_a_page(
     base: Path, other: Path, command_line: Command, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def run(run_folder: Path) -> RunData:
     return RunData.read(run_folder)
 
 
+@pytest.mark.slow
 def test_a_design_s_parts_add_up_to_it(run: RunData) -> None:
     for design in run.judged:
         found = explained(run, design)
@@ -282,6 +283,7 @@ schedule: {solver: layer_sequential, seeds: 1, iterations: 50, objective: edp}
 """
 
 
+@pytest.mark.slow
 def test_a_design_of_chips(tmp_path: Path, command_line: Command) -> None:
     """Its schedule: leaves whose cycles are their slowest tile's, or those of data; energies by part."""
     path = tmp_path / "chips.yaml"

@@ -38,6 +38,7 @@ def test_run_ends_with_table_and_report(command_line: Command, write_study: Call
     assert second.out == first.out
 
 
+@pytest.mark.slow
 def test_plan_pareto_and_report(command_line: Command, write_study: Callable[..., Path]) -> None:
     path = str(write_study())
     planned = command_line("plan", path, "--workers", "4", "--json")
@@ -97,6 +98,7 @@ def test_evaluate_reads_the_reference_folder(command_line: Command) -> None:
     assert set(tensor) >= {"reads", "fills", "updates", "instances"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["solvers", "networks", "architectures", "studies", "layers/alexnet", "schema"]
 )
@@ -106,6 +108,7 @@ def test_list(command_line: Command, what: str) -> None:
     assert ended.out.strip()
 
 
+@pytest.mark.slow
 def test_list_names_its_columns_and_what_it_leaves_out(command_line: Command, tmp_path: Path) -> None:
     header, first, *_ = command_line("list", "networks").out.splitlines()
     assert header.split() == ["name", "layers", "distinct", "macs", "from"]

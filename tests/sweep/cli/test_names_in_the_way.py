@@ -41,6 +41,7 @@ def in_the_way(folder: Path, name: str, make: Callable[..., object]) -> None:
         (folder / f"{name}.py").write_text(clash)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Path.write_text, Path.mkdir], ids=["file", "folder"])
 def test_python_m_archsweep_imports_its_own_packages(make: Callable[..., object], tmp_path: Path) -> None:
     """All names at once: a single one that was imported would end the command."""
@@ -51,6 +52,7 @@ def test_python_m_archsweep_imports_its_own_packages(make: Callable[..., object]
     assert "set-edge" in ended.stdout
 
 
+@pytest.mark.slow
 def test_python_m_sweep_imports_its_own_packages_too(tmp_path: Path) -> None:
     for name in OTHERS:
         in_the_way(tmp_path, name, Path.write_text)
@@ -63,6 +65,7 @@ SCRIPT = "import sys; sys.argv = ['archsweep', 'list', 'chips']; "
 """What the installed command does, where the test arranges the path before it imports main."""
 
 
+@pytest.mark.slow
 def test_the_command_imports_its_own_packages_behind_a_ray_jobs_working_directory(tmp_path: Path) -> None:
     for name in PACKAGES:
         (tmp_path / f"{name}.py").write_text(CLASH)
@@ -82,6 +85,7 @@ def test_the_command_imports_its_own_packages_behind_a_ray_jobs_working_director
     assert "set-edge" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_copy_of_archsweep_py_finds_the_installed_packages_behind_files_beside_it(tmp_path: Path) -> None:
     """`ray submit` copies the one file into the home folder of the head, and runs it there."""
     shutil.copy(HOUSE / "archsweep.py", tmp_path)

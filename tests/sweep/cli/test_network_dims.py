@@ -29,6 +29,7 @@ def entry(**dims: int) -> str:
     return f"{{network: {DECODER}, dims: {json.dumps(dims)}}}"
 
 
+@pytest.mark.slow
 def test_a_study_of_prefill_and_decode(command_line: Command, tmp_path: Path) -> None:
     file = written(tmp_path, entry(seq=8, past=1), entry(seq=1, past=8))
     ended = command_line("run", str(file), "--in-process", "-o", str(tmp_path / "run"))

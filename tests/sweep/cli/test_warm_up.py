@@ -70,6 +70,7 @@ def test_a_solve_says_it_unless_warm_up_came_before(tmp_path: Path) -> None:
     assert SAID not in warm.stderr
 
 
+@pytest.mark.slow
 def test_an_unknown_solver_is_named_with_near_names(tmp_path: Path) -> None:
     ended = archsweep(tmp_path, "warm-up", "cosaa")
     assert ended.returncode == 2

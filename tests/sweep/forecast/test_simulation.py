@@ -87,6 +87,7 @@ def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block()
     assert run.efficiency > 0.93, "and the small blocks at the end"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 30, 1000])
 def test_blocks_beat_single_solves_where_these_are_short_and_no_bound(workers: int) -> None:
     seconds = [0.005, 0.01, 0.02]

@@ -71,6 +71,7 @@ def test_the_papers_seconds_are_those_that_benchmarks_cite() -> None:
             assert numbers[f"cosma/table_2/{network}/{approach}"]["value"] == list(seconds)
 
 
+@pytest.mark.slow
 def test_the_command_plans_a_network_and_takes_its_plans_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def test_quick_effort_is_a_part_of_the_study() -> None:
         assert quick.name != full.name
 
 
+@pytest.mark.slow
 def test_hardly_any_tree_that_is_drawn_can_run() -> None:
     name, *numbers = drawn("set-alexnet", 5)
     layers, digits, count, able = map(float, numbers)
@@ -91,6 +92,7 @@ def test_hardly_any_tree_that_is_drawn_can_run() -> None:
     assert digits > 0.9 * layers - 2
 
 
+@pytest.mark.slow
 def test_the_command_schedules_replays_and_takes_it_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

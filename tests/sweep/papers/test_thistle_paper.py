@@ -72,6 +72,7 @@ def test_no_architecture_in_eyerisss_area_has_more_macs_than_is_said() -> None:
     assert thistle.most_units(LIBRARY) == pytest.approx(area / (1239.5 + 19.874))
 
 
+@pytest.mark.slow
 def test_the_command_maps_and_designs_and_takes_it_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_run_that_ends_while_programs_are_written_goes_on_there(
     assert nothing.solved == []
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_is_a_failure_and_tried_again(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:

@@ -89,6 +89,7 @@ def opened(study: Study, path: Path, observer: RunObserver | None = None) -> Ite
         yield BlockRun(study, planned.table, planned.workload, writer, observer, store)
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_a_run_by_tasks(family: Study, tmp_path: Path, in_process: MakeRuntime) -> None:
     blocks = run_study(family, tmp_path / "a" / "tiny", HERE)
     (tmp_path / "b").mkdir()
@@ -124,6 +125,7 @@ class Slow:
         return solve(problem, asked)
 
 
+@pytest.mark.slow
 def test_blocks_grow_with_what_is_solved_fast_and_end_early_where_it_is_slow(
     family: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +188,7 @@ def test_a_failed_solve_is_a_row_and_is_tried_again(
     assert {row["status"] for row in contents(RunFolder(path), "designs").values()} == {"complete"}
 
 
+@pytest.mark.slow
 def test_a_solve_over_the_wall_limit_takes_no_other_along(family: Study, tmp_path: Path) -> None:
     path = tmp_path / "runs" / "tiny"
     with opened(family, path) as run:
@@ -203,6 +206,7 @@ def test_a_solve_over_the_wall_limit_takes_no_other_along(family: Study, tmp_pat
     assert len(RunFolder(path).read_rows("designs")) == 12
 
 
+@pytest.mark.slow
 def test_answers_of_other_runs_are_copied_and_those_of_the_own_folder_are_not(
     family: Study, tmp_path: Path
 ) -> None:
@@ -234,6 +238,7 @@ def _elsewhere(run: BlockRun, elsewhere: Path) -> BlockRun:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["seen", "not seen", "another folder"])
 def test_workers_write_parts_where_they_see_the_folder_of_the_run(
     where: str, family: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
@@ -319,6 +324,7 @@ def test_a_machine_s_timing_travels_with_its_designs(tiny: Study, tmp_path: Path
     assert "issue" in {row["bound_by"] for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, PART_ROWS])
 def test_a_batch_is_stored_as_its_rows_are(family: Study, tmp_path: Path, rows: int) -> None:
     """As lines of the journal or as a part; with the number of attempts that only the driver knows."""

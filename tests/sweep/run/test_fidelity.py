@@ -143,6 +143,7 @@ def test_the_front_is_the_same_and_takes_fewer_solves(
     assert len(layers_of(some, "kapla")) == len(all_of_it)
 
 
+@pytest.mark.slow
 def test_a_first_look_that_misleads_costs_solves_and_no_design_of_the_front(
     family: Study, everything: RunFolder, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_first_look_that_fails_is_said_and_changes_nothing(
     assert {row["error"] for row in layers_of(folder, "kapla").values()} == {"RuntimeError: no cheap answer"}
 
 
+@pytest.mark.slow
 def test_a_group_is_left_in_the_middle(two_runs: TwoRuns) -> None:
     """What a design's first solves answered is counted instead of their bounds, and its row says so."""
     left = [

@@ -167,6 +167,7 @@ def test_a_file_where_a_folder_is_meant_is_refused(
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_the_current_folder_is_the_run_folder_where_it_says_so(
     write_study: Callable[..., Path], tmp_path: Path, command_line: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_the_current_folder_is_the_run_folder_where_it_says_so(
     assert "4 in the store, 0 to solve" in ended.err
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_uri_does_not_replace_other_results(
     write_study: Callable[..., Path], tmp_path: Path, command_line: Command
 ) -> None:

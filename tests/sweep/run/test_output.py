@@ -19,6 +19,7 @@ WriteStudy = Callable[..., Path]
 HERE = RuntimeChoice(in_process=True)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_what_a_uri_holds(
     write_study: WriteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,6 +37,7 @@ def test_a_run_goes_on_from_what_a_uri_holds(
     assert len(there.read_rows("layers")) == 6
 
 
+@pytest.mark.slow
 def test_results_at_a_uri_are_looked_at_and_brought_home(
     write_study: WriteStudy,
     tmp_path: Path,
@@ -60,6 +62,7 @@ def test_results_at_a_uri_are_looked_at_and_brought_home(
     assert command_line("report", "elsewhere", "-o", "twice")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
     write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_what_moves_off_the_chip_is_bounded_by_nothing(family: Study) -> None:
 Values = st.tuples(st.integers(1, 6), st.integers(1, 6))
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(Values, Values), min_size=1, max_size=25))
 @settings(max_examples=200, deadline=None)
 def test_no_order_of_designs_and_no_bounds_change_the_front(
@@ -177,6 +178,7 @@ def test_a_run_tells_how_many_designs_it_did_not_solve(family: Study, tmp_path: 
     assert front(run_study(study, tmp_path / "family", HERE), study) == before
 
 
+@pytest.mark.slow
 def test_bounds_prune_generations_and_the_front_stays(family: Study, tmp_path: Path) -> None:
     """Eight designs a generation: what the earlier ones reach discards designs of the later ones."""
     chosen: dict[str, Any] = {"method": "optuna", "trials": 24, "population": 8, "seed": 1}

@@ -139,6 +139,7 @@ def by_id(folder: RunFolder, table: str = "schedules") -> dict[str, Row]:
     return {row["task_id"]: row for row in folder.read_rows(table)}
 
 
+@pytest.mark.slow
 def test_designs_count_what_the_best_of_their_trees_cost(solved: Path) -> None:
     folder = RunFolder(solved)
     rows, found = by_id(folder), folder.read_rows("designs")
@@ -205,6 +206,7 @@ def test_tile_costs_are_solved_once_for_all_seeds_and_meshes(solved: Path, study
     assert set(tile_parts) == needed
 
 
+@pytest.mark.slow
 def test_a_second_run_another_study_and_other_seeds_reuse_what_there_is(
     solved: Path, study: Study, tmp_path: Path
 ) -> None:
@@ -251,6 +253,7 @@ def explored(study: Study, path: Path, runtime: InProcessRuntime) -> RunFolder:
     return RunFolder(path)
 
 
+@pytest.mark.slow
 def test_a_seed_that_fails_is_a_row_and_the_others_count(
     study: Study, with_tiles: Path, in_process: MakeRuntime
 ) -> None:
@@ -268,6 +271,7 @@ def test_a_seed_that_fails_is_a_row_and_the_others_count(
     assert {row["status"] for row in by_id(folder).values()} == {"feasible"}
 
 
+@pytest.mark.slow
 def test_designs_without_any_schedule_say_why_and_are_tried_again(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -287,6 +291,7 @@ def test_designs_without_any_schedule_say_why_and_are_tried_again(
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_from_what_it_has(study: Study, with_tiles: Path) -> None:
     class Interrupting(RunObserver):
         def answered(self, row: AnswerRow) -> None:
@@ -359,6 +364,7 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
         assert cost.cycles <= cycles
 
 
+@pytest.mark.slow
 def test_designs_discarded_by_their_bounds_leave_the_front_as_it_is(
     write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path
 ) -> None:
@@ -436,6 +442,7 @@ def test_wrong_studies_are_named_before_any_solve(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "stated", "mapped_for"),
     [
@@ -508,6 +515,7 @@ def test_a_submitted_study_takes_its_chip_and_networks_along(
     assert load_chip(staged.chip) == wanted
 
 
+@pytest.mark.slow
 def test_rivals_answer_the_same_question_and_the_best_counts(
     write_study: Callable[..., Path], with_tiles: Path
 ) -> None:
@@ -567,6 +575,7 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
     assert build_page(RunData.read(folder.path)).count("<option") >= 2
 
 
+@pytest.mark.slow
 def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
     write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path, in_process: MakeRuntime
 ) -> None:

@@ -367,6 +367,7 @@ def test_wrong_studies_end_with_status_2(
 OPTUNA = STUDY.replace("[2 KiB, 3 KiB, 4 KiB]", "[2 KiB, 3 KiB, 3584, 4 KiB, 5 KiB]")
 
 
+@pytest.mark.slow
 def test_a_search_that_learns_and_discards_finds_the_grids_front(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def beaten(folder: RunFolder, path: Path) -> list[Row]:
     return found
 
 
+@pytest.mark.slow
 def test_a_siblings_tree_counts_where_it_is_better(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_siblings_tree_counts_where_it_is_better(
     assert tally.total == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_while_trees_are_costed_goes_on_there(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -171,6 +173,7 @@ class Solved(RunObserver):
             self.kinds.append(row["solver"])
 
 
+@pytest.mark.slow
 def test_where_costing_fails_a_design_keeps_what_its_own_searches_found(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -212,6 +215,7 @@ def test_a_design_without_a_tree_of_its_own_takes_a_siblings(
     assert dict(+tally.designs) == {"complete": 2}
 
 
+@pytest.mark.slow
 def test_costs_that_a_siblings_tree_needs_are_asked_for(tmp_path: Path, in_process: MakeRuntime) -> None:
     """kapla_schedule asks for the few costs that it needs; a tree in other sub-batches needs others."""
     text = TWO.replace("solver: set, batch: 2, seeds: 2", "solver: kapla_schedule, batch: 2")
@@ -241,6 +245,7 @@ def test_costs_that_a_siblings_tree_needs_are_asked_for(tmp_path: Path, in_proce
     assert (costing["energy_pj"], costing["cycles"]) == (pytest.approx(cost.energy_pj), cost.cycles)
 
 
+@pytest.mark.slow
 def test_searches_go_on_from_a_siblings_better_tree(tmp_path: Path, in_process: MakeRuntime) -> None:
     study = load_study(str(write(tmp_path, REFINED)))
     tally = RunTally()
@@ -277,6 +282,7 @@ def test_searches_go_on_from_a_siblings_better_tree(tmp_path: Path, in_process: 
     assert again.kinds == []
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_while_searches_go_on_from_trees_goes_on_there(
     tmp_path: Path, in_process: MakeRuntime
 ) -> None:

@@ -123,6 +123,7 @@ def contents(folder: RunFolder, table: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [0, 5, 30])
 def test_rows_are_those_of_a_run_without(at_once: int, family: Study, tmp_path: Path) -> None:
     alone = run_study(family, tmp_path / "a" / "tiny", HERE)
@@ -135,6 +136,7 @@ def test_rows_are_those_of_a_run_without(at_once: int, family: Study, tmp_path: 
     assert spent.count(True) == 6, "of two designs that need the same solves, one has their CPU time"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "search", [GridSearch(prune_by_bounds=True), OptunaSearch(method="optuna", trials=12, seed=3)]
 )
@@ -153,6 +155,7 @@ def test_searches_come_to_the_same_designs(search: Any, family: Study, tmp_path:
     assert fronts[0] == fronts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [5, 30])
 def test_stored_answers_travel_through_a_sub_driver(at_once: int, family: Study, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
@@ -176,6 +179,7 @@ def test_stored_answers_travel_through_a_sub_driver(at_once: int, family: Study,
         assert mine == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [5, 30])
 def test_a_lost_block_is_tried_solve_by_solve_in_the_sub_driver(
     at_once: int, family: Study, tmp_path: Path

@@ -60,6 +60,7 @@ def run(
         return list(fill(table, wanted, runtime, TileFiling(writer, folder.name)))
 
 
+@pytest.mark.slow
 def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
@@ -83,6 +84,7 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     assert set(table.part_costs(source, asked.tile_parts())) == set(asked.tile_parts())
 
 
+@pytest.mark.slow
 def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
@@ -123,6 +125,7 @@ def test_a_failed_task_leaves_its_parts_open() -> None:
         tile_costs(table, source, asked).rows(0, 1, 1)
 
 
+@pytest.mark.slow
 def test_a_lot_says_which_limits_its_mapper_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = demand()
     said = "limit of 1 products of divisors in one pass reached: "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from costmodel.formats.chips import load_chip
 from costmodel.formats.json.programs import unpacked_program
 from costmodel.formats.layer_graphs import load_layer_graph
@@ -37,6 +39,7 @@ schedule: {{solver: layer_sequential, batch: 2, seeds: 1, most_partitions: 1, pa
 """
 
 
+@pytest.mark.slow
 def test_designs_of_two_widths(tmp_path: Path) -> None:
     chip = (Path(load_chip.__code__.co_filename).parents[1] / "hardware/chips/set-edge.yaml").read_text()
     (tmp_path / "tile.yaml").write_text(TILE)

@@ -233,6 +233,7 @@ class Watch(RunObserver):
         self.solved += tally.solves - tally.hits
 
 
+@pytest.mark.slow
 def test_a_run_in_this_process_has_a_row_for_every_trial(family: Study, tmp_path: Path) -> None:
     limited = family.model_copy(update={"constraints": ("mac_units <= 16",)})
     study = changed(limited, prune_by_bounds=True)
@@ -253,6 +254,7 @@ def test_a_run_in_this_process_has_a_row_for_every_trial(family: Study, tmp_path
     }
 
 
+@pytest.mark.slow
 def test_the_front_found_is_the_front_of_what_was_looked_at_pruned_or_not(
     family: Study, tmp_path: Path
 ) -> None:

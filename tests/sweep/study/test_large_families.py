@@ -172,6 +172,7 @@ def test_a_warm_start_finds_the_nearest_of_a_long_range(write_study: Write) -> N
         assert index == min(range(3000), key=lambda i: abs(log((i + 1) / wanted)))
 
 
+@pytest.mark.slow
 def test_a_warm_start_on_long_ranges_ends(write_study: Write) -> None:
     text = study_text("{method: optuna, trials: 5, warm_start: true}", 10**9)
     text = text.replace("axes:\n", "axes:\n  SRAM.fanout.x: {from: 1, to: 90, step: 1}\n")

@@ -36,6 +36,7 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_nothing_unpickles_or_runs_text() -> None:
     wrong = []
     for file, tree in sources():

@@ -66,6 +66,7 @@ def refusal(file: str, dims: Mapping[str, int] | None = None) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", configured_names())
 def test_parameters_are_the_published_ones(name: str) -> None:
     assert parameters(load_network(name)) == entry(name)["parameters"]
@@ -153,6 +154,7 @@ def test_macs_by_a_closed_form(name: str, dims: dict[str, int], batch: int, tmp_
     assert network.macs == batch * each
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize(("new", "past"), [(1, 0), (1, 37), (90, 0), (256, 5), (600, 0)])
 def test_macs_of_state_spaces(new: int, past: int, batch: int) -> None:

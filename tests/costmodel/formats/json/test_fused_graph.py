@@ -48,6 +48,7 @@ def test_fused_as_another_program_does(name: str) -> None:
     assert renamed == structure(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_an_exported_graph_is_a_network(name: str) -> None:
     raw = load_json(EXPORTED / f"{name}.raw.json.gz")

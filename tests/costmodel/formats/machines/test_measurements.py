@@ -62,6 +62,7 @@ def test_products_on_other_meshes_count_tiles_in_blocks_of_sixteen() -> None:
     assert run.loops == (("K", 128), ("C", 32), ("P", 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows", "mape", "spearman"),
     [("gemmini_dosa", 117, 0.09, 0.99), ("gemmini_random", 707, 0.16, 0.99)],

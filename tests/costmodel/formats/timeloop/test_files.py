@@ -250,6 +250,7 @@ LAYERS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_exported_mappings_come_back_equal(

@@ -67,6 +67,7 @@ def test_depth_built_from_aliases() -> None:
     assert "levels of nesting" in refusal("\n".join(lines))
 
 
+@pytest.mark.slow
 def test_many_nodes() -> None:
     assert parse_yaml("[" + "1," * (MOST_NODES - 1) + "]", "x") == [1] * (MOST_NODES - 1)
     assert "at most 10,000" in refusal("[" + "1," * MOST_NODES + "]")

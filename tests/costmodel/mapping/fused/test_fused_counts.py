@@ -57,6 +57,7 @@ def test_every_witness_costs_what_was_proven() -> None:
             assert costs[line["objective"]] == pytest.approx(line[optimum], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_random_mappings_equal_their_elements() -> None:
     """Chains of one to four, heads, windows with strides, two to four levels, nested sharing, hoists."""
     random, nested, hoisted, ragged = Random(11), 0, 0, 0
@@ -85,6 +86,7 @@ def test_random_mappings_equal_their_elements() -> None:
     assert min(hoisted, ragged) >= 20
 
 
+@pytest.mark.slow
 def test_what_cannot_run_breaks_when_it_is_walked() -> None:
     """Pairs that share loops over any dim: the checker refuses what the walk cannot do, and nothing else."""
     random, refused, kinds = Random(5), 0, set()

@@ -41,6 +41,7 @@ SMALLEST = 72
 TREES = 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [every_kind(), chain(5)], ids=lambda graph: graph.name)
 @pytest.mark.parametrize(
     "on",
@@ -65,6 +66,7 @@ def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
     assert fitting > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [strided(), training_graph(strided())], ids=lambda graph: graph.name)
 @pytest.mark.parametrize(
     "on",
@@ -96,6 +98,7 @@ def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on
     assert mapped > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponents", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)], ids=["energy", "cycles", "edp"])
 @pytest.mark.parametrize("size", [SMALLEST, 300, 2000])
 def test_the_best_trees_of_small_networks_are_not_below(size: int, exponents: tuple[float, float]) -> None:

@@ -31,6 +31,7 @@ def heavy() -> LayerGraph:
     return LayerGraph("heavy", layers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buffer", [90, 235, 300, 345, 600])
 @pytest.mark.parametrize("graph", [heavy(), every_kind()], ids=lambda graph: graph.name)
 def test_no_node_that_fits_keeps_another_edge(graph: LayerGraph, buffer: int) -> None:

@@ -104,6 +104,7 @@ def test_weights_between_two_ends_count_once_for_each_layer() -> None:
     assert least_cycles_in_order(graph, times, 20.0, 1) == pytest.approx(100 + (110 - 20) + (30 - 20) + 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize(
     "on",
@@ -130,6 +131,7 @@ def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:
     assert waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [4000, 5000, 6500])
 def test_the_best_trees_do_not_wait_less(size: int) -> None:
     """Every tree of four layers is costed."""

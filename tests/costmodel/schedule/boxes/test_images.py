@@ -36,6 +36,7 @@ def image_of(space: Layer, name: str, box: Ranges) -> tuple[Numbers, bool]:
     return found, any(one.jumps(box) for one in tensor.axes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose"])
 def test_the_image_of_a_box_is_what_its_points_touch(kind: str) -> None:
     random, equal, jumping = Random(kind), 0, 0

@@ -9,6 +9,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.order import local_layers_next
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["set-googlenet", "set-pnasnet", "googlenet", "bert_base"])
 def test_only_layers_without_weights_move_and_only_forward(name: str) -> None:
     graph = load_layer_graph(name)

@@ -245,6 +245,7 @@ def test_every_layer_reads_what_its_node_reads(random: Random) -> None:
     compared(model(random))
 
 
+@pytest.mark.slow
 def test_a_third_of_such_graphs_at_least_are_read_not_refused() -> None:
     assert sum(not compared(model(Random(seed))) for seed in range(100)) >= 33
 

@@ -21,6 +21,7 @@ PUBLISHED = [name for name in layer_graph_names() if name.startswith(("set-", "k
 TRAINED = ["kapla-resnet50.training", "set-alexnet.training", "resnet18.training", "mobilenet_v2.training"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PUBLISHED, *TRAINED])
 def test_the_layer_graph_of_a_network_is_the_one_that_it_was_made_of(name: str) -> None:
     graph = load_layer_graph(name)

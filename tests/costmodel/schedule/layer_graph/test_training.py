@@ -33,6 +33,7 @@ HALVED = ("lstm_gnmt",)
 # --- the networks as data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", network_names())
 def test_networks_have_the_operations_that_the_tools_count(name: str) -> None:
     graph, told = load_network(name), CONTENT[name]
@@ -80,6 +81,7 @@ def small(kind: str, c: int, k: int, stride: int, groups: int = 1) -> NetworkLay
     return NetworkLayer("l", kind, c, k, 3, 2, 3, 2, stride, 1, 0, 0, reach, 3, groups=groups, external_c=c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer",
     [

@@ -57,6 +57,7 @@ def test_random_schedules(name: str, idle: bool) -> None:
     assert programs > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_random_schedules_with_streamed_weights(idle: bool) -> None:
     """The same where weights come slice by slice. A replay takes as long as the model says, or a bit more."""

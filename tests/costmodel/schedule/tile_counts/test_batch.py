@@ -24,6 +24,7 @@ from tests.costmodel.mapping.test_batch import architectures, layers
 RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]
 
 
+@pytest.mark.slow
 @given(
     tile=architectures(),
     layer=layers(),

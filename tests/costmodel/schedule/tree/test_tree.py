@@ -45,6 +45,7 @@ def _nodes(draw: st.DrawFn, batch: int, most: int) -> TreeNode:
     return Cut(draw(st.sampled_from("ST")), batch, parts, tuple(children))
 
 
+@pytest.mark.slow
 @given(trees())
 def test_text_says_all_of_a_tree(tree: TreeNode) -> None:
     text = format_tree(tree)
@@ -249,6 +250,7 @@ def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
     return cycles, {p.number: tiles[p.number] for p in flow.positions if isinstance(p.node, Leaf)}
 
 
+@pytest.mark.slow
 @given(trees(batch=6, most=3))
 def test_the_papers_formulas_hold_for_valid_trees(tree: TreeNode) -> None:
     names = [leaf.layer for leaf in leaves(tree)]

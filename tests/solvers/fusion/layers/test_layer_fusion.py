@@ -37,6 +37,7 @@ def small(random: Random, count: int = 2) -> LayerGroup:
     return random_groups.chain(machine, random_groups.products(random, count, (1, 2, 2, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_small_groups_against_every_mapping(objective: str) -> None:
     random, proven, fused = Random(objective), 0, 0
@@ -115,6 +116,7 @@ def test_an_intermediate_that_fits_stays_on_the_chip() -> None:
     assert apart.status is Status.OPTIMAL
 
 
+@pytest.mark.slow
 def test_a_solve_that_is_stopped_has_an_answer_and_a_bound() -> None:
     problem = on_simba("edp")
     best = solve(problem, Budget(60))

@@ -29,6 +29,7 @@ def test_eyeriss_spends_20_to_30_pj_per_mac() -> None:
         assert outcome.objective <= 1.3 * outcome.bound
 
 
+@pytest.mark.slow
 def test_eyeriss_is_proven_to_need_so_many_cycles() -> None:
     """Sides of 14 and 12 units leave products of divisors: the relaxed 168 units are 112, and no more."""
     layer = load_network("thistle_resnet18").layers[5]

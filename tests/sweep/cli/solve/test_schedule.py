@@ -77,6 +77,7 @@ def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
     assert text.startswith(f"chain batch 2 on set-edge  {answer['cycles']} cycles")
 
 
+@pytest.mark.slow
 def test_a_dataflow_of_tiles_is_kept_in_the_answer_and_counted_again(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_the_program_of_the_best_schedule_can_be_kept(solve: Command, tmp_path: 
         assert work.mapping == own != ""
 
 
+@pytest.mark.slow
 def test_an_answer_without_leaves_is_not_silent(
     solve: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
