@@ -199,6 +199,18 @@ def block(machine: Architecture) -> LayerGroup:
     return group_of(machine, load_network("gpt2"), [f"block0.{part}" for part in parts.split()])
 
 
+def llama(seq: int, past: int) -> Callable[[Architecture], LayerGroup]:
+    """A block of Llama-3-8B: so many new tokens behind so many cached ones."""
+    attention = [f"attention.{part}" for part in ("query", "key", "value", "scores", "values", "output")]
+    names = [f"block0.{part}" for part in (*attention, "mlp.gate", "mlp.up", "mlp.down")]
+
+    def made(machine: Architecture) -> LayerGroup:
+        network = load_network("llama3_8b", dims={"seq": seq, "past": past})
+        return group_of(machine, network, names)
+
+    return made
+
+
 GROUPS: dict[str, tuple[Callable[[Architecture], LayerGroup], float, float]] = {
     "two products": (product_pair, 5.0, 0.01),
     "attention, one head": (head, 5.0, 0.01),
@@ -206,6 +218,8 @@ GROUPS: dict[str, tuple[Callable[[Architecture], LayerGroup], float, float]] = {
     "inverted bottleneck": (bottleneck, 10.0, 0.01),
     "decoder block": (block, 30.0, 0.02),
     "gated MLP": (gated, 30.0, 0.01),
+    "Llama-3-8B block, prefill": (llama(2048, 0), 60.0, 0.02),
+    "Llama-3-8B block, decode": (llama(1, 8192), 60.0, 0.02),
 }
 """By name: the layers, the goal in CPU seconds, and the gap that is asked for."""
 
@@ -241,7 +255,7 @@ def measure_groups(seconds: float) -> list[dict[str, Any]]:
     """A row for each group, architecture and objective, printed as it is found."""
     rows = []
     for name in GROUPS:
-        for machine in ("eyeriss", "simba"):
+        for machine in ("simba", "eyeriss"):
             for objective in ASKED:
                 row = measure_group(name, machine, objective, seconds)
                 rows.append(row)
