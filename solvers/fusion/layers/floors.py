@@ -25,7 +25,7 @@ from costmodel.mapping.bounds.bounds import touched_words
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.mapping import Loops
 from costmodel.workload.network import Layer, Tensor
-from solvers.fusion.layers.parts import Corner, PartKey, Parts
+from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
 from solvers.fusion.layers.structures import GroupStructure, Run
 
 
@@ -99,12 +99,7 @@ class LayerFloors:
                 read, written = read + moved.read, written + moved.written
         cycles = least.cycles
         if self._parts.objective != "energy":
-            ports = (
-                (read, outer.read_bandwidth),
-                (written, outer.write_bandwidth),
-                (read + written, outer.shared_bandwidth),
-            )
-            cycles = max(cycles, *(ceil(words / rate) for words, rate in ports if rate is not None), 0.0)
+            cycles = max(cycles, float(port_cycles(outer, read, written)))
         return Corner(energy, cycles, tuple(energy + price * cycles for price in self._parts.prices))
 
     def _moved(self, key: _FloorKey, layer: Layer, tensor: Tensor) -> _Moved:

@@ -11,7 +11,7 @@ from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.fused.mapping import Loops, kept_words
 from solvers.fusion.fronts import Priced
-from solvers.fusion.layers.parts import Corner, PartKey, Parts
+from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
 from solvers.fusion.layers.structures import GroupStructure
 
 
@@ -210,9 +210,4 @@ def _certain_cycles(turns: LayerTurns) -> int:
         if tensor.is_output:
             written += tile.entering
             read -= tensor.words(turns.layer.sizes)
-    ports = (
-        (read, outer.read_bandwidth),
-        (written, outer.write_bandwidth),
-        (read + written, outer.shared_bandwidth),
-    )
-    return max((ceil(words / rate) for words, rate in ports if rate is not None), default=0)
+    return port_cycles(outer, read, written)

@@ -85,6 +85,16 @@ def corner_value(objective: FusionObjective, corner: Corner, prices: tuple[float
     return min(pj * cycles_at(pj) for pj in bends if pj >= energy)
 
 
+def port_cycles(level: StorageLevel, read: int, written: int) -> int:
+    """Cycles that a level's bandwidths need for so many words read and written."""
+    ports = (
+        (read, level.read_bandwidth),
+        (written, level.write_bandwidth),
+        (read + written, level.shared_bandwidth),
+    )
+    return max((ceil(words / rate) for words, rate in ports if rate is not None), default=0)
+
+
 def compulsory(group: LayerGroup) -> Corner:
     """What no fused mapping of a group costs less than, without any search.
 
@@ -105,13 +115,8 @@ def compulsory(group: LayerGroup) -> Corner:
             else:
                 read += words
                 energy += words // outer.block_size * outer.read_energy_pj
-        ports = (
-            (read, outer.read_bandwidth),
-            (written, outer.write_bandwidth),
-            (read + written, outer.shared_bandwidth),
-            (layer.macs, group.architecture.mac_units),
-        )
-        cycles = max(ceil(amount / rate) for amount, rate in ports if rate is not None)
+        fastest = ceil(layer.macs / group.architecture.mac_units)
+        cycles = max(fastest, port_cycles(outer, read, written))
         total = total + Corner(energy * ROUNDING, float(cycles))
     return total
 

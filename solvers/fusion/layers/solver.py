@@ -273,7 +273,8 @@ class _Search:
         if corner is None:
             bounds.corners[number] = inf
             return False
-        # both hold; a floor may be above the closed forms by a rounding
+        # Both hold, and either may be the larger: for hoisted tiles the closed forms take off words of every
+        # turn.
         bounds.corners[number] = np.maximum(
             bounds.corners[number], [corner.energy, corner.cycles, *corner.priced]
         )

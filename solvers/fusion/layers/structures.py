@@ -82,9 +82,14 @@ def structures(run: Run, most_loops: int | None = None) -> Iterator[GroupStructu
         for backing in trees.backings(lists):
             words = trees.fitting_words(lists, backing)
             if words is not None:
-                around = ((), *lists, ())
-                paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
-                yield GroupStructure(run, FusedMapping(tuple(map(len, lists)), paths, (), backing), words)
+                yield GroupStructure(run, replace(_bare(lists), backing=backing), words)
+
+
+def _bare(lists: tuple[Loops, ...]) -> FusedMapping:
+    """The tree in which every pair of neighbours shares its list of loops, without any kept tile."""
+    around = ((), *lists, ())
+    paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
+    return FusedMapping(tuple(map(len, lists)), paths, ())
 
 
 class _Trees:
@@ -103,11 +108,8 @@ class _Trees:
         """The choices of backing levels where pairs share these loops; none where they cannot."""
         key = tuple(frozenset(name for name, _ in loops) for loops in lists)
         if key not in self._backings:
-            around = ((), *lists, ())
-            paths = tuple(max(left, right, key=len) for left, right in pairwise(around))
-            bare = FusedMapping(tuple(map(len, lists)), paths, ())
-            right = not tree_violations(self._group, bare)
-            choices = _backings(self._group, bare) if right else ()
+            bare = _bare(lists)
+            choices = () if tree_violations(self._group, bare) else _backings(self._group, bare)
             self._backings[key] = [one for one in choices if _is_whole(self._group, one)]
         return self._backings[key]
 
