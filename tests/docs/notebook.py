@@ -21,9 +21,19 @@ def printed(cell: dict[str, Any]) -> str:
 
     Standard error is left out: where no machine code is kept yet, it says what is being compiled.
     """
-    outputs = [output for output in cell["outputs"] if output.get("name") != "stderr"]
-    parts = [output.get("text", output.get("data", {}).get("text/plain", "")) for output in outputs]
-    return "\n".join("".join(part).rstrip("\n") for part in parts)
+    parts: list[str] = []
+    inside_stream = False
+    for output in cell["outputs"]:
+        if output.get("name") == "stderr":
+            continue
+        text = "".join(output.get("text", output.get("data", {}).get("text/plain", "")))
+        stream = output["output_type"] == "stream"
+        if stream and inside_stream:  # a busy kernel sends one print in several pieces, cut anywhere
+            parts[-1] += text
+        else:
+            parts.append(text)
+        inside_stream = stream
+    return "\n".join(part.rstrip("\n") for part in parts)
 
 
 def page() -> str:

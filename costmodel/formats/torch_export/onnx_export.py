@@ -122,7 +122,7 @@ def write(names: Iterable[str], output: Path, exporter: str) -> Iterator[Path]:
     for name in names:
         model = MODELS[name]
         torch.manual_seed(0)
-        module = model.make().eval()
+        module = model.make().train(mode=False)
         macs = counted_macs(module, model)
         used = {axis for axes in symbols(model).values() for axis in axes.values()}
         for one in model.exporters:
