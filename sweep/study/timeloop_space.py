@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import architecture_names
-from costmodel.formats.timeloop.architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
-from costmodel.formats.timeloop.constraints import LevelConstraint, dims_spoken_of, read_constraints
 from costmodel.formats.timeloop.files import (
     CONSTRAINT_SECTIONS,
     TimeloopFiles,
@@ -23,6 +21,10 @@ from costmodel.formats.timeloop.files import (
 )
 from costmodel.workload.network import Layer
 from solvers.mapping.space.rules import LevelRules, SpaceRules
+
+if TYPE_CHECKING:
+    from costmodel.formats.timeloop.architecture import FanOutStep, TimeloopArchitecture
+    from costmodel.formats.timeloop.constraints import LevelConstraint
 
 
 def with_timeloop_constraints(
@@ -45,6 +47,8 @@ def with_timeloop_constraints(
             remedy = "Timeloop's constraints name components of a Timeloop architecture"
             raise InputError(files[0], "constraints with 'level', as in a study", "Timeloop's", remedy)
         return rules
+    from costmodel.formats.timeloop.constraints import read_constraints
+
     asked = level_rules(read_constraints(*described, layer, elsewhere))
     if twice := sorted({level.level for level in asked} & {level.level for level in rules.levels}):
         expected = "constraints on a level either in Timeloop's files or in ours"
@@ -65,6 +69,8 @@ def constrained_by_timeloop(
     described = _described(architecture, (), _stamps(architecture, ()))
     if described is None:
         return [rules] * len(layers)
+    from costmodel.formats.timeloop.constraints import dims_spoken_of
+
     # ``spoken`` are the dims that the constraints name, ``meant`` the layers whose kind has all of them. If
     # no kind has, no layer is meant more than another: then each is tried, and the first error names what is
     # wrong.
@@ -133,5 +139,7 @@ def _described(
         return None
     if len(paths) == 1 and not is_timeloop(parse_timeloop(paths[0])):
         return None
+    from costmodel.formats.timeloop.architecture import timeloop_architecture
+
     files = read_timeloop([*paths, *constraints])
     return files, timeloop_architecture(files, paths[0].stem)

@@ -16,8 +16,14 @@ class Keys(BaseModel):
     The text below a key is its description in the JSON Schema of the file and in the documentation.
     """
 
+    # deferred: a section's validator is built when a file is read, as a part of the whole file's only
     model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        defer_build=True,
     )
 
 

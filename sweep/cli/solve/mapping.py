@@ -12,15 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from costmodel.errors import InputError
-from costmodel.formats.directives.mapping_file import SUFFIX, mapping_directives
-from costmodel.formats.machines.gemmini import check_machine, tiled_call
-from costmodel.formats.timeloop.export import check_version, mapping_text
 from costmodel.formats.yaml.safe_yaml import parse_yaml
 from costmodel.mapping.uneven import UnevenMapping
 from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.solve.mapping import MappingAnswer, MappingRequest
-from sweep.study.timeloop_space import fan_out_steps
 
 
 @dataclass(frozen=True)
@@ -32,6 +28,10 @@ class TimeloopFile:
 
     def check(self) -> None:
         """InputError for a version that there is not, and for a path where no file can be."""
+        if self == TimeloopFile():
+            return
+        from costmodel.formats.timeloop.export import check_version
+
         check_version(self.version)
         check_file_to_write("--timeloop", self.path)
 
@@ -39,6 +39,9 @@ class TimeloopFile:
         """Write the answer's mapping, if a file was asked for and there is a mapping."""
         if self.path is None or answer.mapping is None or answer.executed_layer is None:
             return
+        from costmodel.formats.timeloop.export import mapping_text
+        from sweep.study.timeloop_space import fan_out_steps
+
         steps = fan_out_steps(architecture)
         hardware = answer.problem.architecture
         text = mapping_text(hardware, answer.executed_layer, answer.mapping, self.version, steps)
@@ -55,12 +58,16 @@ class GemminiFile:
         """InputError for a path where no file can be, and for hardware or a layer without such a call."""
         check_file_to_write("--gemmini", self.path)
         if self.path is not None:
+            from costmodel.formats.machines.gemmini import check_machine
+
             check_machine(request.problem.architecture, request.problem.layer)
 
     def write(self, answer: MappingAnswer) -> None:
         """Write the call as JSON; InputError for a mapping that the hardware cannot run."""
         if self.path is None or answer.mapping is None or answer.executed_layer is None:
             return
+        from costmodel.formats.machines.gemmini import tiled_call
+
         call = tiled_call(answer.problem.architecture, answer.executed_layer, answer.mapping)
         write_file("--gemmini", self.path, json.dumps(call.to_json(), indent=2) + "\n")
 
@@ -74,7 +81,11 @@ class DirectivesFile:
     def check(self) -> None:
         """InputError for a path where no file can be, and for a name that ``evaluate`` would not know."""
         check_file_to_write("--directives", self.path)
-        if self.path is not None and self.path.suffix != SUFFIX:
+        if self.path is None:
+            return
+        from costmodel.formats.directives.mapping_file import SUFFIX
+
+        if self.path.suffix != SUFFIX:
             raise InputError("--directives", f"a file name that ends in {SUFFIX}", str(self.path))
 
     def write(self, answer: MappingAnswer) -> None:
@@ -86,6 +97,8 @@ class DirectivesFile:
             raise InputError("--directives", "a mapping of the layer's own sizes", "one of padded sizes")
         if isinstance(answer.mapping, UnevenMapping):
             raise InputError("--directives", "a mapping whose levels keep all tensors alike", "an uneven one")
+        from costmodel.formats.directives.mapping_file import mapping_directives
+
         text = mapping_directives(answer.problem.architecture, layer, answer.mapping)
         write_file("--directives", self.path, text)
 
