@@ -11,14 +11,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numba.np.linalg
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
@@ -26,8 +29,28 @@ from costmodel import compilation
 
 APPLICATION = "archsweep"
 KEPT = "machine_code"
+_DEFINITION = re.compile(r"^(?:@|class |def |async )", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:import|from|if)\b|;\s*(?:import|from)\b", re.MULTILINE)
 UNUSED_DAYS = 60
 """Days without use after which machine code is removed; looked at when a new folder is made."""
+
+
+def _leave_linear_algebra_for_later() -> None:
+    """Import what numba needs before it loads any function, without scipy's BLAS and LAPACK.
+
+    numba imports these on the way only to see that they are there, which takes longer than all of numba. They
+    are: archsweep requires scipy. A function that uses them asks for them once more when it is compiled.
+    """
+    asked: Any = numba.np.linalg
+    ensure, asked.ensure_blas = asked.ensure_blas, lambda: None
+    try:
+        asking: Any = import_module("numba.np.arraymath")
+    finally:
+        asked.ensure_blas = ensure
+    asking.ensure_blas = ensure
+
+
+_leave_linear_algebra_for_later()
 
 
 class SourceLocator(_CacheLocator):
@@ -123,9 +146,21 @@ def _closure(module: str, path: Path) -> dict[str, Path]:
 @cache
 def _imports(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names that a module imports to run, and names for annotations only: below ``if TYPE_CHECKING``."""
-    body = ast.parse(path.read_bytes()).body
+    body = _beginning(path.read_text(encoding="utf-8")).body
     blocks = (node for node in body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
     return tuple(_names(body)), tuple(_names(line for block in blocks for line in block.body))
+
+
+def _beginning(source: str) -> ast.Module:
+    """The statements of a module before its first function or class; all, if anything is imported after it.
+
+    Functions are most of a module, and every process that loads machine code reads a hundred modules.
+    """
+    first = _DEFINITION.search(source)
+    if first is not None and not _IMPORT.search(source, first.start()):
+        with suppress(SyntaxError):  # those words begin a line of the module's docstring
+            return ast.parse(source[: first.start()])
+    return ast.parse(source)
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
