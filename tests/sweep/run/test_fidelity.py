@@ -98,14 +98,19 @@ def layers_of(folder: RunFolder, solver: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+MORE = (
+    pytest.param("energy", ("energy_pj", "area_um2"), marks=pytest.mark.thorough),
+    pytest.param("edp", ("edp_pj_cycles",), marks=pytest.mark.thorough),
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "chosen"),
     [
         ("edp", ("energy_pj", "cycles", "area_um2")),
-        ("energy", ("energy_pj", "area_um2")),
         ("cycles", ("latency_seconds", "area_um2", "energy_pj")),
-        ("edp", ("edp_pj_cycles",)),
+        *MORE,
     ],
 )
 def test_the_front_is_the_same_and_takes_fewer_solves(
