@@ -136,7 +136,7 @@ class AxisChoices(Keys):
 class MappingChoice(SpaceKeys):
     """How every layer is mapped: a mapping solver, its parameters, objective, space and budget."""
 
-    solver: str = "cosa"
+    solver: str = "exact"
     """A mapping solver of ``archsweep list solvers``."""
     objective: MappingObjective | None = None
     """What a mapping minimises.

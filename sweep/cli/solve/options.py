@@ -43,7 +43,7 @@ def solve_mapping(
         str,
         typer.Option(help="NETWORK/LAYER (library or file: net.onnx/conv1), a file of one, or inline JSON."),
     ],
-    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "exact",
     objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
     iterations: Annotated[
