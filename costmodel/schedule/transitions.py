@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.segment import NodeCost, runs_on_tiles
+from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
 from costmodel.schedule.starts import NodeRuns, slowest_by_stage
 from costmodel.schedule.tree.tree import Cut
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.segment import NodeCost, running_pj
+from costmodel.schedule.segment.node_cost import NodeCost, running_pj
 from costmodel.schedule.transitions import MostSaved
 from costmodel.schedule.tree.tree import TreeNode
 

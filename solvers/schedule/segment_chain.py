@@ -51,10 +51,10 @@ from typing import NamedTuple
 
 from costmodel.errors import InputError
 from costmodel.limits import limit_reached
-from costmodel.schedule.allocation import allocate
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.row_bands import heights_of, made_in_bands, segment_band_violations
+from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, InTime, OutOfTimeError

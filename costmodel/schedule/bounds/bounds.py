@@ -72,8 +72,8 @@ class SegmentFloor:
 class LeastOfRounds:
     """The least that all schedules of one number of rounds take.
 
-    ``parts_pj``: energy by :data:`.segment.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that runs
-    by itself, and of all others together.
+    ``parts_pj``: energy by :data:`.node_cost.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that
+    runs by itself, and of all others together.
 
     What takes the least energy need not be what takes the fewest cycles: a layer on few tiles has few copies
     of its data, and the tiles wait while pipelines fill. ``corners``: of the lower left hull of energy and

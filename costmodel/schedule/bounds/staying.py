@@ -1,9 +1,9 @@
 """Which tensors can stay on the chip between producer and consumer: only where both fit the buffers together.
 
 An edge of the network stays on the chip only within a segment, on the way that the cut takes where producer
-and consumer part (the lowest cut above both). Each tile has to hold what ``buffers.py`` counts, so all
-tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all tiles
-together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
+and consumer part (the lowest cut above both). Each tile has to hold what ``segment/buffers.py`` counts, so
+all tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all
+tiles together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
 consumer, for one batch of the consumer.
 
 * While the producer runs, its outputs arrive for the consumer: P + I + A <= C.

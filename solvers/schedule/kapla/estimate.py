@@ -85,8 +85,8 @@ class Estimates:
         Two conditions, each of which every valid scheme meets, with streamed weights, too: each layer has a
         partition of which one part fits one buffer; and the least data but weights that a region holds at a
         time fits its buffers together. What is held at a time follows from the chip model
-        (``costmodel.schedule.buffers``). The second takes no account of uneven parts and halos, which only
-        need more. With bands no weights are streamed, so they count, too.
+        (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts and halos, which
+        only need more. With bands no weights are streamed, so they count, too.
         """
         return all(
             self._region_fits(scheme, region, streamed=scheme.bands == 1)

@@ -19,7 +19,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations as program_violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.tree import has_bands
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
