@@ -34,8 +34,8 @@ from solvers.schedule.known_trees import KnownTree, best_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.set import solver as annealing
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.operators import WEIGHTS, Current, Operators
-from solvers.schedule.set.row_bands import BAND_OPERATORS, BandRules
+from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.row_bands import BAND_OPERATORS, BandRules
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TilePart, requested_parts
