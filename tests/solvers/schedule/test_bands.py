@@ -71,7 +71,7 @@ def solution(outcome: Outcome[ScheduleSolution]) -> ScheduleSolution:
 
 def test_bands_are_found_where_maps_do_not_fit_and_a_replay_confirms_the_gain() -> None:
     problem = problem_on(small_chip("24 KiB"))
-    both = segment_chain.DEFAULT, BANDS
+    both = segment_chain.Params(), BANDS
     found = {params: segment_chain.solve(problem, Budget(60), params) for params in both}
     cycles, dram = [], []
     for outcome in found.values():
