@@ -22,7 +22,7 @@ for each part: one operation of the vector units for each partial sum. Outputs l
     links      | inputs of others, sums     |
 
 So the group takes the slower of computing and of sending, and then the adding. What the owner holds is in
-:mod:`.buffers`, the transfers are in ``leaf/reduction_kernel.py``, and the program's instructions in
+:mod:`.segment.buffers`, the transfers are in ``leaf/reduction_kernel.py``, and the program's instructions in
 ``program/``.
 
 The parts of one group read different elements, so what they read is counted as of so many layers side by

@@ -1,8 +1,8 @@
 """When a node of a segment can start, and how long it takes from then on.
 
-A leaf needs all inputs of its batch, and its weights, before it can start (:mod:`.buffers`). So in a T cut
-the data of a child comes while the child before it computes, and DRAM serves both: the outputs of the one and
-the inputs of the next::
+A leaf needs all inputs of its batch, and its weights, before it can start (:mod:`.segment.buffers`). So in a
+T cut the data of a child comes while the child before it computes, and DRAM serves both: the outputs of the
+one and the inputs of the next::
 
     tiles     |          | child 0             | child 1             |
     DRAM      | inputs 0 | outputs 0, inputs 1 | outputs 1, inputs 2 |

@@ -33,7 +33,7 @@ from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along,
 from costmodel.schedule.program.program import Box, Interval, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
 from costmodel.schedule.row_bands import LeafBands, leaf_bands
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Leaf
 

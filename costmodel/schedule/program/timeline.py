@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 Way = tuple[tuple[int, int], ...]
@@ -90,7 +90,8 @@ def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
 
     A step is the first of some child of a cut, or of its next sub-batch. Its data comes while the tile runs
     the child before, from that child's first step on: so long the buffer has bytes for it
-    (:func:`costmodel.schedule.buffers.cut_in_time`). A further slice of a leaf comes during the slice before.
+    (:func:`costmodel.schedule.segment.buffers.cut_in_time`). A further slice of a leaf comes during the slice
+    before.
     """
     begins: list[int] = []  # for every depth, the first step of the child that the tile is in
     for number, step in enumerate(steps):

@@ -44,7 +44,7 @@ from costmodel.schedule.program.segment_messages import (
 from costmodel.schedule.program.streamed_layer import StreamedLayer
 from costmodel.schedule.program.tile_code import Code, StepMessages, TileSegment, tile_code
 from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.transitions import fitting_early
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf

@@ -13,7 +13,8 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.segment import MOST_REMEMBERED, NodeCost
+from costmodel.schedule.segment.known_nodes import MOST_REMEMBERED
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError

@@ -24,7 +24,8 @@ from solvers.schedule import segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.segment_chain import Params, comb, necks
+from solvers.schedule.segment_chain import Params
+from solvers.schedule.segment_chain.forms import comb, necks
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper

@@ -22,7 +22,7 @@ from solvers.schedule import exhaustive, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.segment_chain import comb
+from solvers.schedule.segment_chain.forms import comb
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
 from tests.thorough import tries
 

@@ -17,14 +17,14 @@ from costmodel.hardware.whole_chip import counted_architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.replay.replay import replay
-from costmodel.schedule.buffers import Held
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Box, Program, box_at
 from costmodel.schedule.program.writer import write_program
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.buffers import Held
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
