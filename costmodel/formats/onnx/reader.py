@@ -164,7 +164,7 @@ class _NodeReader:
             return Counted(uncounted=unsupported(node, made, self._shapes))
         output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
         operands = [self._views.of(name) if name else None for name in node.input]
-        factors = factors_of(made.kind, len(node.input))
+        factors = factors_of(node)
         multiplied = [node.input[i] for i in factors if node.input[i]]
         for name in (*multiplied, *made.outputs[: len(multiplied)]):
             if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
@@ -174,7 +174,7 @@ class _NodeReader:
                 return Counted(uncounted=Uncounted(f"the shape of {name} is not known because of {why}"))
             if name in self._traced:
                 return Counted(uncounted=Uncounted(self._traced[name]))
-        if any(0 in self._shapes[node.input[i]] for i in factors[:2]):
+        if any(0 in self._shapes[name] for name in multiplied[:2]):
             return Counted()  # a product without elements, as of an empty cache
         try:
             return counted(node, made.name, operands, output)
