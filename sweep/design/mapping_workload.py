@@ -18,9 +18,12 @@ from solvers.catalogue import solver
 from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
 from sweep.design.design_row import (
+    broken_by_bounds,
     broken_constraints,
     complete,
+    objectives,
     request_times,
+    token_rate,
     whole_cycles,
     without_answer,
 )
@@ -207,10 +210,6 @@ class MappingWorkload:
         """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever its batches."""
         return _bounds(self.demands, [problem_of(task) for task in tasks if isinstance(task, MappingTask)])
 
-    def bounds_of_solves(self, problems: Sequence[MappingProblem]) -> tuple[float, float]:
-        """As :meth:`bounds`, of a design whose :attr:`solves` are these problems."""
-        return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
-
     def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
         """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`.
 
@@ -218,6 +217,30 @@ class MappingWorkload:
         common, and what holds for the least holds for all of these designs.
         """
         return _least_sums(self.demands, [parts[number] for number in self.solve_of_demand])
+
+    def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
+        """Which constraints on results the design breaks, whatever the answers to its :meth:`tasks`."""
+        if not self._limits:
+            return ""
+        problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
+        found = [space_bounds(problem) for problem in problems]
+        own = self._own_demands(design)
+        return self._broken(design, own, [(one.energy_pj, float(one.cycles)) for one in found[own]])
+
+    def broken_by_least(self, design: Design, parts: Sequence[tuple[float, float]]) -> str:
+        """As :meth:`broken_by_bounds`, from what one run of each of the :attr:`solves` takes at least."""
+        if not self._limits:
+            return ""
+        own = self._own_demands(design)
+        return self._broken(design, own, [parts[number] for number in self.solve_of_demand[own]])
+
+    def _broken(self, design: Design, own: slice, parts: Sequence[tuple[float, float]]) -> str:
+        demands, request = self.demands[own], self._request
+        energy, cycles = _sums(demands, parts)
+        row = objectives(design, energy, whole_cycles(cycles), request.tokens)
+        row |= token_rate(row, request.tokens)
+        least = _cycles_by_network(demands, [cycles for _, cycles in parts])
+        return broken_by_bounds(self._limits, row | request_times(design, request, least, least))
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`, those of the design's own batches."""

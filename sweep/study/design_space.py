@@ -107,21 +107,21 @@ class Constraint:
     def excess_of(self, value: float) -> float:
         """By how much a value exceeds the limit, as a fraction of the limit; 0 or less where it holds."""
         beyond = value - self.limit
-        excess = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
+        excess = (beyond if self.is_upper else -beyond) / (abs(self.limit) or 1.0)
         # At the limit itself "<" and ">" are broken although nothing is exceeded.
         return min(excess, 0.0) if self.met_by(value) else max(excess, sys.float_info.epsilon)
 
     def excludes(self, other: Constraint) -> bool:
         """Whether no number meets both: an upper and a lower limit of one quantity, nothing between them."""
-        if self.quantity != other.quantity or self._is_upper == other._is_upper:
+        if self.quantity != other.quantity or self.is_upper == other.is_upper:
             return False
-        upper, lower = (self, other) if self._is_upper else (other, self)
+        upper, lower = (self, other) if self.is_upper else (other, self)
         if upper.limit == lower.limit:
             return upper.comparison == "<" or lower.comparison == ">"
         return upper.limit < lower.limit
 
     @property
-    def _is_upper(self) -> bool:
+    def is_upper(self) -> bool:
         return self.comparison.startswith("<")
 
     def __str__(self) -> str:

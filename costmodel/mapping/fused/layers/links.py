@@ -81,6 +81,8 @@ class _Graph:
         """What the layer of this name passes to others of the group; None if nothing."""
         node, layer = self.layers[name]
         found: dict[tuple[int, str], _Route] = {}
+        if node.kind.nest == "fused":
+            return None
         number = node.layers.index(layer)
         if number + 1 < len(node.layers):  # the scores of attention: its softmax stands in between
             leaves = not self._add(found, node.layers[number + 1], "inputs", _Route(last_whole=True))
@@ -104,7 +106,7 @@ class _Graph:
         """Add all reads of a value to ``found``; whether anything else needs the value, too."""
         leaves = self.network.value(value).kind == "output"
         for node in self.readers.get(value, ()):
-            if node.layers:
+            if node.layers and node.kind.nest != "fused":
                 for layer, role in _operands(node, value):
                     leaves |= not self._add(found, layer, role, route)
             elif all(kind.role in PASSING for kind in node.kinds):
@@ -148,6 +150,8 @@ class _Graph:
 
 def _operands(node: Node, value: str) -> Iterator[tuple[Layer, str]]:
     """The layers of a node, each with the role of its operand that the value is."""
+    if node.kind.nest == "fused":
+        return
     at = [number for number, name in enumerate(node.inputs) if name == value]
     if len(node.layers) == 2:  # attention: queries and keys, then scores and values
         for number in at:
