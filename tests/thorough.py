@@ -20,5 +20,8 @@ def tries(usually: int, *, thorough: int) -> range:
 
 
 def also(*values: Any) -> list[Any]:
-    """Values of ``parametrize`` that only a thorough run tries."""
-    return [pytest.param(value, marks=pytest.mark.thorough) for value in values]
+    """Values of ``parametrize`` that only a thorough run tries; a tuple has one for each of its names."""
+    return [
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.thorough)
+        for value in values
+    ]
