@@ -19,7 +19,7 @@ whose shapes do not prove that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -83,6 +83,14 @@ def layer_graph(network: Network) -> LayerGraph:
 _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
 _TAKE_SEVERAL = ("products", "elementwise", "concatenation")
 """The roles of operators that may have several operands made by layers."""
+_WHY_NOT: Mapping[OperatorRole, str] = {
+    "search": ", which chooses by data: where its results go is known only when the network runs",
+    "attention": ", several products in one",
+    "resampling": ", which reads between positions",
+    "rearrangement": ", which moves data as no view does",
+}
+"""By role, why no schedule on a chip can have it."""
+_LAYER_BY_LAYER = "Layers can be mapped one by one all the same: 'solve mapping', or a study of architectures"
 
 
 class _LayerReader:
@@ -136,7 +144,8 @@ class _LayerReader:
             raise InputError("", "an operator whose work is known", node.uncounted.why)
         # Parts of a transposed convolution would add to one another's outputs, and boxes have no such sums.
         if role not in SCHEDULED or node.kind.nest == "transposed_convolution":
-            raise InputError("", "an operator that a chip's schedule can have", head)
+            why = _WHY_NOT.get(role, "")
+            raise InputError("", "an operator that a chip's schedule can have", head + why, _LAYER_BY_LAYER)
         products = 2 if node.kind.nest == "attention" else 1
         if role == "products" and len(node.layers) != products:
             raise InputError("", f"an operator of {products} products", len(node.layers))
@@ -385,6 +394,12 @@ def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
     return [seen if i in odd else shape for i, shape in enumerate(shapes)]
 
 
+def _shown(axes: Sequence[Digits]) -> str:
+    """``(1, H 64, C 128)``: the length of each axis, and which of a layer's axes it lies along."""
+    each = (" x ".join(f"{digit.dim} {digit.size}" for digit in axis) or "1" for axis in axes)
+    return f"({', '.join(each)})"
+
+
 def _alike(operands: Sequence[Data]) -> list[Data]:
     """Element-wise operands with their channels in one order, that of their axes.
 
@@ -401,7 +416,8 @@ def _alike(operands: Sequence[Data]) -> list[Data]:
         if data.external and not data.statistic and data.elements == largest.elements:
             data = Data((Slice(EXTERNAL, 0, largest.k),), largest.h, largest.w, largest.axes)
         if not data.statistic and data.axes is not None and not _lies_as(data, largest.axes):
-            raise InputError("", "operands that lie alike", f"{data.axes} and {largest.axes}")
+            lying = " and ".join(_shown(one) for one in (data.axes, largest.axes))
+            raise InputError("", "operands that lie alike", lying, _LAYER_BY_LAYER)
         found.append(data)
     return found
 
