@@ -51,7 +51,7 @@ def least_of_any(group: LayerGroup, parts: Parts) -> Corner:
         corners = []
         for chosen in product(*choices):
             held = tuple(sorted(one for some in chosen for one in some))
-            corners.append(parts.of(PartKey(position, layer.dims, held, ())).least)
+            corners.append(parts.of(parts.key(position, layer.dims, held)).least)
         total = total + reduce(Corner.least, corners)
     return total
 
@@ -121,7 +121,7 @@ class LayerFloors:
 
     def _floor(self, key: _FloorKey) -> Corner:
         layer, outer = self._group.layers[key.position], self._group.architecture.levels[-1]
-        whole = PartKey(key.position, layer.dims, key.held, ())
+        whole = self._parts.key(key.position, layer.dims, key.held)
         if whole not in self._kept:
             self._kept[whole] = self._parts.kept_inside(whole)
         least = self._parts.closed_form(whole)

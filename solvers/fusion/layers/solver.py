@@ -143,22 +143,23 @@ class _Search:
     def start(self) -> str:
         """Map every layer alone: the first incumbent. The result says why a layer has no mapping."""
         energy = cycles = 0.0
-        late = False
         for position, layer in enumerate(self.group.layers):
-            problem = MappingProblem(self.group.architecture, layer, self.objective)
-            # whoever comes when time is up still gets a mapping, if not a good one
-            seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
-            outcome = exact.solve(problem, Budget(seconds))
-            if outcome.status is Status.INFEASIBLE:
-                return f"{layer.name}: {outcome.note}"
-            late = late or outcome.status is not Status.OPTIMAL
-            if not isinstance(outcome.solution, Mapping):
-                raise OutOfTimeError(f"{layer.name} has no mapping yet")
             run = Run(self.group, position, position)
             structure = next(structures(run))
             option = self.options.of(structure, 0)[0]
-            self.parts.starts[option.part] = outcome.solution
-            points = self.parts.points(option.turns, [outcome.solution])
+            if option.part not in self.parts.starts:
+                problem = MappingProblem(self.group.architecture, layer, self.objective)
+                # whoever comes when time is up still gets a mapping, if not a good one
+                seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
+                outcome = exact.solve(problem, Budget(seconds))
+                if outcome.status is Status.INFEASIBLE:
+                    return f"{layer.name}: {outcome.note}"
+                if outcome.solution is None:
+                    raise OutOfTimeError(f"{layer.name} has no mapping yet")
+                self.parts.starts[option.part] = outcome
+            nest = self.parts.starts[option.part].solution
+            assert isinstance(nest, Mapping), "layers by themselves are mapped evenly"
+            points = self.parts.points(option.turns, [nest])
             self._add_ways(structure, sums([NOTHING], _of(option, points)))
             energy += points[0].energy
             cycles += points[0].cycles
