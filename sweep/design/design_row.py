@@ -32,6 +32,8 @@ class DesignIdentity:
         keys = ["networks", "mapping"] if study.scratchpad is None else ["networks", "mapping", "scratchpad"]
         if study.schedule is not None:
             keys = ["networks", "schedule", "mapping"]
+        if study.fusion is not None:
+            keys.append("fusion")
         if study.phases is not None:
             keys = ["phases", *keys]
         text = canonical_json([asked[key] for key in keys])

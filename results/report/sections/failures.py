@@ -69,7 +69,7 @@ class Listed:
 
 def _limits(run: RunData) -> Listed:
     """How many solves reached each limit, by the sentence in their notes; the most frequent first."""
-    rows = (*run.scratchpads, *run.schedules.values(), *run.tile_batches)
+    rows = (*run.fusions.values(), *run.scratchpads, *run.schedules.values(), *run.tile_batches)
     notes = Counter(row["note"] for row in rows if isinstance(row["note"], str))
     found = run.layers.limits + limits_in(notes.items())
     cells = [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
@@ -89,6 +89,7 @@ def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
     rows = rows[rows["status"].isin(statuses)]
     found = Listed([_said("solve", _name(r), r) for r in rows[:LONGEST_TABLE].to_dict("records")], len(rows))
     kinds: tuple[tuple[str, Callable[[Any], str], Sequence[Any]], ...] = (
+        ("layers together", _group, [*run.fusions.values()]),
         ("scratchpad", _graph, run.scratchpads),
         ("schedule", _seed, [*run.schedules.values()]),
         ("tile costs", _tile_parts, run.tile_batches),
@@ -125,6 +126,10 @@ def _designs(run: RunData, status: str, reason: str) -> Listed:
 
 def _name(row: Mapping[str, Any]) -> str:
     return f"{row['layer_name']} (task {row['task_id'][:8]})"
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    return f"{row['group_name']} (task {row['task_id'][:8]})"
 
 
 def _graph(row: Mapping[str, Any]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from results.front.networks import NetworkRuns
 from results.report.data import RunData
 from results.report.html import chart_text
 from results.report.sections.spending import NOT_ITEMISED
+from results.report.stored_rows import OF_A_SOLVE
+from results.store.schema.rows import FusedEntry
+from results.store.schema.tables import LAYERS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for, seconds
 
 OBJECTIVE_COLUMNS = {"energy": "energy_pj", "cycles": "cycles", "edp": "edp_pj_cycles"}
@@ -27,10 +30,13 @@ CERTIFICATE_HEADERS = (
 )
 
 LayerCost = dict[str, Any]
+_NO_NUMBERS = dict.fromkeys(LAYERS.names("int", "float"), float("nan"))
 
 
 def design_layers(run: RunData, design: int) -> list[LayerCost]:
     """The distinct layers of a design in network order: name, count, energy by level (pJ), cycles, solve.
+
+    Layers that are mapped together are one entry, behind those that are mapped by themselves.
 
     Energies and cycles count all occurrences of a layer in all runs of its network, so they add up to the
     design's totals: ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve``: the row
@@ -38,11 +44,12 @@ def design_layers(run: RunData, design: int) -> list[LayerCost]:
     """
     networks = run.networks(design)
     named = len(networks) > 1 or any(network.weight != 1 for network in networks.values())
-    return [
-        _layer(run, network, f"{network.label}/" if named else "", layer)
-        for network in networks.values()
-        for layer in network.one_run.get("layers", ())
-    ]
+    found = []
+    for network in networks.values():
+        prefix, one_run = f"{network.label}/" if named else "", network.one_run
+        found += [_layer(run, network, prefix, one) for one in one_run.get("layers", ()) if one["count"]]
+        found += [_together(run, network, prefix, one) for one in one_run.get("fused", ()) if one["count"]]
+    return found
 
 
 def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerCost:
@@ -57,6 +64,27 @@ def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, 
         "cycles": runs * layer["cycles"],
         "solve": solve,
     }
+
+
+def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry) -> LayerCost:
+    """A group of layers that are mapped together, as one layer."""
+    row, count = run.fusions.get(group["task_id"]), group["count"]
+    runs = network.weight * count
+    levels = (row and row["energy_by_level_pj"]) or {NOT_ITEMISED: group["energy_pj"]}
+    return {
+        "name": f"{prefix}{group_label(group['layers'])}" + (f" {TIMES}{count}" if count != 1 else ""),
+        "levels": {level: runs * energy for level, energy in levels.items()},
+        "cycles": runs * group["cycles"],
+        # what only rows of single layers have is unknown here
+        "solve": {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
+    }
+
+
+def group_label(names: Sequence[str]) -> str:
+    """The names of layers that are mapped together as one: ``block0.attention.scores + values``."""
+    first, *others = names
+    beginning = first.rpartition(".")[0]
+    return " + ".join([first, *(name.removeprefix(f"{beginning}.") for name in others)])
 
 
 def energy_pj(layer: LayerCost) -> float:

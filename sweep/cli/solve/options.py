@@ -257,6 +257,12 @@ def solve_fusion(
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
     ] = None,
     dim: Dims = None,
+    timeloop: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path, help="Refused: Timeloop cannot express a fused mapping.", metavar="FILE"
+        ),
+    ] = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map layers together: shared loops, what stays on the chip, every layer's own nest.
@@ -269,6 +275,10 @@ def solve_fusion(
     from sweep.solve.fusion import FusionRequest
     from sweep.solve.layer_fusion import LayerFusionRequest
 
+    if timeloop is not None:
+        expected = "no file for Timeloop, which has no form for loops that layers share"
+        remedy = "archsweep solve mapping --timeloop writes the mapping of one layer"
+        raise InputError("--timeloop", expected, timeloop, remedy)
     named = {"--architecture": architecture, "--network": network, "--layers": layers}
     stated = [option for option, text in named.items() if text is not None]
     if (problem is None) == (not stated) or (stated and len(stated) < len(named)):
