@@ -102,7 +102,7 @@ class LayerLinks:
         node, layer = self.layers[name]
         found: dict[tuple[int, str], _Route] = {}
         if node.kind.nest == "fused":
-            return None
+            return found, True
         number = node.layers.index(layer)
         if number + 1 < len(node.layers):  # the scores of attention: its softmax stands in between
             behind = _Route(last_whole=True, softmax=True)
