@@ -121,7 +121,7 @@ def load_study(source: str | Path | Mapping[str, Any]) -> Study:
         >>> import archsweep
         >>> study = archsweep.load_study("quickstart")
         >>> study.architecture, sorted(study.axes)
-        ('eyeriss', ['RegFile.size', 'SRAM.fanout', 'SRAM.size'])
+        ('tpu-like', ['Accumulators.fanout', 'UnifiedBuffer.fanout', 'UnifiedBuffer.size'])
         >>> archsweep.load_study("quickstrat")
         Traceback (most recent call last):
         ...
@@ -260,7 +260,7 @@ def solve_mapping(
     architecture: Architecture | str | Path,
     objective: Objective = "edp",
     *,
-    solver: str = "cosa",
+    solver: str = "exact",
     wall_seconds: float = 60.0,
     iterations: int | None = None,
     seed: int = 0,
@@ -281,7 +281,7 @@ def solve_mapping(
         architecture: An architecture, its name in the library, or its file. The constraints that a Timeloop
             file puts on mappings hold where it is named here; an Architecture that was loaded has none.
         objective: ``energy`` (pJ), ``cycles``, or ``edp``, their product.
-        solver: A mapping solver; ``archsweep list solvers`` describes them. ``exact`` proves its answer.
+        solver: A mapping solver; ``archsweep list solvers`` describes them.
         wall_seconds: Time limit of the solve; the best so far is the answer.
         iterations: Limit on what the solver counts, such as samples; None is no limit.
         seed: Of the solver's random numbers.

@@ -47,7 +47,7 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning, TileCostDemand

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import record
@@ -199,6 +199,16 @@ def block(machine: Architecture) -> LayerGroup:
     return group_of(machine, load_network("gpt2"), [f"block0.{part}" for part in parts.split()])
 
 
+def gpt3(machine: Architecture) -> LayerGroup:
+    """A block of GPT-3 of 6.7 billion parameters, 2,048 tokens: that of GPT-2 with larger sizes."""
+    small = block(machine)
+    larger = {12: 32, 64: 128, 128: 2048, 768: 4096, 3072: 16384}
+    layers = (
+        replace(layer, dims=tuple((dim, larger[size]) for dim, size in layer.dims)) for layer in small.layers
+    )
+    return replace(small, layers=tuple(layers))
+
+
 def llama(seq: int, past: int) -> Callable[[Architecture], LayerGroup]:
     """A block of Llama-3-8B: so many new tokens behind so many cached ones."""
     attention = [f"attention.{part}" for part in ("query", "key", "value", "scores", "values", "output")]
@@ -217,6 +227,7 @@ GROUPS: dict[str, tuple[Callable[[Architecture], LayerGroup], float, float]] = {
     "attention, 32 heads": (heads, 10.0, 0.01),
     "inverted bottleneck": (bottleneck, 10.0, 0.01),
     "decoder block": (block, 30.0, 0.02),
+    "GPT-3 6.7B block": (gpt3, 30.0, 0.01),
     "gated MLP": (gated, 30.0, 0.01),
     "Llama-3-8B block, prefill": (llama(2048, 0), 60.0, 0.02),
     "Llama-3-8B block, decode": (llama(1, 8192), 60.0, 0.02),

@@ -44,8 +44,8 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator, ScheduleProblem
 from solvers.schedule.set import solver as set_annealing
-from solvers.schedule.set.editing import paths_of
-from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.editing import paths_of
+from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.size import tree_at, tree_count

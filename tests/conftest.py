@@ -12,22 +12,41 @@ import pytest
 from hypothesis import settings
 
 from clusters.ray.session import RaySession
+from tests import thorough
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
-settings.register_profile("no deadline", deadline=None)  # tests do not assert times
-settings.load_profile("no deadline")
+# tests do not assert times
+settings.register_profile("usual", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="try all random cases instead of a part",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    thorough.asked = bool(config.getoption("thorough"))
+    settings.load_profile("thorough" if thorough.asked else "usual")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at what -m asks for
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is neither slow nor starts clusters is quick.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is neither slow nor starts clusters is quick; what is thorough runs where that is asked for.
 
     Files that start clusters come first: they take longest, and mostly wait, while another process has the
     rest. Then files with slow tests, so that no process is left with a long one at the end.
     """
+    if not thorough.asked:
+        left_out = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     first: dict[Path, int] = {}
     for item in items:
         if not (item.get_closest_marker("slow") or item.get_closest_marker("cluster")):

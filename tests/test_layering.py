@@ -71,6 +71,7 @@ ROOMS = {
         "tile_counts",
         "whole_chip",
         "leaf",
+        "segment",
         "bounds",
         "program",
     ),

@@ -16,7 +16,7 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.bounds.compulsory import compulsory
 from costmodel.schedule.evaluation import IDLE, ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.segment import ENERGY_PARTS
+from costmodel.schedule.segment.node_cost import ENERGY_PARTS
 from kapla_evaluation.cells import CellFile, Found, content_key
 from kapla_evaluation.layers import METHODS, SEED
 from solvers.budget import Budget

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 MARK = "archsweep-pack:"
 SUFFIXES = (".parquet", ".yaml")
 """The report is drawn anew where the rows arrive."""
-TABLES = ("layers", "scratchpads", "tile_costs", "schedules", "programs", "codesigns", "designs")
+TABLES = ("layers", "fusions", "scratchpads", "tile_costs", "schedules", "programs", "codesigns", "designs")
 """Folders of a run folder; designs last, for they rest on the rows of the others."""
 
 

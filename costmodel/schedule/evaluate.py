@@ -16,7 +16,9 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.reductions import segment_reduction_violations
 from costmodel.schedule.row_bands import segment_band_violations
-from costmodel.schedule.segment import KnownNodes, NodeCost, SegmentEvaluation
+from costmodel.schedule.segment.known_nodes import KnownNodes
+from costmodel.schedule.segment.node_cost import NodeCost
+from costmodel.schedule.segment.segment import SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.transitions import KnownTransitions, MostSaved, Transition
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
@@ -129,7 +131,7 @@ class ChipEvaluator:
         flow = SegmentFlow(node, self._wiring)
         try:
             # That a segment cannot run is remembered like a cost: searches come back to such segments often.
-            cost = SegmentEvaluation(self._search, flow, self._normalized, self._nodes).cost(node)
+            cost = SegmentEvaluation(self._search, node, flow, self._normalized, self._nodes).cost()
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))
         return _Segment(node, names, needs, cost)

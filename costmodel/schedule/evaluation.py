@@ -8,7 +8,7 @@ from functools import cached_property
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import whole_bytes
-from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
+from costmodel.schedule.segment.node_cost import ENERGY_PARTS, NodeCost
 from costmodel.schedule.transitions import Transition
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph

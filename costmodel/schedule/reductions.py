@@ -1,8 +1,8 @@
-"""Leaves whose input channels are cut, too: their tiles make partial sums, which one tile of each group adds.
+"""Leaves whose input channels are cut: their tiles make partial sums, which one tile of each group adds up.
 
-A partition along K, B, H and W gives every tile outputs of its own, and all input channels of them. A layer
-with many input channels and few outputs has not enough of these for many tiles, or holds its weights again
-and again. Such a leaf may have its *input channels* cut as well (the dim C of a convolution or matrix
+A partition along K, B, H and W gives every tile outputs of its own, and all input channels for them. A layer
+with many input channels and few outputs has too few outputs for many tiles, or many tiles hold the same
+weights. Such a leaf may have its *input channels* cut as well (the dim C of a convolution or matrix
 product): ``conv1 4 C3`` on 6 tiles has C in 3 parts and its outputs in 2::
 
     tile               0        1        2        3        4        5
@@ -21,14 +21,14 @@ for each part: one operation of the vector units for each partial sum. Outputs l
     others     | partial sums, which leave  |
     links      | inputs of others, sums     |
 
-So the group takes the slower of computing and of sending, and then the adding. What the owner holds is in
-:mod:`.buffers`, the transfers are in ``leaf/reduction_kernel.py``, and the program's instructions in
-``program/``.
+So a run of the group takes the time of computing or of sending, whichever is longer, and then the time of
+adding. The bits that the owner holds are counted in :mod:`.segment.leaf_nodes`, the transfers in
+``leaf/reduction_kernel.py``, and the instructions of the program are written in ``program/``.
 
-The parts of one group read different elements, so what they read is counted as of so many layers side by
-side, each with some of the input channels. That is not so where channels are in groups: a box of several of
-these reads others' channels, and such layers are not cut. Weights of these leaves are pinned, and they have
-no bands of rows.
+The parts of one group read different elements. So their reads are counted as if they were several layers side
+by side, each with some of the input channels. That would be wrong for a layer whose channels are in groups
+(as in a grouped convolution), as a box of several of these reads channels of other parts; such layers are not
+cut. The weights of these leaves are pinned, and the leaves have no bands of rows.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ first band is larger and its last one smaller. What a later band reads of an ear
 buffers of the consumer's tiles: nothing is made or fetched twice. For that a tile has to have all rows of its
 channels and columns, so a leaf with bands is cut along K, B and W only.
 
-What has bands is a whole segment. Cuts below it have one sub-batch, and weights are pinned. All tensors that
-are read have to have rows that the outputs' rows follow: weights that another layer makes have none, and what
-softmax, normalisation or transposition read for a row may be all rows.
+Bands belong to a whole segment. Cuts below it have one sub-batch, and weights are pinned. A row of outputs
+must need only some rows of every tensor that the layer reads. So there are no bands for layers whose weights
+another layer makes, nor for softmax, normalisation and transposition, which may need all rows for one.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class LeafBands:
     def pieces(self, producer: int | None, band: int) -> list[tuple[tuple[int, int], int, int]]:
         """The rows that come for a band, cut where another band begins or ends to read.
 
-        Each with the first and the last band that read it. What no window reads is read by the band for which
-        it comes.
+        Each piece has the first and the last band that read it. Rows that no window reads count as read by
+        the band for which they come.
         """
         begin, end = self.coming(producer)[band]
         inside = {row for row in (*self.first, *self.end) if begin < row < end}
@@ -149,7 +149,7 @@ def leaf_bands(graph: LayerGraph, flow: SegmentFlow, segment: TreeNode) -> dict[
 
 
 def band_violations(tree: TreeNode, graph: LayerGraph) -> list[str]:
-    """Why the layers of a tree cannot run in its bands; ``tree`` is valid but for that."""
+    """Why the layers of a tree cannot run in its bands; everything else about ``tree`` is valid."""
     _, segments = rounds_of_segments(tree)
     return [reason for segment in segments for reason in segment_band_violations(segment, graph)]
 

@@ -1,15 +1,15 @@
-"""When a node of a segment can start, and how long it takes from then on.
+"""When a node of a segment can start, and how many cycles it takes from then on.
 
-A leaf needs all inputs of its batch, and its weights, before it can start (:mod:`.buffers`). So in a T cut
-the data of a child comes while the child before it computes, and DRAM serves both: the outputs of the one and
-the inputs of the next::
+A leaf needs all inputs of its batch, and its weights, before it can start (:mod:`.segment.buffers`). So in a
+T cut the data of a child comes while the child before it computes, and DRAM serves both: the outputs of the
+one and the inputs of the next::
 
     tiles     |          | child 0             | child 1             |
     DRAM      | inputs 0 | outputs 0, inputs 1 | outputs 1, inputs 2 |
 
 Weights that stay in the buffers for all sub-batches come once, before the first one. So a node has a first
-batch, which brings them, and later ones. Nothing computes during the first fetch. Replays of programs
-(:mod:`costmodel.replay`) show what it takes.
+batch, for which they come, and later batches. Nothing computes during the first fetch; replays of programs
+(:mod:`costmodel.replay`) confirm its cycles.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ CyclesT = TypeVar("CyclesT", int, float)
 class BatchRun:
     """How a node runs one batch.
 
-    ``ahead_bits`` have to come from DRAM before that, each bit counted once. ``link_cycles``: what the
-    busiest link needs for the data of the leaves that start first. ``running``: cycles of the batch once all
-    of it is there. ``dram_bits``: all bits that DRAM moves for the batch.
+    ``ahead_bits``: bits that have to come from DRAM before the batch starts; data for several tiles counts
+    once. ``link_cycles``: cycles that the busiest link needs for the data of the leaves that start first.
+    ``running``: cycles of the batch from the moment when all that data is there. ``dram_bits``: all bits that
+    DRAM moves for the batch.
     """
 
     ahead_bits: int
@@ -48,9 +49,9 @@ class BatchRun:
 
 @dataclass(frozen=True)
 class NodeRuns:
-    """How a node runs the ``first`` batch of its segment's, and each ``later`` one.
+    """How a node runs its ``first`` batch and each ``later`` one.
 
-    Pinned weights come once, with the first batch: DRAM is slower to bring it than any later one.
+    Pinned weights come with the first batch, so DRAM takes longer for it than for any later one.
     """
 
     first: BatchRun
@@ -94,9 +95,10 @@ def pipelined(
 ) -> NodeRuns:
     """An S cut: a pipeline, whose children use DRAM and links at the same time.
 
-    These may be fast enough for each child and too slow for all; ``on_links``: cycles that the busiest link
-    needs for a batch of all children. Tiles of later stages fetch their weights and first inputs at the same
-    time as those of the first, which is therefore there when all of it is.
+    DRAM and links may be fast enough for each child and too slow for all together. ``on_links``: cycles that
+    the busiest link needs for a batch of all children. Tiles of later stages fetch their weights and first
+    inputs at the same time as those of the first stage, so the first stage starts when all that data is
+    there.
     """
     period = max(child.later.period(chip) for child in children)
     moved = sum(child.later.dram_bits for child in children)

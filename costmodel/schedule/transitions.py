@@ -1,24 +1,27 @@
-"""What the next segment fetches while the one before it ends, and the cycles that this saves.
+"""The cycles that a segment saves by fetching its first data while the segment before it ends.
 
-Before a segment runs, its tiles fetch their first inputs and weights. Where another segment runs before it,
-that fetch begins while tiles still compute the other's last steps, or have ended them::
+A segment by itself waits until its tiles have fetched their first inputs and weights. Where another segment
+runs before it, that fetch begins while some tiles still compute the last steps of that segment, and others
+have ended them. A *step* is a run of a leaf on a tile, or one slice of it where weights are streamed::
 
     tile 0   | a, last run | (idle)                   | b
     tile 1   |             | c, last run              | d
     DRAM     |   weights of b ...  weights of d ...   | rest
                                                       ^ end of the segment with a and c
 
-- *Buffers.* A tile begins to fetch with its last step of the segment before if its buffer holds what that
-  step needs together with what is fetched: the weights, or these and the inputs. Else it begins when the step
-  has ended, and has freed all.
-- *Data.* Weights and what older segments made are in DRAM. Inputs that the segment before makes wait until it
-  has made them.
-- *DRAM and links* do one thing at a time. What the fetch takes before the segment's end is what the segment
-  leaves idle from then on when data may be fetched. So both segments together take no less than all their
-  bytes at DRAM's rate, and no link carries more than it can.
+Three things decide when data may come:
 
-Only the first fetch moves; two segments never compute at a time. A layer that is mapped on the whole chip
-begins and ends by itself: its fill and drain are part of its cycles (:mod:`.whole_chip.cost`).
+- *Buffers.* A tile begins to fetch when its last step of the segment before begins, if its buffer holds the
+  data of that step together with the fetched data. That is asked for the weights, and for weights and inputs
+  together. Otherwise the tile begins when the step has ended and has freed its bytes.
+- *Data.* Weights are in DRAM, and so are the outputs of older segments. Inputs that the segment before makes
+  can come when it has stored them.
+- *DRAM and links.* Before the end of the segment they bring the next one's data in the cycles that the
+  segment leaves idle. So both segments together take no less time than all their bytes at DRAM's rate, and no
+  link carries more than it can.
+
+Only the first fetch moves forward; two segments never compute at the same time. A layer that is mapped on the
+whole chip begins and ends by itself: its fill and drain are part of its cycles (:mod:`.whole_chip.cost`).
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.segment import NodeCost, runs_on_tiles
+from costmodel.schedule.segment.node_cost import NodeCost, runs_on_tiles
 from costmodel.schedule.starts import NodeRuns, slowest_by_stage
 from costmodel.schedule.tree.tree import Cut
 
@@ -44,10 +47,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Transition:
-    """From one segment to the next.
+    """What one segment saves by following another.
 
-    ``saved_cycles``: what the next one takes less than by itself. ``saved_leakage_pj``: what its tiles leak
-    less. ``held_bits``: the most that a tile holds of both segments together.
+    ``saved_cycles``: by how much its time is shorter than by itself. ``saved_leakage_pj``: the leakage of its
+    tiles in these cycles. ``held_bits``: the most bits of both segments together on a tile.
     """
 
     saved_cycles: int = 0
@@ -55,16 +58,16 @@ class Transition:
     held_bits: int = 0
 
     def saved_pj(self, chip: Chip) -> float:
-        """All energy that is saved, with what the ``chip`` takes when idle."""
+        """All energy that is saved (pJ), including the power that the ``chip`` takes when idle."""
         return self.saved_leakage_pj + chip.idle_pj_per_cycle * self.saved_cycles
 
 
 @dataclass(frozen=True)
 class MostSaved:
-    """What transitions of one segment save at most.
+    """Upper bounds on what the transitions to and from a segment save, whatever its neighbours are.
 
-    ``itself``: cycles, by what is before it. ``next_one``: cycles that it lets the next segment save.
-    ``pj_per_cycle``: the energy that goes with each of its own cycles.
+    ``itself``: cycles that the segment saves by following another one. ``next_one``: cycles that any segment
+    saves by following it. ``pj_per_cycle``: the energy that it saves with each cycle of its own.
     """
 
     itself: int
@@ -73,16 +76,16 @@ class MostSaved:
 
 
 NOTHING_SAVED = Transition()
-"""From or to a layer mapped on the whole chip."""
+"""The transition to or from a layer mapped on the whole chip."""
 
 
 @dataclass(frozen=True)
 class _LastRuns:
-    """The leaves of a segment in its last cycles; arrays [leaves] unless said otherwise.
+    """The DRAM traffic of a segment's leaves in its last cycles; arrays [leaves].
 
-    Times count cycles back from the segment's end. ``done``: when the last run ends. ``taken``: cycles of a
-    run, of ``runs`` in all. ``inputs``, ``outputs``: bits of a run that come from DRAM during the run before
-    it, and go there during the run.
+    A leaf has ``runs`` runs of ``taken`` cycles each. The last one ends ``done`` cycles before the end of the
+    segment. ``inputs``: bits of a run that come from DRAM during the run before it. ``outputs``: bits that go
+    to DRAM during the run itself.
     """
 
     done: Array
@@ -92,7 +95,9 @@ class _LastRuns:
     outputs: Array
 
     def dram_bits(self, since: Array) -> Array:
-        """What the leaves move in the last cycles, for each number of cycles in ``since``."""
+        """Bits [n] that the leaves move in the last ``since`` [n] cycles of the segment."""
+        # How many runs of each leaf, in fractions, lie within these cycles. The inputs of a run come one run
+        # earlier, and those of the very first run belong to the segment's first fetch.
         passed = (since[:, np.newaxis] - self.done) / self.taken
         leaving = np.minimum(np.maximum(passed, 0), self.runs) @ self.outputs
         coming = np.minimum(np.maximum(passed - 1, 0), self.runs - 1) @ self.inputs
@@ -101,10 +106,10 @@ class _LastRuns:
 
 
 class MadeOutputs(NamedTuple):
-    """The runs of a layer, by which its outputs come to DRAM.
+    """The runs of a layer, from which follows when its outputs are in DRAM.
 
-    ``done``: when the last of its ``runs`` ends, in cycles before the segment's end. Each takes ``taken``
-    cycles. ``bands`` runs in a row, one for each band of rows, make the outputs of ``samples`` samples.
+    The last of ``runs`` runs ends ``done`` cycles before the segment's end, and each takes ``taken`` cycles.
+    ``bands`` runs in a row, one for each band of rows, make the outputs of ``samples`` samples.
     """
 
     done: int
@@ -116,7 +121,7 @@ class MadeOutputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """How a segment ends. Times are cycles before the segment's end; arrays are [tiles]."""
+    """How a segment ends. Times are cycles before the end of the segment; arrays are [tiles]."""
 
     begun: Array
     """When a tile begins its last step."""
@@ -125,12 +130,12 @@ class Ending:
     held: Array
     """Bits in the tile's buffer during that step."""
     made: Mapping[str, MadeOutputs]
-    """By layer, when which of its outputs are in DRAM."""
+    """By layer: from its runs follows when its outputs are in DRAM."""
     last: _LastRuns
     running: int
     """Cycles of the segment, without its first fetch unless that overlaps the computation that needs it."""
     dram_bits: int
-    """What DRAM moves in these cycles."""
+    """Bits that DRAM moves in these cycles."""
     link_cycles: int
     """For how many of them the busiest link is busy."""
 
@@ -169,40 +174,43 @@ class Ending:
         )
 
     def most_saved(self, rate: int) -> int:
-        """Cycles that no segment after this one can save more of.
+        """An upper bound on the cycles that a segment saves by following this one; ``rate``: bits of DRAM per
+        cycle.
 
-        No tile fetches before it begins its last step, and nothing comes while DRAM, or the busiest link,
-        moves the segment's own bits; whichever of the two the next one waits for.
+        No tile fetches before its last step begins, which gives the first bound. Nothing comes while the
+        resource that the next segment waits for, DRAM or the busiest link, moves this segment's own bits.
+        Which of the two it is depends on the next segment, so the smaller time of the two counts.
         """
         busy = min(self.dram_bits // rate, self.link_cycles)
         return min(int(self.begun.max()), max(0, self.running - busy))
 
     def dram_busy_bits(self, since: Array, rate: int) -> Array:
-        """What DRAM moves for the segment in its last cycles, for each number of cycles in ``since``.
-
-        No less than what it cannot have moved before.
-        """
+        """Bits [n] that DRAM moves for the segment in its last ``since`` [n] cycles."""
+        # DRAM cannot have moved more than its rate allows in the cycles before; the rest is left for now.
         left = self.dram_bits - rate * (self.running - since)
         found: Array = np.maximum(np.minimum(self.last.dram_bits(since), rate * since), left)
         return found
 
     def links_busy(self, since: Array) -> Array:
-        """For how many of its last cycles the busiest link is busy, evenly spread over the segment."""
+        """Cycles [n] of the last ``since`` [n] ones in which the busiest link is busy.
+
+        Its work is taken to be spread evenly over the segment.
+        """
         found: Array = since * (self.link_cycles / max(1, self.running))
         return found
 
     def made_before(self, layer: str, samples: int) -> int:
-        """How many cycles before the end the first ``samples`` of one of its layers are in DRAM."""
+        """How many cycles before the end of the segment the first ``samples`` of a layer are in DRAM."""
         made = self.made[layer]
         needed = made.bands * -(-samples // made.samples)
         return min(made.done + max(0, made.runs - needed) * made.taken, self.running)
 
 
 class _LastRun(NamedTuple):
-    """The last run of a leaf: the cycles before the segment's end in which it begins and ends.
+    """The last step of a leaf: it begins ``begun`` and ends ``done`` cycles before the end of the segment.
 
-    ``is_last``: whether no other leaf runs on its tiles after it. Where weights are streamed it is the last
-    slice that begins then.
+    Where weights are streamed the step is the last slice, else the last run. ``is_last``: no other leaf runs
+    on its tiles after it.
     """
 
     leaf: NodeCost
@@ -212,11 +220,14 @@ class _LastRun(NamedTuple):
 
 
 def _ending(cost: NodeCost, done: int, most: int, is_last: bool = True) -> Iterator[_LastRun]:
-    """The leaves of a node that is ``done`` so many cycles before its segment's end, which has ``most``."""
+    """The last steps of a node's leaves; the node ends ``done`` cycles before the end of its segment.
+
+    ``most``: the cycles of the segment, which no time exceeds.
+    """
     if not cost.children:
         step = runs_on_tiles(cost).later.running // max(1, cost.leaf.slices if cost.leaf else 1)
         if cost.leaf is not None and cost.leaf.gathering is not None:
-            step = cost.leaf.gathering.cycles  # what an owner computes last
+            step = cost.leaf.gathering.cycles  # an owner adds up partial sums last
         yield _LastRun(cost, min(done + step, most), min(done, most), is_last)
         return
     taken = [runs_on_tiles(child).later.running for child in cost.children]
@@ -232,26 +243,26 @@ def _ending(cost: NodeCost, done: int, most: int, is_last: bool = True) -> Itera
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a segment begins: what the leaves that run first on their tiles need from DRAM.
+    """How a segment begins: the data from DRAM that the leaves which run first on their tiles need.
 
     The first index of ``need``, ``without`` and ``needed`` is 0 for weights and 1 for inputs. ``sizes`` and
-    ``links`` have an entry for each True of ``needed``, in its order (weights of all leaves, then inputs).
+    ``links`` have an entry for each True of ``needed``, in its order: weights of all leaves, then inputs.
     """
 
     need: Array
-    """[2, tiles]: bits in buffers, of the weights that stay, and of these together with the inputs."""
+    """[2, tiles]: bits in a tile's buffer: of pinned weights, and of these together with the inputs."""
     without: Array
-    """[2, tiles]: whether a tile gets none."""
+    """[2, tiles]: whether a tile gets no weights, or no inputs."""
     first_tiles: Array
     """[leaves]: the first tile of each leaf, whose tiles follow one another."""
     needed: Array
     """[2, leaves]: whether a leaf needs any."""
     sizes: Array
-    """Bits, each once."""
+    """Bits that DRAM sends; data for several tiles counts once."""
     links: Array
-    """Cycles of the busiest link."""
+    """Cycles for which the data keeps the busiest link busy."""
     producers: tuple[tuple[int, str, int], ...]
-    """Leaf (its number), the layer whose outputs it reads, and of how many samples."""
+    """(number of the leaf, layer whose outputs it reads, how many samples of them it needs first)."""
     cycles: int
     """Of the segment by itself."""
     runs: NodeRuns
@@ -259,7 +270,7 @@ class Beginning:
     overlaps_itself: bool
     """See :func:`_overlaps_itself`."""
     leakage_pj: float
-    """Of the segment's tiles, in a cycle."""
+    """Of the segment's tiles, per cycle."""
 
     @staticmethod
     def of(cost: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]) -> Beginning:
@@ -289,11 +300,13 @@ class Beginning:
         )
 
     def saved(self, waiting: int, chip: Chip) -> int:
-        """Cycles that the segment takes less where its fetch takes ``waiting`` cycles after the last one."""
+        """Cycles saved by the segment if its fetch goes on for ``waiting`` cycles after the one before."""
         first = self.runs.first
         if not self.overlaps_itself:
             return max(0, first.fetched(chip) - waiting)
-        # By itself its fetch overlaps its computation. So only what DRAM holds up is saved.
+        # The fetch overlaps the computation already, so only the time is saved for which DRAM holds it up.
+        # The bits that come ahead are rounded down to whole cycles of DRAM, so that no more is saved than can
+        # be.
         rate = chip.dram.bits_per_cycle
         ahead = max(0, first.ahead_bits - waiting * rate) // rate * rate
         rest = chip.least_cycles(first.dram_bits - ahead, 0)
@@ -303,8 +316,8 @@ class Beginning:
 def _overlaps_itself(cost: NodeCost, chip: Chip) -> bool:
     """Whether the first fetch of a segment overlaps the computation that needs it.
 
-    Only on a chip of one tile, which is its stack of levels and costs what that does: to a mapping the first
-    words arrive without a wait.
+    That is so only for a single layer on a chip of one tile. Such a chip is a stack of levels and costs what
+    a mapping on that stack costs, to which the first words arrive without a wait.
     """
     return chip.tiles == 1 and not cost.children
 
@@ -321,7 +334,10 @@ def _starting(cost: NodeCost) -> Iterator[NodeCost]:
 
 
 def leakage_pj_per_cycle(cost: NodeCost) -> float:
-    """What the tiles of a segment leak in a cycle, as they belong to its leaves over all of its time."""
+    """What the tiles of a segment leak per cycle (pJ), in the mean over its time.
+
+    Tiles belong to one child of a T cut after the other, for times in proportion to the children's cycles.
+    """
     if cost.leaf is not None:
         return cost.leaf.leakage_pj_per_cycle
     each = [leakage_pj_per_cycle(child) for child in cost.children]
@@ -332,18 +348,20 @@ def leakage_pj_per_cycle(cost: NodeCost) -> float:
 
 
 def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False) -> Transition:
-    """What it saves that ``after`` fetches while ``before`` ends.
+    """What the segment ``after`` saves by fetching while ``before`` ends.
 
-    ``again``: they are the same segment. A tile holds its weights and inputs once, so it frees them first.
+    ``again``: both are the same segment, in two rounds. A tile holds a message once at a time, so it frees
+    the weights and inputs of one round before it fetches those of the next.
     """
     together = before.held + after.need
     fits = together <= (0 if again else chip.tile.buffer.size_bits)
     held = int(np.max(together, where=fits, initial=0))
     if not min(after.saved(0, chip), before.most_saved(chip.dram.bits_per_cycle)):
         return Transition(0, 0.0, held)
-    # A message to several tiles is fetched when the last of them can take it.
+    # Times count back from the end, so a later time is a smaller number.
     times = np.where(fits, before.begun, before.done)
     times[after.without] = _NEVER_WAITED_FOR
+    # Data for several tiles of a leaf is one message, and comes when the last of them can take it.
     since = np.minimum.reduceat(times, after.first_tiles, axis=1)
     for leaf, producer, samples in after.producers:
         if producer in before.made:
@@ -355,11 +373,11 @@ def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False
 def fitting_early(
     before: NodeCost, after: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]
 ) -> Array:
-    """[2, tiles]: whether a tile can fetch the weights, and all first data, of a segment with its last step.
+    """[2, tiles]: whether a tile can fetch ``after``'s weights, and all its first data, with its last step.
 
-    ``producers``: whom each layer of the network reads. Nothing fits beside a layer on the whole chip.
+    ``producers``: whom each layer of the network reads. Nothing fits beside a layer on the whole chip, nor
+    beside the same segment in the round before (see ``again`` of :func:`transition`).
     """
-    # of a segment after itself: a tile holds its own weights and inputs once
     if before is after or before.whole_chip is not None or after.whole_chip is not None:
         return np.zeros((2, chip.tiles), bool)
     found: Array = (
@@ -369,15 +387,18 @@ def fitting_early(
 
 
 _NEVER_WAITED_FOR = np.iinfo(np.int64).max
-"""A tile that needs no such data."""
+"""The time for a tile that needs no such data: earlier than all others, as times count back."""
 
 
 def _waiting(before: Ending, since: Array, after: Beginning, chip: Chip) -> int:
-    """Cycles after the end of ``before`` until all data has come that may come ``since`` [2, leaves].
+    """Cycles from the end of ``before`` until all first data of ``after`` has come.
 
-    It comes as fast as DRAM and the busiest link have time for it. What may come no earlier than some cycle,
-    and what DRAM moves for the segment before from then on, takes DRAM that long; and of all such times the
-    latest end counts.
+    ``since`` [2, leaves]: how many cycles before that end each of the data may begin to come.
+
+    The data comes as fast as DRAM and the busiest link have time for it. From any cycle t on, DRAM has to
+    move all data that may not come earlier than t, and the bits of ``before`` from t on. So the data has not
+    come before t plus the time for both; links likewise. The latest of these ends counts, and t need only be
+    one of the cycles in ``since``.
     """
     times, rate = since[after.needed], chip.dram.bits_per_cycle
     order = times.argsort()
@@ -390,8 +411,8 @@ def _waiting(before: Ending, since: Array, after: Beginning, chip: Chip) -> int:
 class KnownTransitions:
     """Transitions between segments of one network and chip; each is counted once.
 
-    ``producers``: whom each layer of the network reads. Segments are known by identity. They are remembered
-    with what was counted of them, so no id can come to mean another.
+    ``producers``: whom each layer of the network reads. Segments are known by the ids of their costs. A cost
+    is kept alive with what was counted of it, so no id can come to mean another cost.
     """
 
     def __init__(self, chip: Chip, producers: Mapping[str, Sequence[str]]) -> None:
@@ -400,7 +421,7 @@ class KnownTransitions:
         self._pairs: dict[tuple[int, int], Transition] = {}
 
     def between(self, before: NodeCost, after: NodeCost) -> Transition:
-        """What follows from running one segment after another one."""
+        """What ``after`` saves by following ``before``."""
         if before.whole_chip is not None or after.whole_chip is not None:
             return NOTHING_SAVED
         key = id(before), id(after)
@@ -413,7 +434,7 @@ class KnownTransitions:
         return found
 
     def most_saved(self, cost: NodeCost) -> MostSaved:
-        """What a segment and the one after it save at most, whatever is before and after."""
+        """Upper bounds on what the transitions to and from a segment save, whatever its neighbours are."""
         if cost.whole_chip is not None:
             return MostSaved(0, 0, 0.0)
         ending, beginning = self._of(cost)
@@ -431,6 +452,6 @@ class KnownTransitions:
         return found[1:]
 
     def _forget(self) -> None:
-        """Forget pairs with what keeps their segments alive, as an id may then come to mean another one."""
+        """Forget pairs together with the ends: without these the ids in pairs may come to mean others."""
         self._pairs.clear()
         self._ends.clear()

@@ -75,8 +75,14 @@ Nest = Literal[
     "einsum",
     "attention",
     "stated",
+    "fused",
 ]
-"""The rule by which an operator's shapes become its loop nests; ``stated``: the node comes with its nest."""
+"""The rule by which an operator's shapes become its loop nests.
+
+``stated``: the node comes with its nest. ``fused``: a runtime's own operator, whose reader knows its nests
+and which is no row of the table; it can be mapped layer by layer, and neither scheduled nor
+fused with others.
+"""
 VectorWork = Literal["none", "element", "operand", "window"]
 """What a vector unit does one operation for.
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 
 from costmodel.workload.network import Layer, Network, Node
 
+_PACKED = ("bits", "expert_weight_bits")
+"""Attributes that state the bits of weights which lie packed in bytes."""
+
 
 class StoredBits:
     """The widths of the tensors that the layers of one network read and write.
@@ -77,10 +80,12 @@ class StoredBits:
             return None, None
         if len(operands) == 1:
             operands *= 2  # a product of a tensor with itself
+        stated = [key for key in _PACKED if node.kind.nest == "fused" and key in node.attributes]
+        packed = node.attributes.number(stated[0]) if stated else None
         if number == 0:
-            return self._stored(operands[0]), self._stored(operands[1])
+            return self._stored(operands[0]), packed or self._stored(operands[1])
         right = operands[number + 1] if number + 1 < len(operands) else operands[-1]
-        return self._plain(node), self._stored(right)
+        return self._plain(node), packed or self._stored(right)
 
     def _plain(self, node: Node) -> int | None:
         return self._bits[node.inputs[node.kind.factors[0]]] if node.inputs else None

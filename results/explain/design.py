@@ -152,6 +152,7 @@ def design_layers_explained(run: RunData, design: int) -> tuple[LayerExplanation
         (network, layer)
         for network in run.networks(design).values()
         for layer in network.one_run.get("layers", ())
+        if layer["count"]  # what is mapped together with others is not mapped by itself
     ]
     run.of_layers.load(layer["task_id"] for _, layer in entries)
     # mappings and accesses are long, so RunData does not hold them for all layers of the run

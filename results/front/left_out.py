@@ -12,12 +12,17 @@ from results.store.schema.rows import DesignRow
 
 LEFT_OUT = "left out"
 """What counts of designs call them, beside the statuses."""
+BROKEN_BY_BOUNDS = "broken by bounds"
+"""What counts call designs whose proven bounds alone break a constraint: they were not solved to the end."""
 _BETWEEN, _IS = "; ", " (is "
 
 
-def reason(constraint: str, value: float) -> str:
-    """``watts <= 10 (is 12.5)``: one broken constraint, with the design's own number."""
-    return f"{constraint}{_IS}{value:g})"
+def reason(constraint: str, value: float, how: str = "") -> str:
+    """``watts <= 10 (is 12.5)``: one broken constraint, with the design's own number.
+
+    ``how``: "at least " or "at most " before a number that is a bound.
+    """
+    return f"{constraint}{_IS}{how}{value:g})"
 
 
 def reasons(broken: Iterable[str]) -> str:
@@ -26,7 +31,10 @@ def reasons(broken: Iterable[str]) -> str:
 
 
 def outcome(row: DesignRow) -> str:
-    """What became of a design: its status, or LEFT_OUT."""
+    """What became of a design: its status, LEFT_OUT or BROKEN_BY_BOUNDS."""
+    # other infeasible designs have no bounds: no solve was looked at
+    if row["status"] == "infeasible" and row.get("energy_bound_pj") is not None:
+        return BROKEN_BY_BOUNDS
     left_out = row["status"] == "complete" and row.get("feasible") is False
     return LEFT_OUT if left_out else row["status"]
 

@@ -32,8 +32,8 @@ from results.report.html import chart_text
 from results.report.stored_rows import DESIGN_DETAILS, OF_A_SOLVE, SolveCounts, StoredRows
 from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES, TILE_COSTS
-from results.store.schema.rows import NetworkEntry, ScheduleRow, ScratchpadRow, TileCostRow
-from results.store.schema.tables import DESIGNS, LAYERS, SCRATCHPADS
+from results.store.schema.rows import FusionRow, NetworkEntry, ScheduleRow, ScratchpadRow, TileCostRow
+from results.store.schema.tables import DESIGNS, FUSIONS, LAYERS, SCRATCHPADS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
 """The columns of a schedule that are read for the few that are drawn."""
 _OF_SCHEDULES = tuple(
     name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")
+)
+_OF_FUSIONS = tuple(
+    name for name in FUSIONS.names() if name not in ("architecture", "layer_group", "mapping", "params")
 )
 _NUMBERS = frozenset(LAYERS.names("int", "float"))
 OF_TILE_BATCHES = (
@@ -69,16 +72,17 @@ class RunData:
 
     ``designs``: see ``pareto.design_frame``, without DESIGN_DETAILS, which :meth:`detail` has; ``layers``:
     see :class:`SolveCounts`; ``of_layers``: the rows that :meth:`solve` gives; ``scratchpads``: whole rows,
-    by graph and budget; ``schedules``: by task id, rows without their largest columns; ``tile_batches``:
-    rows of ``tile_costs`` without the costs; ``points``: objectives of each design, NaN where it is not
-    judged; ``front``: row numbers of the front designs in ``designs``, by their first objective, the best
-    first.
+    by graph and budget; ``fusions`` and ``schedules``: by task id, rows without their largest columns;
+    ``tile_batches``: rows of ``tile_costs`` without the costs; ``points``: objectives of each design, NaN
+    where it is not judged; ``front``: row numbers of the front designs in ``designs``, by their first
+    objective, the best first.
     """
 
     path: Path
     designs: pandas.DataFrame
     details: StoredRows
     of_layers: StoredRows
+    fusions: Mapping[str, FusionRow]
     scratchpads: tuple[ScratchpadRow, ...]
     schedules: Mapping[str, ScheduleRow]
     tile_batches: tuple[TileCostRow, ...]
@@ -106,7 +110,8 @@ class RunData:
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
         batches = tuple(run.read_rows(TILE_COSTS, OF_TILE_BATCHES))
         by_id = {row["task_id"]: row for row in schedules}
-        return cls(path, designs, details, solves, tuple(plans), by_id, batches, lock, chosen, damaged)
+        fused = {row["task_id"]: row for row in run.read_rows(FUSIONS, _OF_FUSIONS)}
+        return cls(path, designs, details, solves, fused, tuple(plans), by_id, batches, lock, chosen, damaged)
 
     @cached_property
     def layers(self) -> SolveCounts:
@@ -269,7 +274,7 @@ class RunData:
         import pandas
 
         columns = ["status", "cached", "cpu_seconds"]
-        rows = [*self.scratchpads, *self.schedules.values(), *self.tile_batches]
+        rows = [*self.fusions.values(), *self.scratchpads, *self.schedules.values(), *self.tile_batches]
         others = pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
         return pandas.concat([self.layers.rows[columns], others]) if rows else self.layers.rows[columns]
 

@@ -17,6 +17,7 @@ from results.report.sections.chosen import chosen_section
 from results.report.sections.designs import designs_section
 from results.report.sections.failures import failures_section
 from results.report.sections.front import front_section
+from results.report.sections.fusion import fusion_section
 from results.report.sections.importance import importance_section
 from results.report.sections.memory import memory_section
 from results.report.sections.parallel import parallel_section
@@ -40,6 +41,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     progress_section,
     spending_section,
     chosen_section,
+    fusion_section,
     schedules_section,
     solves_section,
     memory_section,

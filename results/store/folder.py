@@ -3,7 +3,7 @@
     runs/STUDY/study.lock.yaml      the resolved study, versions, commit, seeds
     runs/STUDY/layers/*.parquet     parts of the `layers` table (results/store/schema/tables.py)
     runs/STUDY/designs/*.parquet    parts of the `designs` table
-    runs/STUDY/scratchpads/*.parquet, schedules/, tile_costs/  parts of the tables of these names
+    runs/STUDY/fusions/*.parquet, scratchpads/, schedules/, tile_costs/  parts of the tables of these names
     runs/STUDY/report.html          results/report/page.py
 
 Writing::

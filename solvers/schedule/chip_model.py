@@ -23,8 +23,8 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
-    ``bands``: the bounds are those of all trees, with bands of rows or without; else of trees without.
-    ``reductions``: the same for leaves whose input channels are cut.
+    ``bands``: the bounds hold for trees with bands of rows, too. ``reductions``: they hold for trees with cut
+    input channels, too. Without these, the bounds are higher and hold for all other trees.
     """
 
     chip: Chip
@@ -99,7 +99,7 @@ def with_reductions(params: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class FloorsOfWork:
-    """The floors of a table that hold for any part of a layer, of its bands, too."""
+    """The floors of a table that hold for all parts of a layer, and for parts of its bands."""
 
     costs: TabledTileCosts
 
@@ -109,10 +109,11 @@ class FloorsOfWork:
 
 @dataclass(frozen=True)
 class FloorsOfOperations:
-    """The floors of a table that hold for parts of input channels, too, and their bands.
+    """The floors of a table that hold for parts of the input channels and for bands, too.
 
-    A MAC takes its own energy at least. What else it takes is known of parts with all input channels only: a
-    tile that adds up fewer products begins more sums, and the first product of a sum reads none.
+    Of a MAC only its own energy counts. The energy of its operands is bounded for parts with all input
+    channels only: a tile that adds up fewer products begins more sums, and the first product of a sum reads
+    no partial sum.
     """
 
     costs: TabledTileCosts

@@ -9,13 +9,14 @@ does not say that no other partition, placement or tile mapping is: a leaf that 
 make the layer after it cheaper, and no solver here may pick such a leaf.
 
 **How.** A root T cut runs its segments in turn, in as many rounds as it has sub-batches; a root of any
-other kind is the one segment of one round. A segment's cost by itself depends on its own layers alone;
-energy and cycles of segments add up, less what each saves by the segment before it (``in_turn.py``). So every
-tree of every set of layers is costed once as a segment, and of each set those are kept that no other beats
-whatever is saved: E^n D^m grows with both, so the best tree has a kept segment wherever it has one of this
-set. A dynamic program over sets of finished layers then combines segments, with the last one, and for several
-rounds the first one, as part of the state: what later segments save depends on no others. Each number of
-rounds is searched by itself.
+other kind is the one segment of one round. A segment's cost by itself depends on its own layers only, and
+energies and cycles of segments add up, less what each saves by the segment before it (``in_turn.py``).
+
+So every tree of every set of layers is costed once as a segment. Of each set the segments are kept that no
+other one beats whatever is saved. E^n D^m grows with energy and with cycles, so some best tree consists of
+kept segments. A dynamic program over sets of finished layers then combines segments. Its state has the last
+segment, and for several rounds also the first one: the savings of later segments depend on no others. Each
+number of rounds is searched by itself.
 
 **What is left out** are needless cuts of one child: those with one sub-batch, S cuts of one child, and a T
 cut whose one child is a T cut. The proof does not range over them. Without them a tree takes the same

@@ -1,9 +1,9 @@
-"""Segments that run one after the other: what each costs by itself, and what it saves by its predecessor.
+"""Segments that run one after the other, and which of them a search for the best sequence may leave out.
 
 A segment's first fetch may overlap the end of the segment before it
-(:mod:`costmodel.schedule.transitions`). So the best sequence need not be made of the best segments. A search
-may leave a segment out where another one with the same layers is better even if that saves nothing and the
-one left out all that it could.
+(:mod:`costmodel.schedule.transitions`). So the best sequence need not be made of the segments that are best
+by themselves. A segment may be left out only if another one with the same layers is better even when the
+other one saves nothing in the sequence and this one saves as much as it ever can.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.segment import NodeCost, running_pj
+from costmodel.schedule.segment.node_cost import NodeCost, running_pj
 from costmodel.schedule.transitions import MostSaved
 from costmodel.schedule.tree.tree import TreeNode
 
 
 @dataclass(frozen=True, eq=False)
 class CountedSegment:
-    """A segment, its cost by itself with what the chip takes when idle (pJ), and what it may save at most."""
+    """A segment, its cost by itself, its energy with that of the idle chip (pJ), and the most it saves."""
 
     node: TreeNode
     cost: NodeCost

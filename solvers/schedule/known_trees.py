@@ -1,8 +1,8 @@
-"""The best of trees that are known already: found for other chips, costed on this one.
+"""Costs trees that were found for other chips on this chip, and answers with the best of them.
 
-What one search finds and another misses is luck. A tree says nothing of tiles or buffers, so a tree of one
-chip can be costed on every other chip that runs the same layers with the same batch. No search is behind
-this: with the costs of all layers known, a tree takes milliseconds.
+Whether a search finds a tree is partly luck. A tree does not depend on tiles or buffers, so it can be costed
+on every chip that runs the same layers with the same batch. This needs no search: with the costs of all
+layers known, a tree takes milliseconds.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CostedTrees:
 
 
 def rank(objective: float, energy_pj: float, cycles: int) -> tuple[float, float, int]:
-    """By what the best of several schedules is chosen: the objective; of equal ones energy, then cycles.
+    """The key by which the best of several schedules is chosen: the objective, then energy, then cycles.
 
     So no tree dominates the one that is chosen. One that takes no more of either and less of one has a
     smaller E^n D^m or, where an exponent is 0, the same one and comes first by energy or by cycles.
@@ -79,9 +79,9 @@ def best_of(problem: ScheduleProblem, trees: Sequence[KnownTree], wall_seconds: 
     A tree that the chip cannot run is counted and left out. All trees are costed however long it takes;
     ``wall_seconds`` limits the bound that comes after them.
 
-    Where the model's table lacks costs that it cannot solve, TileCostsNeeded is raised with those of all
-    trees that can be told so far: the caller has them solved and calls again.
-    InputError for a tree of another network or batch.
+    Where the model's table lacks costs that it cannot solve, TileCostsNeeded is raised with all costs that
+    the trees are known to need so far; the caller has them solved and calls again. InputError for a tree of
+    another network or batch.
     """
     deadline = Deadline(wall_seconds)
     if isinstance(problem.model, ChipModel):
@@ -130,8 +130,8 @@ def _best(problem: ScheduleProblem, costed: Sequence[CostedTree]) -> KnownTree:
 def _costed(problem: ScheduleProblem, trees: Sequence[KnownTree]) -> list[CostedTree]:
     """The costs of the trees that the chip can run; one evaluator counts all, for trees have much in common.
 
-    A table that lacks costs says so at the first that is missing, so every segment of every tree is tried
-    before all that is missing is asked for together.
+    A table that lacks costs raises at the first one. So every segment of every tree is tried first, and all
+    missing costs are asked for together.
     """
     asking = _asking(problem)
     evaluator, needed, found = asking.evaluator(), dict[Request, None](), []

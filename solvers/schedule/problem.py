@@ -25,7 +25,7 @@ differently. Cycles are whole numbers and must be equal."""
 
 
 class TreeCost(Protocol):
-    """What a tree costs for the whole batch. A model's own type may say more."""
+    """The cost of a tree for the whole batch. A model's own type may have more."""
 
     @property
     def energy_pj(self) -> float: ...
@@ -109,7 +109,7 @@ class ScheduleProblem:
 
 @dataclass(frozen=True)
 class OperatorCount:
-    """What became of the trees that one annealing operator made, as numbers of trees.
+    """The numbers of trees that one annealing operator made, by what became of them.
 
     ``tried`` are all of them. The hardware cannot run the ``invalid`` ones. The ``accepted`` ones became the
     current tree; those of them that cost less than the tree before count as ``better``, too.

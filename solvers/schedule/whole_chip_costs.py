@@ -1,4 +1,4 @@
-"""What layers cost when each is mapped on the whole chip: a table that solves what it lacks.
+"""The costs of layers that are mapped on the whole chip: a table that solves the costs that it lacks.
 
 Such a layer is a segment of its own, with its mapping spread over all tiles and its data in DRAM. The other
 way to run a layer, cut among tiles with pinned weights, is in ``tiles/cost_table.py``.
@@ -23,7 +23,7 @@ NestShape = tuple[Any, ...]
 
 
 def nest_shape(layer: NetworkLayer, batch: int, widths: Widths) -> NestShape:
-    """What decides the cost of ``batch`` samples of a layer with weights on the whole chip."""
+    """All that the cost of ``batch`` samples of a layer with weights on the whole chip depends on."""
     return layer.nest(batch).shape, padded_inputs(layer), ElementBits.of(layer, widths)
 
 

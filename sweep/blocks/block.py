@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -164,27 +164,35 @@ class BoundsOf:
     block: Block
 
 
+Reason = Sequence[float] | str
+"""Why a design need not be solved: the objectives of an evaluated one that dominates all that it can reach,
+or the constraints that it breaks whatever it reaches."""
+
+
 @dataclass(frozen=True)
 class GroupBounds:
     """Proven lower bounds on energy (pJ) and cycles of the designs of each group: an array (groups, 2).
 
     They are 0 where a layer provably has no mapping: such designs are infeasible rather than dominated.
+    ``broken``: by the number of a group, for each of its designs the constraints on results that its bounds
+    break; only of groups where each design breaks some.
     """
 
     values: NDArray[np.float64]
+    broken: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class DiscardedDesigns:
-    """The designs of a block's groups need a row and no solve: evaluated designs dominate their bounds.
+    """The designs of a block's groups need a row and no solve: what their bounds say is reason enough.
 
-    ``bounds``: those of :class:`GroupBounds`. ``better``: for each design the objectives of one that
-    dominates it, an array (designs, objectives).
+    ``bounds``: those of :class:`GroupBounds`. ``reasons``: for each design the objectives of one that
+    dominates it, or the constraints that it breaks.
     """
 
     block: Block
     bounds: NDArray[np.float64]
-    better: NDArray[np.float64]
+    reasons: Sequence[Reason]
 
 
 @dataclass(frozen=True)

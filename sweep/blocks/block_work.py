@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusters.execution import attempt, worker_name
 from clusters.runtime import Failure
@@ -39,6 +38,7 @@ from sweep.blocks.block import (
     DiscardedDesigns,
     GroupBounds,
     GroupPart,
+    Reason,
     SmallBatches,
 )
 from sweep.blocks.closing import Closing
@@ -118,7 +118,7 @@ class BlockWork:
             check_versions(self.first_versions)
         match work:
             case BoundsOf(block):
-                return GroupBounds(self._solver.bounds(block))
+                return self._solver.bounds(block)
             case DiscardedDesigns():
                 return _BlockOfSolves(self._solver, work.block).discarded(work)
             case SmallBatches():
@@ -169,15 +169,20 @@ class BlockSolver:
         layer, rules = self._nameless[number]
         return MappingProblem(architecture, layer, self.workload.solves[number].settings.objective, rules)
 
-    def bounds(self, block: Block) -> NDArray[np.float64]:
-        """What :class:`GroupBounds` says of the block's groups."""
-        found = np.zeros((block.groups, 2))
-        for number, row in enumerate(block.begins[:-1]):
-            group = _Group(self, block.architecture(row))
-            if not group.obstacle():
-                problems = [self.problem(group.architecture, n) for n in range(len(group.ids))]
-                found[number] = self.workload.bounds_of_solves(problems)
-        return found
+    def bounds(self, block: Block) -> GroupBounds:
+        """The bounds of the block's groups, and the constraints that these break."""
+        found, broken = np.zeros((block.groups, 2)), dict[int, tuple[str, ...]]()
+        for number, (begin, end) in enumerate(pairwise(block.begins)):
+            group = _Group(self, block.architecture(begin))
+            if group.obstacle():
+                continue
+            found[number] = self.workload.sums(group.bounds)
+            if self.study.result_constraints:
+                designs = block.designs(self.space, begin, end)
+                reasons = [self.workload.broken_by_least(design, group.bounds) for design in designs]
+                if all(reasons):
+                    broken[number] = tuple(reasons)
+        return GroupBounds(found, broken)
 
     @cached_property
     def _nameless(self) -> list[tuple[Layer, SpaceRules]]:
@@ -214,14 +219,14 @@ class _Group:
         problems = (self.solver.problem(self.architecture, number) for number in range(len(self.ids)))
         return [(found.energy_pj, float(found.cycles)) for found in map(space_bounds, problems)]
 
-    def least(self) -> tuple[float, float]:
-        """The energy (pJ) and cycles below which the answers to all solves cannot come.
+    def parts(self) -> list[tuple[float, float]]:
+        """The energy (pJ) and cycles of one run of each solve's layer below which its answer cannot come.
 
-        What is answered counts as it is, the rest by its bounds. All are added in the order in which the
-        answers are (:meth:`MappingWorkload.sums`), so that no rounding lifts this above them.
+        What is answered counts as it is, the rest by its bounds. Who adds them does so in the order in which
+        answers are added (:meth:`MappingWorkload.sums`), so that no rounding lifts the sum above theirs.
         """
         known = [(answer.energy_pj, float(answer.cycles)) for answer in self.answers]
-        return self.solver.workload.sums([*known, *self.bounds[len(known) :]])
+        return [*known, *self.bounds[len(known) :]]
 
     def proven(self) -> tuple[float, float]:
         """Proven lower bounds on energy (pJ) and cycles of the designs, whatever solver maps them."""
@@ -277,10 +282,10 @@ class _BlockOfSolves:
 
     def discarded(self, work: DiscardedDesigns) -> BlockAnswers:
         """The rows of designs that bounds discard."""
-        bounds, better = work.bounds.tolist(), work.better.tolist()
+        bounds, reasons = work.bounds.tolist(), work.reasons
         for (begin, end), (energy_pj, cycles) in zip(pairwise(self.block.begins), bounds, strict=True):
             designs = self.block.designs(self.solver.space, begin, end)
-            self._close(self.solver.closing.discarded(designs, (energy_pj, cycles), better[begin:end]))
+            self._close(self.solver.closing.discarded(designs, (energy_pj, cycles), reasons[begin:end]))
         self.tally.close(self.closed, self.solver.study.objectives)
         return BlockAnswers(0, (RowBatch.of("designs", self.designs),), (), self.tally)
 
@@ -323,20 +328,25 @@ class _BlockOfSolves:
         return len(group.answers)
 
     def _left(self, group: _Group, designs: Sequence[Design]) -> bool:
-        """Whether evaluated designs dominate all that the designs of a group can still reach.
+        """Whether no design of a group can be on the front, as far as its answers are known.
 
-        Then their rows say so, and what is not solved yet is not solved.
+        Each is dominated by an evaluated one whatever it can still reach, or breaks a constraint on results
+        whatever that is. Then their rows say so, and what is not solved yet is not solved.
         """
         if self.front is None or not all(answer.mapped for answer in group.answers):
             return False
-        study, least, better = self.solver.study, group.least(), list[list[float]]()
+        study, workload, parts = self.solver.study, self.solver.workload, group.parts()
+        least, reasons = workload.sums(parts), list[Reason]()
         for design in designs:
+            if broken := workload.broken_by_least(design, parts):
+                reasons.append(broken)
+                continue
             found = self.front.dominating(np.array(objective_bounds(study, design, *least)))
             if found is None:
                 return False
-            better.append(found.tolist())
+            reasons.append(found.tolist())
         rows = self.solver.closing.discarded(
-            designs, group.proven(), better, least=least, answers=group.answers
+            designs, group.proven(), reasons, least=least, answers=group.answers
         )
         self._close(rows)
         return True

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from results.store.schema.rows import DesignRow
-from sweep.design.design_row import DesignIdentity, design_row, dominated_row, infeasible_row
+from sweep.blocks.block import Reason
+from sweep.design.design_row import (
+    DesignIdentity,
+    broken_row,
+    design_row,
+    dominated_row,
+    infeasible_row,
+)
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
@@ -61,20 +68,23 @@ class Closing:
         self,
         designs: Iterable[Design],
         bounds: tuple[float, float],
-        better: Sequence[Sequence[float]],
+        reasons: Sequence[Reason],
         *,
         least: tuple[float, float] | None = None,
         answers: Sequence[MappingSummary] = (),
     ) -> list[DesignRow]:
         """The rows of the designs of a group that has these ``bounds`` on energy (pJ) and cycles.
 
-        ``better``: for each design, objectives of another one that dominates it. ``answers``: to those of the
-        solves that were done before that was known; ``least``: what energy and cycles come to with them.
+        ``reasons``: of each design, why it is not solved. ``answers``: to those of the solves that were done
+        before that was known; ``least``: what energy and cycles come to with them.
         """
         spent = sum(answer.cpu_seconds for answer in answers if not answer.cached)
         rows: list[DesignRow] = []
-        for design, values in zip(designs, better, strict=True):
-            row = dominated_row(self.study, design, bounds, values, self._identity, least=least)
+        for design, why in zip(designs, reasons, strict=True):
+            if isinstance(why, str):
+                row = broken_row(self.study, design, why, bounds, self._identity)
+            else:
+                row = dominated_row(self.study, design, bounds, why, self._identity, least=least)
             if answers:
                 row |= {
                     "solves": len(answers),

@@ -39,6 +39,7 @@ from sweep.study.study import load_study
 
 ASKED = {
     "layers": "layers to map",
+    "fusions": "groups of layers to map together",
     "scratchpads": "scratchpads to plan",
     "schedules": "schedules to find",
 }

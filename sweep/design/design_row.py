@@ -32,6 +32,8 @@ class DesignIdentity:
         keys = ["networks", "mapping"] if study.scratchpad is None else ["networks", "mapping", "scratchpad"]
         if study.schedule is not None:
             keys = ["networks", "schedule", "mapping"]
+        if study.fusion is not None:
+            keys.append("fusion")
         if study.phases is not None:
             keys = ["phases", *keys]
         text = canonical_json([asked[key] for key in keys])
@@ -145,6 +147,55 @@ def broken_constraints(constraints: Sequence[Constraint], row: DesignRow) -> Des
     return {"feasible": False, "note": reasons(broken)} if broken else {}
 
 
+_RISING = frozenset(
+    {
+        "energy_pj",
+        "cycles",
+        "edp_pj_cycles",
+        "latency_seconds",
+        "seconds_per_token",
+        "joules_per_token",
+        "time_to_first_token_seconds",
+        "time_per_output_token_seconds",
+    }
+)
+"""The results that no smaller energy or fewer cycles make larger, so that bounds on these bound them."""
+_FALLING = frozenset({"tokens_per_second"})
+"""The results that no more cycles make larger."""
+
+
+def broken_by_bounds(constraints: Sequence[Constraint], row: DesignRow) -> str:
+    """Why a design breaks constraints whatever its answers; empty where it may meet all.
+
+    ``row``: its columns at energies and cycles that no answer undercuts, computed as those of answers are, so
+    that rounding keeps them on their side. Mean power rises with energy and falls with cycles: no such row
+    says anything of it.
+    """
+    values, broken = cast(dict[str, Any], row), list[str]()
+    for one in constraints:
+        value = values.get(one.quantity)
+        for results, upper, how in ((_RISING, True, "at least "), (_FALLING, False, "at most ")):
+            if value is not None and one.quantity in results and one.is_upper == upper:
+                broken += [] if one.met_by(float(value)) else [reason(str(one), float(value), how)]
+    return reasons(broken)
+
+
+def broken_row(
+    study: Study,
+    design: Design,
+    note: str,
+    bounds: tuple[float, float],
+    identity: DesignIdentity | None = None,
+) -> DesignRow:
+    """The row of a design that breaks constraints whatever its answers: see :func:`broken_by_bounds`.
+
+    ``bounds`` are proven ones on its energy (pJ) and cycles, whatever solver maps it.
+    """
+    energy_pj, cycles = bounds
+    known: DesignRow = {"energy_bound_pj": energy_pj, "cycles_bound": cycles}
+    return infeasible_row(study, design, note, identity) | known
+
+
 def whole_cycles(cycles: float) -> int:
     """A weighted sum of cycles as the column ``cycles`` has it: rounded, and at least 1.
 
@@ -174,8 +225,7 @@ def complete(
     seconds = row["latency_seconds"]
     assert seconds is not None
     row["watts"] = energy * 1e-12 / seconds
-    if tokens is not None:
-        row["tokens_per_second"] = tokens / seconds
+    row |= token_rate(row, tokens)
     return row | {
         "status": "complete",
         "energy_bound_pj": energy_bound,
@@ -183,6 +233,12 @@ def complete(
         "energy_gap": (energy - energy_bound) / energy,
         "cycles_gap": (cycles - cycles_bound) / cycles,
     }
+
+
+def token_rate(row: DesignRow, tokens: float | None) -> DesignRow:
+    """The column of tokens a second, of a row with its seconds; none where a study's networks make none."""
+    seconds = row["latency_seconds"]
+    return {"tokens_per_second": tokens / seconds} if tokens is not None and seconds else {}
 
 
 def request_times(

@@ -1,4 +1,4 @@
-"""A study of architectures: every layer of its networks mapped, and their tensors planned, on each design."""
+"""A study of architectures: layers mapped, one by one or together, and tensors planned, on each design."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
@@ -18,12 +19,16 @@ from solvers.catalogue import solver
 from solvers.mapping.problem import COUNT_BITS, MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
 from sweep.design.design_row import (
+    broken_by_bounds,
     broken_constraints,
     complete,
+    objectives,
     request_times,
+    token_rate,
     whole_cycles,
     without_answer,
 )
+from sweep.design.fused_groups import FusedGroups, GroupOutcome
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.hardware_space import with_hardware_constraints
@@ -38,9 +43,21 @@ from sweep.study.study_names import (
     network_of,
 )
 from sweep.study.timeloop_space import constrained_by_timeloop
+from sweep.tasks.fusion import FusionTask
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask, SolveSettings
-from sweep.tasks.summaries import AnswerSummary, MappingSummary, ScratchpadSummary
+from sweep.tasks.summaries import AnswerSummary, FusionSummary, MappingSummary, ScratchpadSummary
+
+
+class Demand(Protocol):
+    """What runs ``runs`` times in the design's sums: a layer, or a group of layers."""
+
+    @property
+    def network(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def runs(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -141,6 +158,8 @@ class MappingWorkload:
                 raise error.at(study.architecture, "constraints") from None
         self._settings = [replace(settings, rules=asked) for asked in constrained]
         self._request, self._limits = study.request, study.result_constraints
+        self._groups = FusedGroups.of(study, demands)
+        self._check_free(study)
         self._scratchpads = ScratchpadPlans.of(study)
         variants = [demand.variant for demand in demands]  # each variant's demands stand together
         self._variants = {
@@ -149,19 +168,33 @@ class MappingWorkload:
         }
         self._batches = tuple(axis.key for axis in study.batch_axes)
         self.asked = {"layers": sum(demand.count for demand in demands if demand.variant == 0)}
+        if self._groups:
+            self.asked["fusions"] = len(self._groups.groups)
         if self._scratchpads:
             self.asked["scratchpads"] = len(study.networks)
 
-    def tasks(self, design: Design) -> list[Task]:
-        """One mapping task for each demand, then one scratchpad task for each network, in their orders.
+    def _check_free(self, study: Study) -> None:
+        """InputError where a layer that is mapped together with others has constraints: no group has any."""
+        for member in self._groups.grouped if self._groups else ():
+            layer = self.demands[member].layer
+            if levels := self._settings[member].rules.for_layer(layer).levels:
+                expected = "an architecture without constraints on mappings, for fused ones are held to none"
+                found = f"constraints on {', '.join(level.level for level in levels)} for {layer.name}"
+                raise InputError(study.where, expected, found, "Leave fusion out", key="fusion")
 
-        Equal shapes of different networks are equal tasks.
+    def tasks(self, design: Design) -> list[Task]:
+        """One mapping task for each demand, one for each group that is mapped together, then one scratchpad
+        task for each network, in their orders.
+
+        Equal shapes and groups of different networks are equal tasks.
         """
         maps = [
             MappingTask(design.architecture, demand.named, settings)
             for demand, settings in zip(self.demands, self._settings, strict=True)
         ]
-        return [*maps, *(self._scratchpads.tasks(design.architecture) if self._scratchpads else [])]
+        together = self._groups.tasks(design.architecture) if self._groups else []
+        plans = self._scratchpads.tasks(design.architecture) if self._scratchpads else []
+        return [*maps, *together, *plans]
 
     @cached_property
     def solves(self) -> tuple[LayerSolve, ...]:
@@ -195,9 +228,9 @@ class MappingWorkload:
         return len(self._variants) > 1
 
     @property
-    def plans_scratchpads(self) -> bool:
-        """Whether designs ask for more than mappings of layers."""
-        return bool(self._scratchpads)
+    def only_layers(self) -> bool:
+        """Whether designs ask for nothing but mappings of layers one by one."""
+        return self._groups is None and self._scratchpads is None
 
     def obstacle(self, design: Design) -> str:
         """Why some network has no plan in the design's scratchpad; empty where none is known to lack one."""
@@ -205,11 +238,19 @@ class MappingWorkload:
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever its batches."""
-        return _bounds(self.demands, [problem_of(task) for task in tasks if isinstance(task, MappingTask)])
+        problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
+        if self._groups is None:
+            return _bounds(self.demands, problems)
+        layers = _each_bounded(problems)
+        together = [task for task in tasks if isinstance(task, FusionTask)]
+        demands: list[Demand] = [*self._by_itself(), *self._groups.groups]
+        return _sums(demands, [*layers, *self._groups.bounds(together, layers)])
 
-    def bounds_of_solves(self, problems: Sequence[MappingProblem]) -> tuple[float, float]:
-        """As :meth:`bounds`, of a design whose :attr:`solves` are these problems."""
-        return _bounds(self.demands, [problems[number] for number in self.solve_of_demand])
+    def _by_itself(self) -> list[LayerDemand]:
+        """The demands with the occurrences that are in no group."""
+        assert self._groups is not None
+        grouped = self._groups.grouped
+        return [replace(one, count=one.count - grouped[n]) for n, one in enumerate(self.demands)]
 
     def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
         """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`.
@@ -219,47 +260,100 @@ class MappingWorkload:
         """
         return _least_sums(self.demands, [parts[number] for number in self.solve_of_demand])
 
+    def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
+        """Which constraints on results the design breaks, whatever the answers to its :meth:`tasks`."""
+        if not self._limits:
+            return ""
+        problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
+        found = [space_bounds(problem) for problem in problems]
+        own = self._own_demands(design)
+        return self._broken(design, own, [(one.energy_pj, float(one.cycles)) for one in found[own]])
+
+    def broken_by_least(self, design: Design, parts: Sequence[tuple[float, float]]) -> str:
+        """As :meth:`broken_by_bounds`, from what one run of each of the :attr:`solves` takes at least."""
+        if not self._limits:
+            return ""
+        own = self._own_demands(design)
+        return self._broken(design, own, [parts[number] for number in self.solve_of_demand[own]])
+
+    def _broken(self, design: Design, own: slice, parts: Sequence[tuple[float, float]]) -> str:
+        demands, request = self.demands[own], self._request
+        energy, cycles = _sums(demands, parts)
+        row = objectives(design, energy, whole_cycles(cycles), request.tokens)
+        row |= token_rate(row, request.tokens)
+        least = _cycles_by_network(demands, [cycles for _, cycles in parts])
+        return broken_by_bounds(self._limits, row | request_times(design, request, least, least))
+
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`, those of the design's own batches."""
         mapped = [answer for answer in answers if isinstance(answer, MappingSummary)]
+        together = [answer for answer in answers if isinstance(answer, FusionSummary)]
         plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
         own = self._own_demands(design)
         demands, mine = self.demands[own], mapped[own]
         row: DesignRow = {"networks": _by_network(demands, task_ids[own], mine)}
-        for network, task_id in zip(row["networks"].values(), task_ids[len(mapped) :], strict=bool(plans)):
+        of_groups, planned = task_ids[len(mapped) :][: len(together)], task_ids[len(mapped) + len(together) :]
+        for network, task_id in zip(row["networks"].values(), planned, strict=bool(plans)):
             network["scratchpad"] = task_id
         bad = [(d, a) for d, a in zip(demands, mine, strict=True) if not a.mapped]
         reasons = [(a.status, f"{d.network}/{d.layer.name}: {a.status}: {a.remark}") for d, a in bad]
+        reasons += self._groups.failed(together) if self._groups else []
         reasons += self._scratchpads.unplanned(plans) if self._scratchpads else []
         if reasons:
             return row | without_answer(reasons)
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
-        row |= _totals(design, demands, mine, self._request)
+        parts = [
+            _Part(d, (a.energy_pj, a.cycles), (a.energy_bound_pj, a.cycles_bound), dict(a.levels))
+            for d, a in zip(self._by_itself() if self._groups else demands, mine, strict=True)
+        ]
+        if self._groups:
+            outcomes = self._groups.outcomes(together, mine)
+            _enter_groups(row["networks"], demands, outcomes, of_groups)
+            without = [*(part.cost for part in parts), *(one.unfused for one in outcomes)]
+            parts += [_Part(one.demand, one.cost, one.bounds, one.levels) for one in outcomes]
+            energy, cycles = _sums([part.demand for part in parts], without)
+            row |= {"unfused_energy_pj": energy, "unfused_cycles": whole_cycles(cycles)}
+        row |= _totals(design, parts, self._request)
         return row | broken_constraints(self._limits, row)
 
 
-def _totals(
-    design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary], request: ServedRequest
-) -> DesignRow:
+@dataclass(frozen=True)
+class _Part:
+    """A part of a design's sums: energy (pJ) and cycles of one occurrence, proven bounds on both, and the
+    energy by storage level."""
+
+    demand: Demand
+    cost: tuple[float, int]
+    bounds: tuple[float, float]
+    levels: dict[str, float]
+
+
+def _totals(design: Design, parts: Sequence[_Part], request: ServedRequest) -> DesignRow:
     """Sums over all layers, which run one after the other, each times its count and network's weight."""
-    energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
-    bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
+    demands = [part.demand for part in parts]
+    energy, cycles = _sums(demands, [part.cost for part in parts])
+    bounds = _sums(demands, [part.bounds for part in parts])
     levels: Counter[str] = Counter()
-    for demand, answer in zip(demands, answers, strict=True):
-        levels.update({name: demand.runs * pj for name, pj in answer.levels})
+    for part in parts:
+        levels.update({name: part.demand.runs * pj for name, pj in part.levels.items()})
     row = complete(design, (energy, whole_cycles(cycles)), bounds, request.tokens)
-    one_run = _cycles_by_network(demands, [float(answer.cycles) for answer in answers])
-    least = _cycles_by_network(demands, [answer.cycles_bound for answer in answers])
+    one_run = _cycles_by_network(demands, [float(part.cost[1]) for part in parts])
+    least = _cycles_by_network(demands, [part.bounds[1] for part in parts])
     row |= request_times(design, request, one_run, least)
     return row | {"energy_by_level_pj": dict(levels)}
 
 
 def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> tuple[float, float]:
-    """Lower bounds on the sums of a design; a problem that several demands have is bounded once."""
+    """Lower bounds on the sums of a design."""
+    return _least_sums(demands, _each_bounded(problems))
+
+
+def _each_bounded(problems: Sequence[MappingProblem]) -> list[tuple[float, float]]:
+    """Lower bounds on energy (pJ) and cycles; a problem that several demands have is bounded once."""
     found = {id(problem): space_bounds(problem) for problem in problems}
     parts = [found[id(problem)] for problem in problems]
-    return _least_sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in parts])
+    return [(bounds.energy_pj, bounds.cycles) for bounds in parts]
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
@@ -267,7 +361,7 @@ def problem_of(task: MappingTask) -> MappingProblem:
     return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
 
 
-def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+def _sums(demands: Sequence[Demand], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Energy (pJ) and cycles of all runs of all layers, from those of one run of each.
 
     Values and bounds are added in the same order, the demands', so that rounding keeps bounds below values.
@@ -292,7 +386,7 @@ def _least_sums(
     return min(energy for energy, _ in sums), min(cycles for _, cycles in sums)
 
 
-def _cycles_by_network(demands: tuple[LayerDemand, ...], cycles: Sequence[float]) -> dict[str, float]:
+def _cycles_by_network(demands: Sequence[Demand], cycles: Sequence[float]) -> dict[str, float]:
     """Cycles of one run of each network, from those of one run of each of its layers."""
     found: dict[str, float] = {}
     for demand, layer_cycles in zip(demands, cycles, strict=True):
@@ -320,3 +414,33 @@ def _by_network(
             }
         )
     return networks
+
+
+def _enter_groups(
+    networks: dict[str, NetworkEntry],
+    demands: tuple[LayerDemand, ...],
+    outcomes: Sequence[GroupOutcome],
+    task_ids: Sequence[str],
+) -> None:
+    """Enter what groups cost in the column ``networks``, whose layers stand there as if none were fused."""
+    entries = [layer for network in networks.values() for layer in network["layers"]]
+    of_demand = dict(zip(range(len(demands)), entries, strict=True))
+    for one, task_id in zip(outcomes, task_ids, strict=True):
+        entry, count = networks[one.demand.network], one.demand.count if one.together else 0
+        (energy, cycles), (without, slower) = one.cost, one.unfused
+        if count:
+            entry["energy_pj"] += count * (energy - without)
+            entry["cycles"] += count * (cycles - slower)
+        for member in one.demand.members:
+            of_demand[member]["count"] -= count
+        entry.setdefault("fused", []).append(
+            {
+                "layers": list(one.demand.names),
+                "task_id": task_id,
+                "count": count,
+                "energy_pj": energy,
+                "cycles": cycles,
+                "unfused_energy_pj": without,
+                "unfused_cycles": slower,
+            }
+        )

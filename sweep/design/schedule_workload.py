@@ -22,9 +22,12 @@ from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import tile_solver
 from sweep.design.design_row import (
+    broken_by_bounds,
     broken_constraints,
     complete,
+    objectives,
     request_times,
+    token_rate,
     whole_cycles,
     without_answer,
 )
@@ -234,6 +237,14 @@ class ScheduleWorkload:
         weights = [network.weight for network in self._networks]
         energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
         return sum(energies), sum(cycles)
+
+    def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
+        """Which constraints on results the design breaks, whatever its schedules; those of whole runs."""
+        if not self._limits:
+            return ""
+        energy_pj, cycles = self.bounds(tasks)
+        row = objectives(design, energy_pj, whole_cycles(cycles), self._request.tokens)
+        return broken_by_bounds(self._limits, row | token_rate(row, self._request.tokens))
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`: weighted sums of the best schedules.

@@ -28,6 +28,12 @@ class DesignWorkload(Protocol):
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these :meth:`tasks`."""
 
+    def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
+        """Which constraints on results a design with these :meth:`tasks` breaks whatever their answers.
+
+        With the bounds that say so; empty where it may meet all of them.
+        """
+
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns of the design's row that follow from the answers to :meth:`tasks`, in their order."""
 

@@ -96,7 +96,7 @@ class StudyPlan:
     @property
     def in_generations(self) -> bool:
         """Whether the run hands out what a search proposes, one generation in blocks after the other."""
-        mapping = isinstance(self.workload, MappingWorkload) and not self.workload.plans_scratchpads
+        mapping = isinstance(self.workload, MappingWorkload) and self.workload.only_layers
         return mapping and not self.designs.study.search.lists
 
 
@@ -112,7 +112,7 @@ def plan(
     workload = workload_of(study)
     design_space(study).check_values()
     design_space(study).check_prices(study.objectives)
-    if isinstance(workload, MappingWorkload) and not workload.plans_scratchpads and study.search.lists:
+    if isinstance(workload, MappingWorkload) and workload.only_layers and study.search.lists:
         return _plan_of_table(study, workload, stored_in(store), counted)
     count = _Count(study, workload)
     total = study.looks_at

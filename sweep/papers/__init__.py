@@ -1,8 +1,10 @@
-"""Evaluations of papers, as studies: ``archsweep paper``.
+"""The evaluations of five papers, run again with this cost model: ``archsweep paper``.
 
-``paper.py`` has the frame: a paper is a name, the studies that its figures need, and a function a figure
-that makes a table of their rows. Solves that are no study of designs (plans of graphs, architectures for
-single layers) are run beside the studies, as ``PaperSolves``. ``cosa.py``, ``cosma.py`` and ``thistle.py``
-are the papers. ``reproduction.py`` runs what the figures asked for need, each study into a run folder of its
-own, and writes tables and charts. A new paper is a module here and an entry in ``catalogue.py``.
+``paper.py`` has the frame. A paper has a name, the studies that its figures need, and for each figure a
+function that makes a table of the studies' rows. Some solves are no study of designs, such as plans of graphs
+or architectures for single layers; they run beside the studies, as ``PaperSolves``.
+
+The papers are ``cosa.py``, ``cosma.py`` (with ``cosma_cases.py``), ``kapla.py``, ``set_schedules.py`` and
+``thistle.py``. ``reproduction.py`` runs the studies and solves of the chosen figures, each into a run folder
+of its own, and writes tables and charts. A new paper is a module here and an entry in ``catalogue.py``.
 """

@@ -1,10 +1,12 @@
-"""CoSA's evaluation (Huang et al., ISCA 2021, section V) with our cost model in the place of Timeloop.
+"""CoSA's evaluation (Huang et al., ISCA 2021, section V), judged by our cost model instead of Timeloop.
 
-The text that this was made from has lost the numbers of figures: these follow its order. Three schedulers
-are the paper's: Random (the best of five valid draws), Timeloop's Hybrid (500 mappings, 32 threads) and
-CoSA's program. Beside the program as printed stand two of ours, each one shot, and the default, which is
-polished. All get the same layers, one by one, and all are judged by the cost model; a scheduler that searches
-is asked for the figure's own quantity.
+Three schedulers are the paper's: Random (the best of five valid draws), Timeloop's Hybrid (500 mappings, 32
+threads) and CoSA's program as printed. Three are ours: two other programs, each solved once (*one shot*), and
+the default, which polishes its mapping by a local search. All get the same layers, one by one, and all are
+judged by the cost model. A scheduler that searches minimises the quantity that the figure shows.
+
+The text of the paper from which this was made had lost the numbers of its figures. So the figures here are
+numbered in the order of that text.
 """
 
 from __future__ import annotations
@@ -55,6 +57,7 @@ def networks(effort: Effort) -> tuple[str, ...]:
 
 
 def study_key(machine: str, objective: str, scheduler: str) -> str:
+    """The key of a study, such as ``4x4-cycles-cosa-as-printed-one-shot``."""
     short = "".join(c for c in scheduler.lower().replace(" ", "-") if c.isalnum() or c == "-")
     return f"{machine}-{objective}-{short}"
 
@@ -80,13 +83,14 @@ def studies(effort: Effort) -> list[PaperStudy]:
 
 
 def needed(machine: str, objective: str) -> tuple[str, ...]:
+    """The keys of the studies of all schedulers for one machine and quantity."""
     return tuple(study_key(machine, objective, name) for name in SCHEDULERS)
 
 
 def ratios(
     rows: ReadOnlyDict[str, LayerRows], machine: str, objective: str, column: str, network: str
 ) -> Iterator[tuple[str, list[float]]]:
-    """Per scheduler, Random's quantity over its own, layer by layer where both have an answer."""
+    """For each scheduler, Random's quantity divided by its own, for each layer where both have an answer."""
     layers = [layer for layer, _ in distinct_layers(load_network(network).layers)]
     base = rows[study_key(machine, objective, RANDOM)]
     for name in SCHEDULERS:

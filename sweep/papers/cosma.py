@@ -1,9 +1,11 @@
 """COSMA's evaluation (Li, Gupta and Malik, arXiv 2311.18246, section V): plans of fourteen networks.
 
-Ten networks designed by people, with and without parameters, and four from architecture search, at the
-budgets MR, MH and MP. COSMA's own program and search are compared with the paper's four schemes, and on
-searched networks with its two heuristics. The paper does not say how far its graphs were fused: the figures
-are made of fused graphs, and with full effort also of graphs that have an operator for every ATen operation.
+Ten networks were designed by people; they are planned with and without parameters. Four are from architecture
+search. Each is planned at three scratchpad sizes, which section V-A calls MR, MH and MP. The solver ``cosma``
+is compared with the paper's four schemes, and on searched networks also with its two heuristics.
+
+The paper does not say how far its graphs were fused. The figures here are made of fused graphs, and with full
+effort also of *raw* graphs, which have an operator for every ATen operation.
 """
 
 from __future__ import annotations
@@ -59,9 +61,9 @@ HUMAN = (
 SEARCHED = ("pnasnet5_large", "amoebanet_d", "nasnet_a_large", "darts")
 QUICK_SEARCHED = ("amoebanet_d", "darts")
 WALL_SECONDS = 60.0
-"""What one plan may take; the paper stops after a day."""
+"""Seconds on the clock for one plan; the paper stops after a day."""
 PEAK_SECONDS = 60.0
-"""What the least peak of a graph, on which MH and MP rest, may take."""
+"""Seconds on the clock for the least peak of a graph, from which the sizes MH and MP follow."""
 
 PAPER_SECONDS: dict[str, dict[str, tuple[float, float, float]]] = {
     "pnasnet5_large": {
@@ -85,7 +87,7 @@ PAPER_SECONDS: dict[str, dict[str, tuple[float, float, float]]] = {
         "DnC": (19.1, 19.1, 19.1),
     },
 }
-"""Table II: seconds at MR, MH and MP."""
+"""Table II: the paper's seconds at MR, MH and MP, by network and approach."""
 
 COSMA: dict[str, Approach] = {"cosma": ("cosma", {})}
 VARIANTS = (
@@ -98,7 +100,7 @@ FEWER = "Quick: AmoebaNet-D and DARTS; --effort full adds PNASNet-5, NASNet-A, a
 
 
 def forms(effort: Effort) -> tuple[str, ...]:
-    """How the graphs are taken: fused, and with full effort raw as well."""
+    """The forms of graphs: fused, and with full effort raw as well."""
     return FORMS if effort == "full" else FORMS[:1]
 
 
@@ -113,13 +115,14 @@ def settings(parameters: bool) -> tuple[str, ...]:
 
 @cache
 def planned(name: str, parameters: bool) -> PlannedGraph:
+    """The graph of a network as tasks have it, with or without its parameters in the scratchpad."""
     graph: OperatorGraph = operator_graph(load_network(name), ScratchpadSettings(parameters=parameters))
     return PlannedGraph(replace(graph, name=name))
 
 
 @cache
 def tasks(name: str, parameters: bool, heuristics: bool) -> dict[Hashable, PaperTask]:
-    """By (graph, setting, approach) the solves of one graph under its three budgets."""
+    """The solves of one graph at its three sizes, by (graph, setting, approach)."""
     graph = planned(name, parameters)
     approaches = COSMA | (HEURISTICS if heuristics else {}) | SCHEMES
     found: dict[Hashable, PaperTask] = {}
@@ -133,7 +136,7 @@ def tasks(name: str, parameters: bool, heuristics: bool) -> dict[Hashable, Paper
 
 
 def solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Iterator[PaperSolves]:
-    """What Figure 3 plans, then what Table II and Figure 4 plan."""
+    """The solves of Figure 3, then those of Table II and Figure 4, as far as ``rows`` lacks them."""
     for form in forms(effort):
         graphs = [f"{name}.{form}" for name in HUMAN]
         if f"human-{form}" not in rows:
@@ -149,7 +152,7 @@ def _joined(parts: Sequence[dict[Hashable, PaperTask]]) -> dict[Hashable, PaperT
 
 
 def cases_of(rows: LayerRows) -> list[CosmaCase]:
-    """The rows as cases, in their order; what has no plan is left out of a case."""
+    """The rows as cases, in their order. Answers without a plan are left out, and cases without cosma's."""
     found: dict[tuple[str, str], CosmaCase] = {}
     for (graph, setting, approach), row in rows.items():
         if row["objective_bytes"] is None:
@@ -172,7 +175,7 @@ def _cell(case: CosmaCase, approach: str) -> str | float:
 
 
 def bytes_table(cases: Sequence[CosmaCase], approaches: Sequence[str], remarks: Sequence[str]) -> FigureTable:
-    """MB beyond the compulsory ones that each approach moves, a row a graph and budget, and bars of all."""
+    """MB that each approach moves beyond the compulsory ones, for each graph and size, with bars of all."""
     headers = ("graph", "budget", "budget MB", *approaches, "proven")
     table = tuple(
         (
@@ -205,9 +208,10 @@ def figure_4(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def means(cases: Sequence[CosmaCase], form: str, approach: str) -> Iterator[tuple[str | float, ...]]:
-    """Per budget and over all, the per cent that an approach moves less than the schemes on average.
+    """By how much less an approach moves than the schemes on average, in per cent, for each size and for all.
 
-    First over all cases in which a scheme moves anything, then over those of them in which every plan has to.
+    The first mean is over all cases in which a scheme moves anything. The second leaves out the cases whose
+    optimum is 0 bytes.
     """
     every = reduction_rows(cases, approach)
     moving = reduction_rows(must_move(cases), approach)
@@ -323,7 +327,7 @@ def _deep_lab(case: CosmaCase) -> bool:
 
 
 def table_2(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """CPU seconds of the heuristics and of cosma; beside them the paper's."""
+    """CPU seconds of the heuristics and of cosma, with the paper's beside them."""
     table: list[tuple[str | float, ...]] = []
     for case in [case for some in _cases(rows, effort, "searched") for case in some]:
         known = PAPER_SECONDS[case.network.partition(".")[0]]
@@ -343,7 +347,7 @@ def table_2(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def needed(kind: str) -> tuple[str, ...]:
-    """The keys of the solves of all forms; those of forms that are not taken are never made."""
+    """The keys of the solves of all forms. With quick effort those of raw graphs are never made."""
     return tuple(f"{kind}-{form}" for form in FORMS)
 
 

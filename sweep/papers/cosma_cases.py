@@ -1,4 +1,4 @@
-"""Cases of COSMA's evaluation, a network under a budget with the answer of each approach, and their means."""
+"""Cases of COSMA's evaluation, a network at one size with the answer of each approach, and their means."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEURISTICS: dict[str, Approach] = {
     "FS (MPMF)": ("fixed_schedule", {"order": "minimum_peak"}),
     "DnC": ("divide", {}),
 }
-"""What the paper takes for networks that its program cannot solve (Table II)."""
+"""The paper's heuristics for networks that its program cannot solve (Table II)."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ def must_move(cases: Iterable[CosmaCase]) -> list[CosmaCase]:
 
 
 def reductions(cases: Sequence[CosmaCase], approach: str, schemes: Iterable[str]) -> list[float]:
-    """1 - bytes / the scheme's bytes, of every case and scheme that moves any: elsewhere there is nothing
-    to reduce."""
+    """1 - bytes / the scheme's bytes, for every case and every scheme that moves any bytes in it.
+
+    Where a scheme moves nothing there is nothing to reduce.
+    """
     return [
         1 - (case.bytes_of(approach) or 0) / other
         for case in cases
@@ -81,7 +83,7 @@ def of_setting(cases: Sequence[CosmaCase], setting: str) -> list[CosmaCase]:
 
 
 def rivals(approach: str) -> tuple[str, ...]:
-    """The schemes to compare with: a heuristic with a fixed order, with those of the same order."""
+    """The schemes to compare with: all, or for a heuristic with a fixed order those of the same order."""
     order = approach.removeprefix("FS (").removesuffix(")") if approach.startswith("FS") else ""
     return tuple(scheme for scheme in SCHEMES if scheme.startswith(order))
 
@@ -102,7 +104,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def counted(cases: Iterable[CosmaCase], holds: Callable[[int, int], bool], one: str, other: str) -> str:
-    """In how many of the cases where both have a plan the two approaches' bytes stand in the relation."""
+    """Counts cases, of those where both approaches have a plan, in which ``holds`` is true of their bytes."""
     pairs = [(case.bytes_of(one), case.bytes_of(other)) for case in cases]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     return f"{sum(holds(a, b) for a, b in known)} of {len(known)}"
@@ -130,6 +132,7 @@ def claims(cases: Sequence[CosmaCase]) -> dict[str, str]:
 
 
 def summary(cases: Sequence[CosmaCase], approaches: Sequence[str]) -> dict[str, Any]:
+    """Seconds and proofs of cosma, and the mean reductions of ``approaches``, over all cases."""
     solved = [case.found["cosma"] for case in cases]
     seconds = [found.cpu_seconds for found in solved]
     return {

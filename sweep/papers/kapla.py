@@ -1,9 +1,11 @@
-"""KAPLA's evaluation (Li and Gao, 2023, section VI): layers by S, R and K, and chains of segments.
+"""KAPLA's evaluation (Li and Gao, 2023, section VI): single layers by three methods, and chains of segments.
 
-Layers are mapped one by one in the space that the array's mapping leaves. S is ``exact``, which proves the
-optimum or states a bound; R is ``random_search``, K ``kapla``. Means are of all layers: where the optimum is
-not proven, over the best that was found and over the bound. Chains of segments are studies of the chip
-``kapla-16x16-released``, judged by the chip model.
+The paper names its methods by letters. Three are run here: S is ``exact``, which proves the optimum or states
+a bound; R is ``random_search``; K is ``kapla``. They map layers one by one. The mapping of the array of PEs
+is fixed, and the methods choose all else. Where S has not proven the optimum of every layer, K and R are
+compared both with the best mapping that was found and with the bound; the optimum lies between the two.
+
+Chains of segments are studies of the chip ``kapla-16x16-released``, judged by the chip model.
 """
 
 from __future__ import annotations
@@ -43,11 +45,12 @@ from sweep.tasks.mapping import MappingTask, SolveSettings
 
 NETWORKS = ("alexnet", "mobilenet", "vgg16", "googlenet", "resnet50", "mlp", "lstm")
 COSTS = "released"
-"""Unit costs of the released files, for all sizes of nodes; no others are published for most sizes."""
+"""The unit costs of the released files, used for all sizes of nodes: most sizes have no published others."""
 
 PROVING_SECONDS = {"quick": 5.0, "full": 60.0}
-"""What S may take for a layer, on the clock."""
+"""Seconds on the clock for S to map a layer, by effort."""
 MOST_DRAWS = {"quick": 10_000, "full": 1_000_000}
+"""The most mappings that R draws for a layer, by effort."""
 
 SOLVERS = {"S": "exact", "R": "random_search", "K": "kapla"}
 PUBLISHED_MEANS = {"7": "2.2 %", "8": "as Figure 7", "9": "7.7 % over B", "10": "1.9 %"}
@@ -61,7 +64,7 @@ PUBLISHED_HOURS: dict[str, tuple[str, ...]] = {
     "mlp": ("0.2 h", "0.7 h", "1.0 min", "0.2 h", "13 s"),
     "lstm": ("0.2 h", "0.9 h", "7.4 min", "0.1 h", "6 s"),
 }
-"""Table IV: B, S, R, M and K on eight processes."""
+"""Table IV: the time of methods B, S, R, M and K on eight processes."""
 PUBLISHED_PRUNING: dict[str, tuple[float, float]] = {
     "alexnet": (700, 2),
     "mobilenet": (331, 42),
@@ -71,7 +74,7 @@ PUBLISHED_PRUNING: dict[str, tuple[float, float]] = {
     "mlp": (784, 18),
     "lstm": (70, 3),
 }
-"""Table VI: schemes of one representative segment, and how many are left."""
+"""Table VI: the schemes of one representative segment, and how many of them pruning leaves."""
 
 NO_ENERGIES = (
     "Not reproduced: bars of B and M. Their heights are not in the text that this was made from, and B "
@@ -85,7 +88,10 @@ LAYER_BY_LAYER = (
 
 @dataclass(frozen=True)
 class LayersOnDevice:
-    """The layers with weights of networks, each for the least ``objective`` on a device."""
+    """The layers with weights of some networks, each mapped for the least ``objective`` on one device.
+
+    ``step``: the end of the networks' names; ``.training`` for a training step.
+    """
 
     key: str
     device: MultiNode
@@ -93,11 +99,11 @@ class LayersOnDevice:
     objective: Objective = "energy"
     step: str = ""
     probability: float = 0.1
-    """R draws this many times as many mappings as the space has factorisations (0.85 on the edge device)."""
+    """How many mappings R draws for each factorisation of the space; 0.85 on the edge device."""
     networks: tuple[tuple[str, ...], tuple[str, ...]] = (("alexnet", "mlp", "lstm"), NETWORKS)
-    """Of quick and of full effort."""
+    """The networks of quick and of full effort."""
     every: int = 1
-    """With quick effort of the layers of a network every so many-th is taken."""
+    """With quick effort only every ``every``-th distinct layer of a network is mapped."""
 
     def of(self, effort: Effort) -> tuple[str, ...]:
         return self.networks[effort == "full"]
@@ -111,6 +117,7 @@ class LayersOnDevice:
 
 
 def case(key: str, device: str, batch: int, **more: Any) -> LayersOnDevice:
+    """The case of a figure, on a device of the library."""
     return LayersOnDevice(key, load_multi_node(device, COSTS), batch, **more)
 
 
@@ -157,7 +164,7 @@ TABLE_V_KEYS = tuple(f"table-5-batch{b}-{side}x{side}-{pes}x{pes}-{regs}" for b,
 
 
 def rules_of(device: MultiNode, layer: Layer) -> SpaceRules:
-    """What the array's mapping lets over columns and rows."""
+    """The rules of mappings in which the array's own mapping to columns and rows is fixed."""
     return SpaceRules(levels=tuple(LevelRules(**one) for one in array_constraints(device, layer)))
 
 
@@ -183,7 +190,7 @@ def task(of: LayersOnDevice, layer: Layer, method: str, effort: Effort) -> Mappi
 
 
 def tasks(of: LayersOnDevice, effort: Effort) -> dict[Hashable, PaperTask]:
-    """By (network, layer, method) all solves of a case."""
+    """All solves of a case, by (network, layer, method)."""
     return {
         (network, layer.name, method): task(of, layer, method, effort)
         for network in of.of(effort)
@@ -193,6 +200,7 @@ def tasks(of: LayersOnDevice, effort: Effort) -> dict[Hashable, PaperTask]:
 
 
 def solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Iterator[PaperSolves]:
+    """The solves of all cases that ``rows`` lacks."""
     for of in (*figure_cases().values(), *configurations()):
         if of.key not in rows:
             yield PaperSolves(of.key, tasks(of, effort))
@@ -204,19 +212,19 @@ def percent(fraction: float) -> str:
 
 @dataclass(frozen=True)
 class NetworkSums:
-    """A network's layers by all methods: sums over all layers, in pJ or cycles."""
+    """Sums over all layers of a network, each layer as often as it occurs, by method; pJ or cycles."""
 
     distinct: int
     proven: int
     least: float
-    """The bounds that S proves, summed."""
+    """The sum of the lower bounds that S proves."""
     best: float
-    """The best that any method found."""
+    """The sum of the best values that any method found."""
     found: dict[str, float]
     seconds: dict[str, float]
 
     def line(self, scale: float) -> tuple[str | float, ...]:
-        """How many are proven, K's sum; K and R over the best found, and at most over the optimum."""
+        """The cells of a row: proven layers, K's sum, and ``over`` in per cent."""
         return (
             f"{self.proven} of {self.distinct}",
             self.found["K"] / scale,
@@ -225,14 +233,14 @@ class NetworkSums:
 
     @property
     def over(self) -> tuple[float, ...]:
-        """What K takes more than the best found and than the bound, then R; fractions."""
+        """By which fraction K's sum exceeds the best found and the bound, then R's sum."""
         return tuple(
             self.found[method] / base - 1 for method in ("K", "R") for base in (self.best, self.least)
         )
 
 
 def compared(rows: LayerRows, of: LayersOnDevice, network: str, effort: Effort) -> NetworkSums | None:
-    """None where a layer has no answer by some method."""
+    """The sums of a network; None where some method has no answer for a layer."""
     column = "energy_pj" if of.objective == "energy" else "cycles"
     least = best = 0.0
     found, seconds = dict.fromkeys(SOLVERS, 0.0), dict.fromkeys(SOLVERS, 0.0)
@@ -333,7 +341,8 @@ CHAINS: dict[str, dict[str, Any]] = {
     "default": {},
     "all": {"chains": 0},
 }
-"""Figure 11: ranked once as in the paper, then until nothing is new, then all that may fit."""
+"""Figure 11: chains ranked once, as in the paper, for several k_S; by default, ranked until no scheme is new;
+all schemes that may fit costed in full."""
 CHAINED = {"quick": ("mlp", "lstm", "alexnet"), "full": NETWORKS}
 CHAIN_SECONDS = 36_000.0
 
@@ -393,7 +402,7 @@ def figure_11(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable
 
 
 def table_6(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Table VI: why schemes of segments are left out: they do not fit, are dominated, or ranked out."""
+    """Table VI: how many schemes are left out because they do not fit, are dominated, or rank too low."""
     table: list[tuple[str | float, ...]] = []
     for network in CHAINED[effort]:
         if own := chain(rows, "default", network):
@@ -429,7 +438,7 @@ def table_6(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def counts_of(note: str) -> dict[str, int]:
-    """The ``name=number`` words of a schedule's note."""
+    """The counts in a schedule's note, which has them as ``name=number``."""
     pairs = (word.rstrip(",:;").split("=") for word in note.split() if word.count("=") == 1)
     return {name: int(value) for name, value in pairs if value.isdigit()}
 

@@ -16,14 +16,14 @@ Effort = Literal["quick", "full"]
 LayerRows = ReadOnlyDict[Any, ReadOnlyDict[str, Any]]
 """The row of each solve that has an answer.
 
-Of a study of architectures by layer, of a study of a chip by (network, solver, seed), of :class:`PaperSolves`
-by label.
+The key is the layer for a study of architectures, (network, solver, seed) for a study of a chip, and the
+label for :class:`PaperSolves`.
 """
 
 
 @dataclass(frozen=True)
 class PaperStudy:
-    """One study of a paper: ``key`` names it among the paper's, ``document`` is a study file's content."""
+    """One study of a paper; ``key`` names it there, ``document`` is the content of a study file."""
 
     key: str
     document: ReadOnlyDict[str, Any]
@@ -31,9 +31,9 @@ class PaperStudy:
 
 @dataclass(frozen=True)
 class PaperSolves:
-    """Solves that no study of designs asks for, each under a label of the paper's own; ``key`` as of a study.
+    """Solves that belong to no study of designs, by labels of the paper's own; ``key`` as for a study.
 
-    They are stored and taken up again as a study's are (:mod:`sweep.run.task_run`).
+    They are stored and resumed like those of a study (:mod:`sweep.run.task_run`).
     """
 
     key: str
@@ -42,7 +42,7 @@ class PaperSolves:
 
 @dataclass(frozen=True)
 class Bars:
-    """What a chart shows: for each label of ``labels`` a bar of every series."""
+    """A chart that has, for each of ``labels``, a bar of every series; ``quantity``: what the bars show."""
 
     quantity: str
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class FigureTable:
-    """A figure as a table: our numbers, and beside them what the paper says or why that is missing."""
+    """A figure as a table of our numbers, with the paper's beside them or a remark that says why not."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[str | float, ...], ...]
@@ -85,8 +85,8 @@ def _no_solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Sequence[P
 class Paper:
     """A paper: its name in the command, its title, its studies by effort, its figures.
 
-    ``networks``: those whose layers the studies map. ``solves`` are made of the rows that there are by key so
-    far: what depends on others' answers is left out until these are there.
+    ``networks``: those whose layers the studies map. ``solves``: the solves that can be stated from the rows
+    found so far. Solves that depend on other solves' answers appear when these are there.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Run the studies of a paper's figures and write its tables and charts.
+"""Runs the studies of a paper's figures, and writes its tables and charts.
 
-Each study has a run folder below the output, so that a killed command goes on where it was and figures that
-need the same solves share them.
+Each study has a run folder below the output. So a command that was killed goes on where it was, and figures
+that need the same solves share them.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def _run(study: PaperStudy, output: Path, runtime: RuntimeChoice) -> RunFolder:
 def _open(
     paper: Paper, effort: Effort, rows: ReadOnlyDict[str, LayerRows], wanted: set[str]
 ) -> list[PaperSolves]:
-    """What can be solved now and is wanted."""
+    """The wanted solves that can be stated now and have no rows yet."""
     return [one for one in paper.solves(effort, rows) if one.key in wanted and one.key not in rows]
 
 
 def _solved(
     paper: Paper, solves: PaperSolves, effort: Effort, output: Path, runtime: RuntimeChoice
 ) -> LayerRows:
-    """By label the rows of those that have an answer."""
+    """The rows of those solves that have an answer, by label."""
     name = f"paper-{paper.name}-{effort}-{solves.key}"
     rows = run_tasks(name, list(solves.tasks.values()), output / solves.key, runtime)
     found = {label: rows[task.id] for label, task in solves.tasks.items()}
@@ -134,7 +134,10 @@ def _solved(
 
 
 def _layers(paper: Paper, effort: Effort) -> dict[str, list[Layer]]:
-    """The paper's layers by what the store knows them by: equal ones of several networks are solved once."""
+    """The paper's layers by the text that identifies them in the store.
+
+    Equal layers of several networks have one text, as they are solved once.
+    """
     found: dict[str, list[Layer]] = {}
     for network in paper.networks(effort):
         for layer, _ in distinct_layers(load_network(network).layers):

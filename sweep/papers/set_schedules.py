@@ -1,9 +1,10 @@
-"""SET's evaluation (Cai et al., ISCA 2023, sections 5.3 and 6.1): LP, LS and SET on two platforms.
+"""SET's evaluation (Cai et al., ISCA 2023, sections 5.3 and 6.1) on two platforms, edge and cloud.
 
-The studies are the library's ``set-fig8-edge``, ``set-fig8-cloud``, ``set-fig10-edge`` and
-``set-fig10-cloud``. Quick effort runs parts of them with fewer rounds and seeds. Every schedule is judged by
-the chip model and has its bound; programs of the best ones are replayed (Figure 5's question). Tangram, with
-which Figures 9 and 10 compare, is no scheduler here.
+The schedulers are SET and the two older patterns: LP (layer-pipeline) and LS (layer-sequential). The studies
+are the library's ``set-fig8-edge``, ``set-fig8-cloud``, ``set-fig10-edge`` and ``set-fig10-cloud``. Quick
+effort runs parts of them with fewer rounds and seeds. Every schedule is judged by the chip model and has its
+lower bound. In place of Figure 5, the programs of the best schedules are replayed. Tangram, with which
+Figures 9 and 10 compare, is no scheduler here.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ SPREADS = ("set-fig10-edge", "set-fig10-cloud")
 
 PUBLISHED_SPEED_UP = {LP: 1.90, LS: 1.68}
 PUBLISHED_SAVING = {LP: 0.217, LS: 0.215}
-"""How many times as fast SET is as the pattern, and the part of its energy that SET saves (section 5.3.1)."""
+"""By pattern: how many times as fast SET is, and the fraction of the pattern's energy that SET saves (section
+5.3.1)."""
 PUBLISHED_OVER_TANGRAM = {"best": 1 - 0.539, "mean": 1 - 0.454, "worst": 1 - 0.352}
 """E D over Tangram's of ten seeds, averaged over ten settings (section 5.2.3)."""
 
@@ -113,7 +115,7 @@ Seeds = list[ReadOnlyDict[str, Any]]
 
 
 def cases(rows: LayerRows) -> Iterator[tuple[str, dict[str, Seeds]]]:
-    """By network and batch, as the study shows them, the rows of each solver; where all have an answer."""
+    """The rows of each solver, by network and batch as the study shows them, where all have an answer."""
     for network in dict.fromkeys(network for network, _, _ in rows):
         found: dict[str, Seeds] = {
             one: [row for (of, solver, _), row in rows.items() if (of, solver) == (network, one)]

@@ -1,10 +1,12 @@
 """Thistle's evaluation (Vaidya et al., CGO 2022, section V): energy and delay of ResNet-18 and Yolo-9000.
 
-Each layer is mapped on Eyeriss, gets an architecture of its own in Eyeriss's area, and is mapped on the
-architecture of the layer that takes most (the dominant one, of both networks together). The paper's way
-("as printed") and ours stand side by side; one architecture chosen for all layers at once is beyond the
-paper. Two tables more ask what the paper's claims about delay depend on: bandwidths, which it does not state,
-whether PEs are a mesh or any logical grid (Eq. 3), and the mapper that it compares with.
+Three things are done with each layer. It is mapped on Eyeriss. It gets an architecture of its own in
+Eyeriss's area. And it is mapped on the architecture of the *dominant* layer, the one of both networks that
+takes most. The paper's way ("as printed") and ours stand side by side. One architecture for all layers at
+once is beyond the paper.
+
+Two more tables show how far the paper's claims about delay depend on three things: the bandwidths, which it
+does not state; whether PEs are a mesh or any logical grid (Eq. 3); and the mapper with which it compares.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ from sweep.tasks.mapping import MappingTask, SolveSettings
 
 NETWORKS = ("thistle_resnet18", "yolo9000")
 EVERY = {"quick": 4, "full": 1}
-"""Of the layers of each network every so many-th is taken."""
+"""Every fourth layer of each network with quick effort, every layer with full."""
 
 WALL_SECONDS = 1800.0
-"""Far more than any solve takes: numbers should not depend on how busy a machine is."""
+"""The most seconds on the clock for a solve: far more than any takes, so that no number depends on how busy
+the machine is."""
 LIMIT = 100_000
 """Mappings after which each thread of Timeloop's mapper gives up (section IV)."""
 
@@ -66,7 +69,7 @@ JUDGES: dict[str, tuple[str, dict[str, Any]]] = {
     PRINTED: ("thistle", {"preset": "paper"}),
     OURS: ("auto", {}),
 }
-"""What maps all layers on the dominant layer's architecture."""
+"""The mapping solver, with its parameters, that maps all layers on the dominant layer's architecture."""
 
 LIBRARY, LINE, SAMPLE, UNLIMITED = "4 and 16", "4 and 16, 168 in a line", "8, 80 and 4", "unlimited"
 BANDWIDTHS: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -152,7 +155,7 @@ def codesign_task(
 
 
 def eyeriss_tasks(effort: Effort, objective: Objective, bandwidths: str) -> dict[Hashable, PaperTask]:
-    """By (network, layer, mapper) the mappings on Eyeriss."""
+    """The mappings on Eyeriss, by (network, layer, mapper)."""
     base = family(bandwidths).base
     return {
         (*one.label, column): mapping_task(base, one.layer, objective, (name, params), most)
@@ -162,7 +165,7 @@ def eyeriss_tasks(effort: Effort, objective: Objective, bandwidths: str) -> dict
 
 
 def own_tasks(effort: Effort, objective: Objective, bandwidths: str) -> dict[Hashable, PaperTask]:
-    """By (network, layer, preset) each layer's own architecture."""
+    """The searches for each layer's own architecture, by (network, layer, preset)."""
     return {
         (*one.label, preset): codesign_task(bandwidths, [one], objective, preset)
         for one in layers(effort)
@@ -176,7 +179,10 @@ def joint_tasks(effort: Effort, objective: Objective) -> dict[Hashable, PaperTas
 
 
 def dominant_of(rows: LayerRows, effort: Effort, objective: Objective, preset: str) -> PaperLayer:
-    """The layer whose runs take most on architectures of their own (section V-A), among both networks."""
+    """The layer of both networks whose occurrences together take most (section V-A).
+
+    Each layer counts on an architecture of its own.
+    """
     column = "energy_pj" if objective == "energy" else "cycles"
     answered = [one for one in layers(effort) if (*one.label, preset) in rows]
     return max(answered, key=lambda one: one.occurrences * rows[*one.label, preset][column])
@@ -188,7 +194,7 @@ def architecture_of(row: ReadOnlyDict[str, Any]) -> Architecture:
 
 
 def dominant_tasks(effort: Effort, objective: Objective, own: LayerRows) -> dict[Hashable, PaperTask]:
-    """By (network, layer, preset) the mappings on the dominant layer's architecture."""
+    """The mappings on the dominant layer's architecture, by (network, layer, preset)."""
     found: dict[Hashable, PaperTask] = {}
     for preset in PRESETS:
         dominant = dominant_of(own, effort, objective, preset)
@@ -245,7 +251,7 @@ def joint_column(rows: LayerRows, effort: Effort, objective: Objective) -> dict[
 
 
 def over_all(values: dict[tuple[str, str], float], some: Sequence[PaperLayer], objective: Objective) -> float:
-    """Of all runs of the layers: total pJ over total MACs, or total MACs over total cycles."""
+    """The mean over all occurrences of layers: total pJ over total MACs, or total MACs over total cycles."""
     macs = [one.occurrences * one.layer.macs for one in some]
     own = [values[one.label] for one in some]
     if objective == "energy":
@@ -256,7 +262,7 @@ def over_all(values: dict[tuple[str, str], float], some: Sequence[PaperLayer], o
 def layer_table(
     values: Values, effort: Effort, objective: Objective, remarks: Sequence[str], ratio: tuple[str, str]
 ) -> FigureTable:
-    """A row a layer and one for all runs of each network; the last column is the ratio of two others."""
+    """A row for each layer, and one for each network; the last column is the ratio of two others."""
     better, worse = ratio
     up = f"{worse} / {better}" if objective == "energy" else f"{better} / {worse}"
     table: list[tuple[str | float, ...]] = []
@@ -308,7 +314,7 @@ def codesigned(
 
 
 def chips(rows: ReadOnlyDict[str, LayerRows], effort: Effort, objective: Objective) -> Iterator[str]:
-    """What the dominant layers' architectures are, and that for all layers."""
+    """The architectures of the dominant layers, and the one for all layers."""
     own = rows[key("own", objective)]
     for preset in PRESETS:
         dominant = dominant_of(own, effort, objective, preset)
@@ -360,7 +366,7 @@ def figure_7(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def most_units(bandwidths: str) -> float:
-    """MAC units that Eyeriss's area holds with one register each and no SRAM: none can have more."""
+    """An upper bound on MAC units: those in Eyeriss's area with one register each and no SRAM."""
     base = family(bandwidths).base
     registers = family(bandwidths).law("RegFile")
     each = base.compute.area_um2 + registers.fixed_um2 + registers.um2_per_word

@@ -29,6 +29,7 @@ from sweep.blocks.block import (
     DiscardedDesigns,
     GroupBounds,
     GroupPart,
+    Reason,
     SmallBatches,
 )
 from sweep.blocks.block_work import BlockWork
@@ -113,8 +114,8 @@ class BlockRun:
         self._pruning: GroupPruning | None = None
         if study.search.prune_by_bounds or study.fidelity is not None:
             self._pruning = GroupPruning(study, table, front or EvaluatedFront(len(study.objectives)))
-        self._discarded: list[tuple[int, NDArray[np.float64]]] = []
-        """Groups that need no solve, with what dominates their designs; their rows are yet to be made."""
+        self._discarded: list[tuple[int, Sequence[Reason]]] = []
+        """Groups that need no solve, and why their designs do not; their rows are yet to be made."""
         self.found: NDArray[np.float64] | None = None
         """Energy and cycles of each group by a cheaper solver, see :meth:`GroupPruning.on_front`; None: no
         such solver looked at them before."""
@@ -345,7 +346,10 @@ class BlockRun:
         for completion in complete_all(runtime, asked()):
             check_environment(completion)
             if completion.error is None:  # those without bounds, which are 0, are solved
-                pruning.bounds[out[completion.key]] = cast(GroupBounds, completion.value).values
+                found = cast(GroupBounds, completion.value)
+                pruning.bounds[out[completion.key]] = found.values
+                groups = out[completion.key].tolist()
+                pruning.broken |= {groups[number]: reasons for number, reasons in found.broken.items()}
         groups = pruning.order(self.found)
         stored = np.array([self._all_stored(group) for group in groups.tolist()], dtype=bool)
         first = np.zeros(len(groups), dtype=bool)
@@ -361,11 +365,11 @@ class BlockRun:
         end = self._next // self._each
         while len(kept) < wanted and end < stop:
             for group in self._groups[end : min(stop, end + at_once)].tolist():
-                better = pruning.dominating(group)
-                if better is None:
+                reasons = pruning.reasons(group)
+                if reasons is None:
                     kept.append(group)
                 else:
-                    self._discarded.append((group, better))
+                    self._discarded.append((group, reasons))
             end = min(stop, end + at_once)
         # those put aside come before what is next, and are behind it from now on
         self._groups[end - len(kept) : end] = kept
@@ -382,8 +386,8 @@ class BlockRun:
         assert self._pruning is not None
         chosen, self._discarded = self._discarded, []
         groups = np.array([group for group, _ in chosen])
-        better = np.concatenate([values for _, values in chosen])
-        return DiscardedDesigns(self._block_of(groups, (0, 0)), self._pruning.bounds[groups], better)
+        reasons = tuple(one for _, reasons in chosen for one in reasons)
+        return DiscardedDesigns(self._block_of(groups, (0, 0)), self._pruning.bounds[groups], reasons)
 
     def _timed(self, seconds: float) -> None:
         mean = self._seconds_each
@@ -438,10 +442,10 @@ class BlockRun:
 
     def _close_discarded(self) -> None:
         """Make the rows of designs that bounds discard: the search that proposed them waits for them."""
-        for group, better in self._discarded:
+        for group, reasons in self._discarded:
             assert self._pruning is not None
             energy_pj, cycles = self._pruning.bounds[group].tolist()
-            self._close(self._closing.discarded(self._designs(group), (energy_pj, cycles), better.tolist()))
+            self._close(self._closing.discarded(self._designs(group), (energy_pj, cycles), reasons))
         self._discarded = []
 
     def _designs(self, group: int) -> list[Design]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from results.front.pareto import front_mask
 from results.store.schema.rows import DesignRow
+from sweep.blocks.block import Reason
 from sweep.design.evaluated_front import EvaluatedFront, Objectives
 from sweep.study.design_table import DesignTable
 from sweep.study.study import Study
@@ -19,8 +20,9 @@ Rows = NDArray[np.int64]
 class GroupPruning:
     """As :class:`sweep.run.pruning.BoundsPruning`, for the groups of a table; its proof holds here.
 
-    A group is discarded where the bounds of each of its designs are dominated: as long as one of them may be
-    on the front, its solves are needed, and they are those of the others as well.
+    A group is discarded where the bounds of each of its designs are dominated, or where those of each break a
+    constraint on results: as long as one of them may be on the front, its solves are needed, and they are
+    those of the others as well.
     """
 
     def __init__(self, study: Study, table: DesignTable, front: EvaluatedFront) -> None:
@@ -28,6 +30,8 @@ class GroupPruning:
         self._study, self._table, self._front = study, table, front
         self.bounds = np.zeros((table.group_count, 2))
         """Proven lower bounds on energy (pJ) and cycles of each group's designs, once workers found them."""
+        self.broken = dict[int, tuple[str, ...]]()
+        """By group, for each of its designs the constraints that its bounds break, where each breaks some."""
 
     def evaluated(self, rows: Sequence[DesignRow]) -> None:
         """Take in designs."""
@@ -63,6 +67,13 @@ class GroupPruning:
     def front(self) -> Objectives:
         """The objectives of the evaluated designs that no other dominates: an array (designs, objectives)."""
         return self._front.points
+
+    def reasons(self, group: int) -> Sequence[Reason] | None:
+        """For each design of the group, why it need not be solved; None where some has to be."""
+        if (broken := self.broken.get(group)) is not None:
+            return broken
+        found = self.dominating(group)
+        return None if found is None else found.tolist()
 
     def dominating(self, group: int) -> Objectives | None:
         """For each design of the group the objectives of an evaluated one that dominates its bounds.

@@ -9,7 +9,7 @@ import numpy as np
 from results.store.schema.rows import DesignRow
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.design.design_row import dominated_row, infeasible_row, objective_bounds
+from sweep.design.design_row import broken_row, dominated_row, infeasible_row, objective_bounds
 from sweep.design.evaluated_front import EvaluatedFront, Objectives
 from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
@@ -42,6 +42,9 @@ class BoundsPruning:
     ``f <= b <= v``, and ``f < b <= v`` in one objective. So ``v`` is dominated by ``f`` and not on the front.
     Nor would ``v`` have taken another point ``w`` off the front: what ``v`` dominates, ``f`` dominates too.
 
+    A design is discarded, too, whose bounds break a constraint on results: ``v`` breaks it as well, so
+    that the design would be on no front, and would take no other off it.
+
     The proof is about the designs that were proposed. A sampler that learns is told the bounds of a discarded
     design instead of its objectives, and may propose other designs than it would have.
     """
@@ -55,8 +58,13 @@ class BoundsPruning:
         self._front.add_row(self.study, row)
 
     def discard(self, design: Design, tasks: Sequence[Task]) -> DesignRow | None:
-        """The row of a design that cannot be on the front; None for one that may be."""
+        """The row of a design that cannot be on the front; None for one that may be.
+
+        It breaks a constraint whatever its answers, or an evaluated design dominates its bounds.
+        """
         energy_pj, cycles = self.workload.bounds(tasks)
+        if broken := self.workload.broken_by_bounds(design, tasks):
+            return broken_row(self.study, design, broken, (energy_pj, cycles))
         bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
         better = self.dominating(bounds)
         if better is None:

@@ -1,8 +1,8 @@
-"""The Eyeriss chip: what the cost model says of the layers that it was measured on.
+"""Predicts the figures that were measured on the Eyeriss chip, by the cost model.
 
 Every row is rebuilt as the mapping that ran, and ``evaluate`` counts it. Three things are the chip's own and
-no part of a mapping: how many bits a compressed word takes in DRAM, that PEs idle at a zero, and in what the
-paper's columns differ from Timeloop's counts. docs/silicon-eyeriss.md explains each.
+not part of a mapping: compression of words in DRAM, PEs that idle at an input of zero, and columns of the
+paper that count otherwise than Timeloop. docs/silicon-eyeriss.md explains each.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from costmodel.mapping.evaluate import Evaluation, evaluate
 from sweep.silicon.eyeriss_rows import EyerissRow
 
 RUN_LENGTH_BITS = 64 / 3
-"""DRAM bits of a value that is not zero: three pairs of a run of zeros (5 bits) and a value (16 bits) share a
-word of 64
-bits, whose last bit marks the end (JSSC 52(1), 2017, section V-B)."""
+"""DRAM bits of a value that is not zero: a word of 64 bits has three pairs of a run of zeros (5 bits) and a
+value (16 bits), and one bit that marks the end (JSSC 52(1), 2017, section V-B)."""
 
 BYTES_OF_MB = 1e6
 
 
 @dataclass(frozen=True)
 class EyerissFigures:
-    """What the chip's tables state of a layer, predicted. Accesses in 10^6 bytes."""
+    """Predictions of the figures that the chip's tables state for a layer; accesses in 10^6 bytes."""
 
     processing_latency_ms: float
     global_buffer_mb: float
@@ -35,7 +34,7 @@ class EyerissFigures:
     power_mw: float
     active_pes: int
     binding: str
-    """What most cycles wait for: ``PEs``, that multiply and add, or ``links`` to them."""
+    """The resource that most cycles wait for: ``PEs``, which multiply and add, or ``links`` to them."""
 
     @property
     def by_name(self) -> dict[str, float]:
@@ -50,10 +49,10 @@ class EyerissFigures:
 
 
 def compressed(zeros: float | None, word_bits: int) -> float:
-    """The part of its bits that a tensor takes in DRAM, of whose words a fraction are ``zeros``; None: as it
-    is.
+    """The compressed size of a tensor in DRAM, as a fraction of its size.
 
-    Runs of zeros are taken as short enough for their 5 bits; what would grow is not compressed.
+    ``zeros``: the fraction of its words that are zero; None: the tensor is not compressed. Runs of zeros are
+    taken to be short enough for their 5 bits. A tensor that would grow is not compressed.
     """
     return 1.0 if zeros is None else min(1.0, (1.0 - zeros) * RUN_LENGTH_BITS / word_bits)
 
@@ -61,7 +60,7 @@ def compressed(zeros: float | None, word_bits: int) -> float:
 def predicted(row: EyerissRow, architecture: Architecture) -> EyerissFigures:
     """The figures of a row on ``eyeriss-v1`` or a variant of it.
 
-    InputError for a mapping that the row's layer or the architecture has no place for.
+    InputError for a mapping that does not fit the row's layer or the architecture.
     """
     parts = strips(row.layer, row.mapping, architecture)
     counted = [(part, evaluate(architecture, part.layer, part.mapping)) for part in parts]

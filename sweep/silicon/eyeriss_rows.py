@@ -1,5 +1,4 @@
-"""Rows of measurements of the Eyeriss chip: a JSON object a line, see docs/silicon-eyeriss.md for the
-keys."""
+"""Reads measurements of the Eyeriss chip, a JSON object a line; docs/silicon-eyeriss.md has the keys."""
 
 from __future__ import annotations
 
@@ -30,9 +29,9 @@ FIGURES = (
 class EyerissRow:
     """One layer as the chip ran it, for the whole batch.
 
-    ``zeros_in`` and ``zeros_out`` are the fractions of zeros among the inputs and the outputs as they lie in
-    DRAM; the inputs of a network's first layer, an image, are not compressed and have ``zeros_in`` None.
-    ``measured`` has those of FIGURES that the row states.
+    ``zeros_in``, ``zeros_out``: the fractions of zeros among the inputs and the outputs in DRAM. ``zeros_in``
+    is None for the first layer of a network, whose inputs are an image and not compressed. ``measured``: the
+    figures that the row states, by their names in FIGURES.
     """
 
     id: str
@@ -44,7 +43,7 @@ class EyerissRow:
 
 
 def has_eyeriss_rows(path: Path) -> bool:
-    """Whether the first row of a file has what rows of this chip have. A file that cannot be read has not."""
+    """Whether the first row of a file looks like a row of this chip; False for a file that cannot be read."""
     try:
         _, line = next(json_lines(path, MOST_LINE_BYTES))
         row = parse_json(line, str(path))
@@ -56,8 +55,8 @@ def has_eyeriss_rows(path: Path) -> bool:
 def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:
     """The rows of a file; those without a layer, which are totals, are left out.
 
-    What a row of AlexNet or VGG-16 does not say of its zeros and its mapping is what ``eyeriss_runs.json``
-    says. InputError names file and line.
+    Zeros and mappings that rows of AlexNet and VGG-16 leave out are those of ``eyeriss_runs.json``.
+    InputError names file and line.
     """
     rows = [
         _row(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
@@ -68,7 +67,7 @@ def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:
 
 @lru_cache(maxsize=1)
 def _runs() -> dict[str, Any]:
-    """What is known of the two published runs beside the rows."""
+    """Facts about the two published runs that the rows do not have."""
     return dict(json.loads(RUNS.read_text(encoding="utf-8")))
 
 
@@ -118,7 +117,7 @@ def _layer(data: dict[str, Any], where: str) -> Layer:
 
 @dataclass(frozen=True)
 class _Known:
-    """What the library knows of a row by its network and the last part of its id."""
+    """Facts of the library about a row, found by its network and the last part of its id."""
 
     row: dict[str, Any]
     layer: Layer
@@ -135,14 +134,14 @@ class _Known:
         return None if found is None else found[0]["mapping_by_columns"].get(str(self.layer.sizes["Q"]))
 
     def zeros_in(self) -> float | None:
-        """None for an image, and where nothing is known: then the inputs are taken as not compressed."""
+        """None for an image, and where nothing is known: the inputs are then taken to be uncompressed."""
         found = self._run()
         if found is None or found[1] == 0:
             return None
         return float(found[0]["zeros_in_ifmaps"][found[1]])
 
     def zeros_out(self) -> float | None:
-        """Those of the next layer's inputs; of the last layer, of its own inputs."""
+        """The zeros of the next layer's inputs; for the last layer, of its own inputs."""
         found = self._run()
         if found is None:
             return None

@@ -1,10 +1,10 @@
-"""Chips that run several layers fused: what their arrays and links must at least take for them.
+"""Lower bounds on the cycles of chips that run several layers fused, by their arrays and links.
 
-Published of these chips are the layers that ran and the cycles; of their insides only what a third party
-models. So the prediction is a bound of the kind that a roofline is: every layer on the array that ran it, by
-the mapping that takes least cycles there (``exact`` proves it), and every tensor once over the link between
-cores. Cores that take turns add up; of cores that work as a pipeline the slowest, or the busiest link,
-decides. Filling the pipeline, loading weights and control are left out.
+The layers that ran on these chips, and their cycles, are published. Of the chips' insides only a third
+party's models are known. So the prediction is a bound like a roofline. Every layer runs on the array that ran
+it, by the mapping of least cycles there (``exact`` proves it), and every tensor crosses the link between
+cores once. The cycles of cores that take turns add up. Of cores that work as a pipeline the slowest one
+counts, or the busiest link. Filling the pipeline, loading weights and control are left out.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 MOST_LINE_BYTES = 1 << 20
 CHIPS = Path(__file__).with_name("fused_chips.json")
 POOLED = 4
-"""Elements of the window of the pooling in the rows, 2 x 2 with stride 2."""
+"""Elements of the window of a pooling; all poolings of the rows are 2 x 2 with stride 2."""
 
 
 @dataclass(frozen=True)
 class FusedStep:
-    """One layer of a run: a convolution, or element operations of which lanes do one a cycle each."""
+    """One layer of a run: a convolution, or element operations, of which each lane does one a cycle."""
 
     name: str
     core: str
@@ -55,7 +55,7 @@ class FusedRun:
 
 @dataclass(frozen=True)
 class FusedCycles:
-    """Cycles of every step on its core, and of the busiest link; ``cycles`` is what they make together."""
+    """Cycles of every step on its core, of the busiest link, and (``cycles``) of the whole run."""
 
     steps: tuple[float, ...]
     link: float
@@ -68,8 +68,10 @@ def _chips() -> dict[str, Any]:
 
 
 def fused_runs(path: Path) -> tuple[FusedRun, ...]:
-    """The runs of a file, a JSON object a line. InputError names file and line, and a chip that is not
-    known."""
+    """The runs of a file, a JSON object a line.
+
+    InputError names file and line, also for a chip that is not known.
+    """
     return tuple(
         _run(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
         for number, line in json_lines(path, MOST_LINE_BYTES)
@@ -104,7 +106,7 @@ def _step(name: str, core: str, data: dict[str, Any]) -> FusedStep:
 
 
 def least_cycles(run: FusedRun, budget: Budget) -> FusedCycles:
-    """What a run takes at least, by its arrays and links."""
+    """A lower bound on the cycles of a run, by its arrays and links."""
     steps = tuple(_step_cycles(step, run.chip["cores"][step.core], budget) for step in run.steps)
     width = run.chip["link_bytes_per_cycle"]
     link = max(max(step.input_words, step.output_words) / width for step in run.steps) if width else 0.0

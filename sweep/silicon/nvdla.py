@@ -1,10 +1,9 @@
-"""NVIDIA's performance sheet for NVDLA against the cost model: the least cycles that a mapping of each layer
-takes.
+"""Compares NVIDIA's performance sheet for NVDLA with the least cycles of each layer by the cost model.
 
-The sheet is a roofline, no measurement. So this checks that such a machine and such layers can be expressed:
-Winograd's form, pixels that a stride passes over packed into channels, the second operand of a sum fused into
-a convolution, a batch of 16 for fully connected layers. docs/silicon-eyeriss.md says what the sheet does
-beside that.
+The sheet is a roofline and no measurement. So this checks that such a machine and such layers can be
+expressed: Winograd's form; packing, which turns the pixels that a stride passes over into channels; the
+second operand of a sum that is fused into a convolution; a batch of 16 for fully connected layers.
+docs/silicon-eyeriss.md has the other rules of the sheet.
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ FULLY_CONNECTED_BATCH = 16
 them."""
 
 LEAST_CHANNELS, PADDING = 64, 0.06
-"""Layers of fewer channels than the array has fill it by rows and columns, of which there may be so many more
-that whole
-factors do: the sheet takes all MACs as busy."""
+"""A layer of fewer than LEAST_CHANNELS channels cannot fill the array by channels, so its rows and columns
+fill it. These may be padded by the fraction PADDING, to have factors that use all MACs: the sheet takes all
+MACs to be busy."""
 
 
 @dataclass(frozen=True)
 class NvdlaRow:
-    """A layer of the sheet as the machine computes it; ``samples`` of them at once. ``sheet_cycles`` are of
-    one sample,
-    with DRAM and no other memory."""
+    """A layer of the sheet as the machine computes it, ``samples`` samples at once.
+
+    ``sheet_cycles``: the sheet's cycles of one sample, with DRAM and no other memory.
+    """
 
     id: str
     layer: Layer
@@ -91,10 +91,10 @@ def _row(data: Any, where: str) -> NvdlaRow | None:
 
 
 def _as_computed(plain: Layer, stride: dict[str, int], data: dict[str, Any]) -> Layer:
-    """The form in which the machine computes the layer, with the operand of a fused sum.
+    """The form in which the machine computes the layer, with the second operand of a fused sum.
 
-    Only filters no larger than the stride are packed: there the sheet brings all pixels and, for each,
-    weights. Larger ones would make products with weights of zero that the sheet does not count.
+    Only filters smaller than the stride are packed: for them the sheet fetches all pixels, and weights for
+    each. Packing larger ones would make products with weights of zero, which the sheet does not count.
     """
     if data.get("winograd"):
         form = winograd(plain)

@@ -76,7 +76,7 @@ class MappingRequest:
 
     architecture: Architecture | str
     layer: Layer | str
-    solver: str = "cosa"
+    solver: str = "exact"
     objective: Objective = "edp"
     budget: Budget = field(default_factory=Budget)
     params: ReadOnlyDict[str, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ Choice = Any
 """What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
 
 OF_PHASES = "phases."
-"""How the key of an axis begins that varies a phase of the requests, such as phases.decode.batch."""
+"""The beginning of the key of an axis that varies a phase of the requests, such as phases.decode.batch."""
 
 _read_quantity = reader(
     {**SIZE, **BANDWIDTH, **FREQUENCY, **ACCESS_ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True
@@ -63,14 +63,14 @@ class Axis:
 
     @property
     def of_phases(self) -> bool:
-        """Whether it varies what is asked of the hardware, and the hardware not."""
+        """Whether it varies the requests to the hardware, and not the hardware."""
         return self.key.startswith(OF_PHASES)
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether all values have a magnitude, which rises all along or falls all along.
+        """Whether all values have a magnitude, and the magnitudes only rise or only fall.
 
-        Numbers and sizes have one; that of a fan-out is its product.
+        Numbers and sizes have a magnitude; that of a fan-out is its product.
         """
         if isinstance(self.choices, NumberRange):
             return True

@@ -33,7 +33,7 @@ PRICES = {
     "tile.buffer.size": ("tile.buffer.area", "sram_area"),
     "tile.vector_units": ("tile.vector_area", "vector_area"),
 }
-"""What states the area that an axis of a chip changes: a key of its file, and one of its technology's."""
+"""For axes of a chip that change an area: the keys of chip file and technology that state that area."""
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
 
 
@@ -53,7 +53,7 @@ RESULTS = (
     "dram_bytes",
     "noc_hop_bytes",
 )
-"""The columns of a complete design that a study may constrain: its answers decide them."""
+"""The columns of a complete design that a study may constrain; they are known only after its solves."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Constraint:
         if match is None or match[1] not in known:
             expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(known)} (or >=, <, >)"
             named = first[0] if (first := re.search(r"\w+", text)) else ""
-            # a quantity that is right is no remedy for what follows it
+            # Where the quantity is right, the error is in the rest, and no similar quantity is suggested.
             remedy = "" if named in known else did_you_mean(named, known)
             raise InputError("", expected, text, remedy)
         try:
@@ -105,23 +105,23 @@ class Constraint:
         return COMPARISONS[self.comparison](value, self.limit)
 
     def excess_of(self, value: float) -> float:
-        """By how much a value breaks it, as a fraction of the limit: 0 or less where it holds."""
+        """By how much a value exceeds the limit, as a fraction of the limit; 0 or less where it holds."""
         beyond = value - self.limit
-        excess = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
-        # "<" and ">" are broken at the limit itself, where nothing is exceeded
+        excess = (beyond if self.is_upper else -beyond) / (abs(self.limit) or 1.0)
+        # At the limit itself "<" and ">" are broken although nothing is exceeded.
         return min(excess, 0.0) if self.met_by(value) else max(excess, sys.float_info.epsilon)
 
     def excludes(self, other: Constraint) -> bool:
         """Whether no number meets both: an upper and a lower limit of one quantity, nothing between them."""
-        if self.quantity != other.quantity or self._is_upper == other._is_upper:
+        if self.quantity != other.quantity or self.is_upper == other.is_upper:
             return False
-        upper, lower = (self, other) if self._is_upper else (other, self)
+        upper, lower = (self, other) if self.is_upper else (other, self)
         if upper.limit == lower.limit:
             return upper.comparison == "<" or lower.comparison == ">"
         return upper.limit < lower.limit
 
     @property
-    def _is_upper(self) -> bool:
+    def is_upper(self) -> bool:
         return self.comparison.startswith("<")
 
     def __str__(self) -> str:
@@ -185,9 +185,9 @@ class DesignSpace:
     baseline: dict[str, Choice] | None = None
     load: Load = load_architecture
     where: str = "study"
-    """What errors call the study that describes the family."""
+    """The name that errors give to the study of the family."""
     of_all: Mapping[str, Choice] = field(default_factory=dict)
-    """Values that every design has, whatever the axes say of it."""
+    """Values by key that every design has, beside those of the axes."""
 
     @property
     def size(self) -> int:
@@ -325,7 +325,7 @@ class DesignSpace:
 
     def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
         """The indices of a random design that is not among those ``seen``; None where all are."""
-        # among one more different designs than were seen, one is new
+        # Of one more different designs than were seen, at least one is new.
         draws = _drawn(Random(seed), self.size, min(self.size, len(seen) + 1))
         return next((point for point in map(self.indices, draws) if point not in seen), None)
 

@@ -1,10 +1,10 @@
-"""The listed designs of a study of architectures as columns: a hundred thousand in a few megabytes.
+"""The listed designs of a study of architectures as columns, so that a hundred thousand take few megabytes.
 
-A design is a choice on every axis. Its architecture has parts: the storage levels, the MAC units, and name,
-clock, timing and precision. An axis ``SRAM.size`` changes the level SRAM and nothing else; one without a
-level, such as ``frequency``, may change all parts. So a family of many designs has few different parts, and
-each of them is made once, by loading one design that has it. What all designs need of their architectures,
-such as areas and which ones are equal, follows from arrays of part numbers.
+A design is a choice on every axis. Its architecture has *parts*: each storage level, the MAC units, and the
+rest (name, clock, timing, precision), which is one part. The axis ``SRAM.size`` changes the level SRAM and
+nothing else; an axis without a level, such as ``frequency``, may change all parts. So a family of many
+designs has few different parts. Each part is made once, by loading one design that has it. Areas, and which
+designs are equal, are then computed for all designs together from arrays of part numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sweep.study.search_choice import GridSearch, RandomSearch
 
 
 class Machine(NamedTuple):
-    """What an architecture has beside its levels and MAC units."""
+    """The part of an architecture that is neither a level nor the MAC units."""
 
     name: str
     frequency_hz: float
@@ -45,8 +45,9 @@ class DesignParts:
     """The different parts of a family's architectures, numbered by position.
 
     Positions are the storage levels, innermost first, then the MAC units, then the :class:`Machine`.
-    ``bare`` numbers are of parts as mappings see them: without name, area and clock (see
-    :func:`sweep.tasks.mapping.bare`), so parts that differ in these alone have one bare number.
+    ``values[p]``: the different parts at position p, by their numbers. ``bare[p]``: for each of these parts
+    its *bare* number. Parts that differ only in name, area or clock, which mappings do not see
+    (:func:`sweep.tasks.mapping.bare`), have the same one.
     """
 
     def __init__(self, first: Architecture) -> None:
@@ -85,7 +86,7 @@ class DesignParts:
         return architecture_of([self.values[position][n] for position, n in enumerate(numbers)])
 
     def axes_of(self, position: int, keys: Sequence[str]) -> list[int]:
-        """Which of the axes with these keys can change the part at a position."""
+        """The axes, by position among ``keys``, that can change the part at a position."""
         own = self.names[position] if position < len(self.names) else "compute"
         if position == len(self.names) + 1:
             # timing is stated for the machine as its levels are, a precision's law as its MAC units are
@@ -105,10 +106,10 @@ def architecture_of(parts: Sequence[Any]) -> Architecture:
 
 @dataclass(frozen=True, eq=False)
 class DesignTable:
-    """Designs by row: what they chose, and the parts that these choices make.
+    """Designs by row, with their choices and the parts that these make.
 
-    ``choices``: the index of the value on each axis; -1 on all axes of a baseline, the first row.
-    ``parts_of``: the number of the part at each position.
+    ``choices`` [designs, axes]: the index of the chosen value; -1 on all axes for a baseline, which is the
+    first row. ``parts_of`` [designs, positions]: the number of the part at each position.
     """
 
     space: DesignSpace
@@ -136,7 +137,7 @@ class DesignTable:
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
-        """Which designs meet all constraints."""
+        """[designs]: whether each meets all constraints."""
         met = np.ones(len(self), dtype=bool)
         for constraint in self.space.constraints:
             met &= self._holds(constraint)
@@ -144,9 +145,9 @@ class DesignTable:
 
     @cached_property
     def groups(self) -> Numbers:
-        """Designs with equal numbers have architectures that mappings cannot tell apart; -1: not feasible.
+        """[designs]: equal numbers for architectures that mappings cannot tell apart; -1 if not feasible.
 
-        Numbers count from 0 in the order in which the designs come.
+        Numbers count from 0 in the order in which designs come.
         """
         return _numbered(self._bare, self.feasible)
 
@@ -161,13 +162,13 @@ class DesignTable:
 
     @cached_property
     def by_group(self) -> tuple[Numbers, Numbers]:
-        """All feasible designs ordered by group, and where in that order each group begins; then its end."""
+        """The rows of all feasible designs, ordered by group, and where each group begins [groups + 1]."""
         order = np.argsort(self.groups, kind="stable")[np.count_nonzero(self.groups < 0) :]
         begins = np.searchsorted(self.groups[order], np.arange(self.group_count + 1))
         return order, begins
 
     def values(self, row: int) -> tuple[tuple[str, Any], ...]:
-        """What the design chose on each axis."""
+        """The key of each axis with the value that the design chose."""
         return values_of(self.space, self.choices[row].tolist())
 
     def design(self, row: int) -> Design:
@@ -182,7 +183,10 @@ class DesignTable:
         )
 
     def one_of_each(self, marks: Callable[[Part], Any]) -> Iterator[Architecture]:
-        """An architecture for every combination of what ``marks`` says of parts, by their last designs."""
+        """One architecture for each different combination of the parts' marks.
+
+        Of the designs with equal marks the last one gives the architecture.
+        """
         columns = []
         for position, values in enumerate(self.parts.values):
             seen: dict[Any, int] = {}
@@ -199,7 +203,7 @@ class DesignTable:
             "on_chip_bits": self._on_chip_bits,
             "tiles": lambda: np.ones(len(self)),
         }[constraint.quantity]
-        # an operator such as <=, which takes an array as well as a number
+        # The operators take arrays as well as numbers.
         compare: Callable[[Any, float], Any] = COMPARISONS[constraint.comparison]
         return np.asarray(compare(quantity(), constraint.limit), dtype=bool)
 
@@ -252,7 +256,7 @@ def values_of(space: DesignSpace, choices: Sequence[int]) -> tuple[tuple[str, An
 
 
 def _numbered(rows: Numbers, counted: NDArray[np.bool_]) -> Numbers:
-    """Equal rows get equal numbers, from 0 in the order of their first; -1 those that are not counted."""
+    """[rows]: equal numbers for equal rows, from 0 in the order in which they come; -1 where not counted."""
     numbers = np.full(len(rows), -1, dtype=np.int64)
     if counted.any():
         _, first, inverse = np.unique(rows[counted], axis=0, return_index=True, return_inverse=True)
@@ -263,9 +267,9 @@ def _numbered(rows: Numbers, counted: NDArray[np.bool_]) -> Numbers:
 
 
 def design_tables(space: DesignSpace, search: GridSearch | RandomSearch) -> Iterator[DesignTable]:
-    """The designs that a search lists, so far: of DESIGNS_AT_ONCE designs, of twice as many, and so on.
+    """Growing tables of the designs that a search lists; each has DESIGNS_AT_ONCE more than the one before.
 
-    The last table has all. Raises InputError for a design that cannot be made, as its loading does.
+    The last table has all designs. InputError for a design that cannot be made.
     """
     baseline = space.baseline_design()
     maker: _Maker | None = None
@@ -293,7 +297,7 @@ class _Maker:
         self._baseline: list[int] | None = None
 
     def begin_with(self, baseline: Design) -> None:
-        """The baseline is the first design, and only once there."""
+        """Make the baseline the first design; :meth:`add` leaves out designs that equal it."""
         self._baseline = self._parts.numbers(baseline.architecture)
         self._choices.append(np.full((1, len(self._space.axes)), -1, dtype=np.int64))
         self._parts_of.append(np.array([self._baseline], dtype=np.int64))
@@ -319,7 +323,7 @@ class _Maker:
         self._parts_of.append(parts_of)
 
     def _load(self, choices: Numbers, different: Sequence[tuple[Any, Any, Any]]) -> None:
-        """Load designs until every part that these choices make is known; each brings a part that is new."""
+        """Load designs until every part that these choices make is known; each adds at least one part."""
         for known, (rows, first, _) in zip(self._known, different, strict=True):
             for row, design in zip(rows.tolist(), first.tolist(), strict=True):
                 if tuple(row) not in known:

@@ -1,4 +1,4 @@
-"""What a design is, an accelerator or a chip of tiles on a mesh, and the figures of it that need no solve."""
+"""The hardware of a design, an accelerator or a chip of tiles, and its numbers that need no solve."""
 
 from __future__ import annotations
 

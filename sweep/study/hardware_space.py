@@ -1,4 +1,4 @@
-"""What mappings a machine can run, as its architecture file states it, as rules of ours."""
+"""Reads the constraints on mappings that an architecture file states for its machine, as our rules."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def layer_kind(layer: Layer) -> LayerKind | None:
 def with_hardware_constraints(rules: SpaceRules, architecture: str, layer: Layer) -> SpaceRules:
     """``rules`` together with those that the architecture's file puts on mappings of ``layer``.
 
-    ``architecture`` is what ``load_architecture`` takes; one whose file states none changes no rule. Raises
-    InputError with file and key, also where both speak of the same level.
+    ``architecture``: as ``load_architecture`` takes it; one whose file states no constraints changes no rule.
+    InputError with file and key, also where both have rules for the same level.
     """
     stated = stated_constraints(architecture) if architecture else {}
     if not stated:

@@ -1,4 +1,4 @@
-"""Texts and hashes by which equal content is known, and the parameters that a solver takes."""
+"""Texts and hashes that are equal for equal content, and checked parameters of solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""study.lock.yaml: what exactly ran, for anyone who wants to run it again."""
+"""Writes ``study.lock.yaml``: everything that another run needs to be the same."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ PACKAGES = (
 
 
 def study_id(study: Study) -> str:
-    """The identity of the resolved study: equal for equal files wherever they lie."""
+    """The identity of the resolved study; equal files have the same one, wherever they lie."""
     return content_hash(study.identity)
 
 
 def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """The resolved study with its identity, the versions of everything that computes, seeds and commit.
 
-    ``warnings``: what a reader of the results should know, such as which operators are not counted.
+    ``warnings``: for readers of the results, such as which operators are not counted.
     """
     stated = study.model_dump(mode="json", by_alias=True, exclude_none=True)
     stated["mapping"]["objective"] = study.mapping_objective
@@ -70,7 +70,7 @@ def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _solver_versions(study: Study) -> dict[str, str]:
-    """Versions of the study's solvers; of chips also the mapping solver's, which costs layers."""
+    """The versions of the study's solvers; for chips also of the mapping solver, which gives tile costs."""
     names = (study.mapping.solver, *study.solvers)
     return {f"solver {name}": solver(name).version for name in names}
 

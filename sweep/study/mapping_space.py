@@ -28,11 +28,11 @@ class FactorKeys(Keys):
 
 
 Factors = dict[str, Annotated[int, Field(ge=1)] | FactorKeys]
-"""How factors stand in the JSON Schema of files: a number, or bounds."""
+"""Factors in the JSON Schema of files: a number, or bounds."""
 
 
 class ConstraintKeys(Keys):
-    """What the mapping at one storage level must look like."""
+    """Constraints on mappings at one storage level."""
 
     level: str
     """The storage level."""
@@ -65,7 +65,7 @@ class ConstraintKeys(Keys):
 
     @model_validator(mode="after")
     def _consistent(self) -> ConstraintKeys:
-        self.rules()  # made for its checks, so that an error names this entry of the file
+        self.rules()  # its checks run here, so that an error names this entry of the file
         return self
 
     def rules(self) -> LevelRules:
@@ -143,13 +143,13 @@ def check_rules(
 ) -> None:
     """Raise InputError for a level that the architecture lacks, or a dim or tensor that no layer has.
 
-    ``study`` is what errors call the file that has the rules in its mapping block.
+    ``study``: the name that errors give to the file with the rules in its mapping block.
     """
     try:
         _check_names(rules, layers := list(layers))
         rules.check_levels(architecture)
-        # A rule may name a dim that only some layers have, so each layer is held to those that it can meet;
-        # that a name is of no layer at all was found above.
+        # A rule may name a dim that only some layers have. So each layer is checked against the rules that
+        # apply to it; names that no layer has were refused above.
         for layer in layers:
             rules.for_layer(layer).check(architecture, layer)
     except InputError as error:
@@ -157,7 +157,7 @@ def check_rules(
 
 
 def _key_of(where: str, rules: SpaceRules) -> str:
-    """The key of a study's mapping block that a complaint of the rules is about."""
+    """The key of a study's mapping block to which an error of the rules refers."""
     constraints = [f"constraint on {asked.level}" for asked in rules.levels]
     return f"mapping.constraints[{constraints.index(where)}]" if where in constraints else "mapping"
 

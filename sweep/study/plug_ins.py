@@ -1,4 +1,4 @@
-"""Which plug-ins a study uses: all whose names stand in it, or in a file that it or a plug-in names."""
+"""Finds the plug-ins that a study uses: their names stand in it, or in a file that it or a plug-in names."""
 
 from __future__ import annotations
 

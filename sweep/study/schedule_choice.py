@@ -20,7 +20,7 @@ TILE_LOT = 32
 MOST_SEEDS = 10_000
 """The most seeds of one scheduler, and the most epochs: each makes a task for every network and chip."""
 ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
-"""Solvers that ask for costs as they go; with them layers may run layer-sequentially by default."""
+"""Solvers that ask for tile costs while they run; with them layers may have the whole chip by default."""
 WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
 """Solvers that ignore the seed."""
 
@@ -46,7 +46,8 @@ class SchedulerChoice(Keys):
     @model_validator(mode="before")
     @classmethod
     def _default_seeds(cls, keys: Any) -> Any:
-        # Before the keys are read, as the default of one depends on another; a number in the file comes last.
+        # This runs before the keys are read, because the default of one depends on another. A number in the
+        # file replaces the default.
         chosen = keys.get("solver") if isinstance(keys, dict) else None
         return {"seeds": 1, **keys} if chosen in WITHOUT_DRAWS else keys
 
@@ -109,7 +110,7 @@ class ScheduleChoice(SchedulerChoice):
 
     @model_validator(mode="after")
     def _refines_what_is_costed(self) -> ScheduleChoice:
-        # the default asks for refinement, too, but only a number in the file is a wish that cannot be met
+        # The default is above 0, too. Only a number that the file states is refused.
         if "refinement" in self.model_fields_set and self.refinement and not self.sibling_trees:
             expected = "0 where sibling_trees is false, for then no tree of another chip is looked at"
             raise InputError("", expected, self.refinement, key="refinement")
@@ -128,11 +129,11 @@ class ScheduleChoice(SchedulerChoice):
 
     @property
     def tile_objective(self) -> TileObjective:
-        """What mappings on tiles minimise unless the study says: the nearest to the schedule's objective."""
+        """What mappings on tiles minimise, unless stated: the nearest to the schedule's objective."""
         return Objective.named(self.objective).of_tiles
 
     def pruning(self, mapper: str) -> Pruning:
-        """Which partitions are worth a look; by default few where schedulers ask ``mapper`` for mappings."""
+        """Which partitions are tried; by default few where schedulers ask ``mapper`` for mappings."""
         most, asking = self.most_partitions, all(one.solver in ASKING for one in self.schedulers)
         if most is None and asking and solver(mapper).family == "mapping":
             most = FEW_PARTITIONS
@@ -141,8 +142,8 @@ class ScheduleChoice(SchedulerChoice):
     def offers_whole_chip(self, mapper: str) -> bool:
         """Whether a layer may have the whole chip, mapped by ``mapper``.
 
-        By default it may where schedulers ask for costs. InputError where the study wants it of a ``mapper``
-        that maps the parts of layers on tiles only.
+        By default it may where schedulers ask for costs. InputError where the study states it, and ``mapper``
+        maps only the parts of layers on tiles.
         """
         maps_layers = solver(mapper).family == "mapping"
         if self.whole_chip and not maps_layers:

@@ -11,7 +11,7 @@ from sweep.study.number_keys import Iterations, Seconds, Seed
 
 
 class SearchKeys(Keys):
-    """What every search may do."""
+    """Keys of all searches."""
 
     prune_by_bounds: bool = False
     """Discard a design unsolved where an evaluated one dominates its proven lower bounds; same front."""
@@ -28,10 +28,11 @@ class SearchKeys(Keys):
 
 
 class Fidelity(Keys):
-    """Two fidelities: a cheaper solver maps every design first, and its answers say where the front may be.
+    """Two fidelities: a cheaper solver maps every design first, and its answers show where the front may be.
 
-    The study's own solver then maps the designs that are on that front and, of the others, those whose proven
-    bounds no design that it mapped dominates. The front is that of mapping all designs with it.
+    The study's own solver then maps the designs on that front. Of the others it maps those whose proven
+    bounds are not dominated by a design that it has mapped. The front is the same as if it had mapped all
+    designs.
     """
 
     solver: str
@@ -47,7 +48,7 @@ class Fidelity(Keys):
 
 
 class ListingKeys(SearchKeys):
-    """What searches may do whose designs are known beforehand."""
+    """Keys of the searches whose designs are known beforehand."""
 
     fidelity: Fidelity | None = None
     """A cheaper solver that looks at every design first; bounds prune then; same front."""
@@ -77,7 +78,7 @@ class RandomSearch(ListingKeys):
 
 
 class Plateau(Keys):
-    """When a search has come to its plateau: its last designs added next to nothing to the hypervolume."""
+    """When a search ends because its last designs added next to nothing to the hypervolume."""
 
     trials: Annotated[int, Field(ge=1)]
     """How many of the last evaluated designs are looked at."""

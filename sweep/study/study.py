@@ -21,6 +21,7 @@ from solvers.budget import Budget
 from solvers.mapping.problem import Objective as MappingObjective
 from sweep.study.axis import Axis, NumberRange, said_twice
 from sweep.study.design_space import Constraint, check_together
+from sweep.study.fusion_choice import FusionChoice, SegmentRule, checked_segments
 from sweep.study.mapping_space import SpaceKeys
 from sweep.study.network_choice import (
     NetworkChoice,
@@ -65,6 +66,9 @@ NetworkList = Annotated[list[str | NetworkChoice], Field(min_length=1)]
 
 Networks = Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False, validate_default=True)]
 """The networks of a study once it is read; the default is validated, for phases become networks there."""
+
+Fusion = SegmentRule | Literal["none"] | list[list[str]] | FusionChoice
+"""How ``fusion`` stands in the JSON Schema of study files: a rule, lists of names of layers, or keys."""
 
 A_TOKEN = ("seconds_per_token", "joules_per_token", "tokens_per_second")
 """What is counted over the tokens that the networks make."""
@@ -136,7 +140,7 @@ class AxisChoices(Keys):
 class MappingChoice(SpaceKeys):
     """How every layer is mapped: a mapping solver, its parameters, objective, space and budget."""
 
-    solver: str = "cosa"
+    solver: str = "exact"
     """A mapping solver of ``archsweep list solvers``."""
     objective: MappingObjective | None = None
     """What a mapping minimises.
@@ -236,6 +240,8 @@ class Study(Keys):
     """How designs are proposed."""
     mapping: MappingChoice = MappingChoice()
     """How every layer is mapped; in a study of chips what a tile computes."""
+    fusion: FusionChoice | None = None
+    """Which layers are mapped together: none, attention, automatic, lists of names of layers, or keys."""
     scratchpad: ScratchpadChoice | None = None
     """Plan every network's tensors in one storage level."""
     precision: PrecisionKeys | None = None
@@ -295,6 +301,13 @@ class Study(Keys):
                 expected = "every network once at each batch and dims, under different file names"
                 raise InputError("", expected, f"{name} again", "Use 'weight'", key=f"[{position}]")
         return networks
+
+    @field_validator("fusion", mode="before", json_schema_input_type=Fusion | None)
+    @classmethod
+    def _rule_of_segments(cls, fusion: Any) -> Any:
+        if fusion in (None, "none"):
+            return None
+        return fusion if isinstance(fusion, dict | FusionChoice) else {"segments": checked_segments(fusion)}
 
     @field_validator("search", mode="before")
     @classmethod
@@ -375,8 +388,8 @@ class Study(Keys):
             if (most := prod(len(axis.choices) for axis in self.batch_axes)) > MOST_BATCHES:
                 expected = f"at most {MOST_BATCHES} batches, together with those of other phases"
                 raise InputError("", expected, most, "Take powers_of_two", key=key)
-            if self.chip or self.scratchpad:
-                of = "of chips" if self.chip else "with a scratchpad"
+            if self.chip or self.scratchpad or self.fusion:
+                of = "of chips" if self.chip else f"with a {'scratchpad' if self.scratchpad else 'fusion'}"
                 remedy = f"State one batch: phases: [{{name: {axis.key.split('.')[1]}, batch: N, ...}}]"
                 raise InputError("", f"no axis of phases in a study {of}", axis.key, remedy, key=key)
             value = (self.baseline or {}).get(axis.key, values[0])
@@ -408,6 +421,20 @@ class Study(Keys):
             of = "of chips" if self.chip else "with a scratchpad"
             # nothing cheaper plans or schedules, and bounds of mappings say nothing of bytes that are spilled
             raise InputError("", f"no fidelity in a study {of}", "one", "Leave it out", key="search.fidelity")
+        return self
+
+    @model_validator(mode="after")
+    def _fusion_of_mappings_alone(self) -> Study:
+        """Blocks that a fused mapping has no part in: what is held on the chip is not planned by another."""
+        if self.fusion is None:
+            return self
+        others = {"chip": self.chip, "scratchpad": self.scratchpad, "search.fidelity": self.fidelity}
+        for key, block in others.items():
+            if block:
+                raise InputError("", f"no {key} beside fusion", "both", "Leave one of them out", key=key)
+        if self.mapping.constraints:
+            expected = "no constraints beside fusion, whose mappings are held to none"
+            raise InputError("", expected, "some", "Leave them out", key="mapping.constraints")
         return self
 
     @model_validator(mode="after")
@@ -479,7 +506,7 @@ class Study(Keys):
     @property
     def solve_seconds(self) -> float:
         """The most wall seconds that the solver of any task may take; of tile costs a lot is one task."""
-        blocks = (self.mapping, self.scratchpad, self.schedule, self.fidelity)
+        blocks = (self.mapping, self.fusion, self.scratchpad, self.schedule, self.fidelity)
         longest = max(block.wall_seconds for block in blocks if block is not None)
         return max(longest, TILE_LOT * self.mapping.wall_seconds) if self.chip else longest
 
@@ -500,7 +527,8 @@ class Study(Keys):
         """The names of the solvers whose answers are asked for; of chips the schedulers."""
         if self.schedule is not None:
             return [scheduler.solver for scheduler in self.schedule.schedulers]
-        return [block.solver for block in (self.mapping, self.scratchpad, self.fidelity) if block is not None]
+        blocks = (self.mapping, self.fusion, self.scratchpad, self.fidelity)
+        return [block.solver for block in blocks if block is not None]
 
     @property
     def fidelity(self) -> Fidelity | None:
@@ -538,6 +566,8 @@ class Study(Keys):
             data["scratchpad"].pop("bands")
         if self.precision is None:
             data.pop("precision")
+        if self.fusion is None:
+            data.pop("fusion")
         if self.phases is None:
             data.pop("phases")
         # stated or by default: a study that writes the default down is the same study

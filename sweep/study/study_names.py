@@ -1,4 +1,4 @@
-"""Loads what a study names, in libraries and files; errors say where in the study the name stands."""
+"""Loads networks and checks solvers that a study names; errors say where in the study a name stands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def network_of(study: Study, position: int) -> Network:
             if error.key not in ("batch", "dims"):
                 raise
             wrong = error
-    # the study states batch and dims, not the file: the error is the study's
+    # Batch and dims are stated in the study and not in the network's file, so the error names the study.
     raise wrong.at(study.where, key)
 
 

@@ -1,4 +1,7 @@
-"""Constraints on mappings in Timeloop files, beside an architecture or inside its nodes, as rules of ours."""
+"""Reads the constraints on mappings of Timeloop files as our rules.
+
+They stand beside an architecture or inside its nodes.
+"""
 
 from __future__ import annotations
 
@@ -71,9 +74,9 @@ def constrained_by_timeloop(
         return [rules] * len(layers)
     from costmodel.formats.timeloop.constraints import dims_spoken_of
 
-    # ``spoken`` are the dims that the constraints name, ``meant`` the layers whose kind has all of them. If
-    # no kind has, no layer is meant more than another: then each is tried, and the first error names what is
-    # wrong.
+    # ``spoken``: the dims that the constraints name. ``meant``: whether each layer's kind has all of them, so
+    # that the constraints are for it. If no kind has all, the constraints are tried on each layer, and the
+    # first error names what is wrong.
     kinds = [kind_names(layer, layers) for layer in layers]
     spoken = dims_spoken_of(*described, frozenset().union(*kinds))
     meant = [spoken <= kind for kind in kinds]
@@ -124,7 +127,7 @@ def fan_out_steps(architecture: str) -> dict[str, tuple[FanOutStep, ...]]:
 
 
 def _stamps(architecture: str, files: Sequence[str]) -> tuple[object, ...]:
-    """When each file was changed last: part of the cache's key, so that an edited file is read anew."""
+    """The time of each file's last change; it is part of the cache's key, so an edited file is read again."""
     paths = [*split_files(architecture), *map(Path, files)]
     return tuple(path.stat().st_mtime_ns if path.is_file() else None for path in paths)
 

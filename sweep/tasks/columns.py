@@ -6,6 +6,7 @@ from typing import TypedDict, final
 
 from results.store.schema.rows import (
     CodesignColumns,
+    FusionColumns,
     MappingColumns,
     ProgramColumns,
     ScheduleColumns,
@@ -25,6 +26,7 @@ class CostRequests(TypedDict):
 
 AnswerColumns = (
     MappingColumns
+    | FusionColumns
     | ScheduleColumns
     | ProgramColumns
     | CostRequests

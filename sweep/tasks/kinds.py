@@ -11,6 +11,7 @@ from results.store.schema.rows import AnswerRow
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.tasks.codesign import CodesignTask, run_codesign_task
 from sweep.tasks.columns import AnswerColumns
+from sweep.tasks.fusion import FusionTask, run_fusion_task
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from sweep.tasks.program import run_program_task
 from sweep.tasks.schedule import ScheduleTask
@@ -20,7 +21,7 @@ from sweep.tasks.tile_costs import run_tile_cost_task
 from sweep.tasks.tree_costing import run_tree_costing_task
 from sweep.tasks.tree_refinement import run_tree_refinement_task
 
-Task = MappingTask | ScratchpadTask | ScheduleTask
+Task = MappingTask | FusionTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""
 PaperTask = MappingTask | ScratchpadTask | CodesignTask
 """What evaluations of papers ask for beside studies."""
@@ -29,6 +30,7 @@ Columns = ReadOnlyDict[str, Sequence[str]]
 
 RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "mapping": run_mapping_task,
+    "fusion": run_fusion_task,
     "scratchpad": run_scratchpad_task,
     "codesign": run_codesign_task,
     "schedule": run_schedule_task,

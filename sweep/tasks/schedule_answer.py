@@ -11,7 +11,7 @@ from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import REDUCED_DIM
-from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
+from costmodel.schedule.segment.node_cost import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Leaf
 from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sys import intern
 from typing import cast
 
-from results.store.schema.rows import AnswerRow, LayerRow, ScheduleRow, ScratchpadRow
+from results.store.schema.rows import AnswerRow, FusionRow, LayerRow, ScheduleRow, ScratchpadRow
 from solvers.schedule.chip_model import with_bands, with_reductions
+from sweep.tasks.fusion import FusionTask
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.scratchpad import ScratchpadTask
@@ -18,6 +19,7 @@ _NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
 _OF_ALL = ("task_id", "study", "from_study", "status", "cached", "error", "note", "cpu_seconds")
 NEEDED = {
     "layers": (*_OF_ALL, *_NUMBERS, "cycles", "energy_by_level_pj"),
+    "fusions": (*_OF_ALL, *_NUMBERS, "cycles", "energy_by_level_pj", "together"),
     "scratchpads": (*_OF_ALL, "plan", "bound_bytes"),
     "schedules": (
         *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
@@ -91,6 +93,45 @@ class MappingSummary:
         """The energy by storage level."""
         energies = array("d", self.numbers)[len(_NUMBERS) :]
         return zip(self.level_names.split("\n") if energies else [], energies, strict=True)
+
+    @property
+    def mapped(self) -> bool:
+        return self.status in FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSummary:
+    """What designs need of a ``fusions`` row; without a mapping the numbers are 0, in pJ and cycles.
+
+    ``together``: whether the layers share anything at all; where they do not, they are as good one by one.
+    """
+
+    status: str
+    cached: bool
+    remark: str
+    cpu_seconds: float
+    together: bool
+    energy_pj: float
+    cycles: int
+    energy_bound_pj: float
+    cycles_bound: float
+    levels: tuple[tuple[str, float], ...]
+
+    @classmethod
+    def of(cls, row: FusionRow) -> FusionSummary:
+        levels = (row.get("energy_by_level_pj") or {}).items()
+        return cls(
+            intern(row["status"]),
+            bool(row.get("cached")),
+            _remark(row),
+            row.get("cpu_seconds") or 0.0,
+            bool(row.get("together")),
+            row.get("energy_pj") or 0.0,
+            row.get("cycles") or 0,
+            row.get("energy_bound_pj") or 0.0,
+            row.get("cycles_bound") or 0.0,
+            tuple((intern(name), pj) for name, pj in levels),
+        )
 
     @property
     def mapped(self) -> bool:
@@ -189,11 +230,13 @@ class ScheduleSummary:
         return self.status in FOUND
 
 
-AnswerSummary = MappingSummary | ScratchpadSummary | ScheduleSummary
+AnswerSummary = MappingSummary | FusionSummary | ScratchpadSummary | ScheduleSummary
 
 
 def summary_of(task: Task, row: AnswerRow) -> AnswerSummary:
     """What designs need of ``row``, a row of the task's table."""
+    if isinstance(task, FusionTask):
+        return FusionSummary.of(cast(FusionRow, row))
     if isinstance(task, ScratchpadTask):
         return ScratchpadSummary.of(cast(ScratchpadRow, row), task)
     if isinstance(task, ScheduleTask):

@@ -2,7 +2,7 @@
 
     python -m tests.docs.first_page LOG
 
-LOG has what ``archsweep run quickstart`` printed in an empty folder. Its 360 solves take most of a minute, so
+LOG has what ``archsweep run quickstart`` printed in an empty folder. Its 516 solves take most of a minute, so
 that .ci/run solves them once, from the wheel.
 """
 

@@ -1,4 +1,4 @@
-"""Fused mappings of layers on an architecture as JSON objects.
+"""Groups of layers and their fused mappings on an architecture as JSON objects.
 
 A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing`` (the level's name by the
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
@@ -8,11 +8,56 @@ stands for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
+from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.layers.evaluate import GroupEvaluation
-from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, IntermediateRead, LayerGroup
 from costmodel.mapping.nest_text import nest_text
+from costmodel.workload.network import Layer
+
+
+def group_to_json(group: LayerGroup) -> dict[str, Any]:
+    """The ``layers`` of a group with what passes between them, without the architecture.
+
+    Every dim of a layer stands in a list of pairs, because their order counts.
+    """
+    return {
+        "layers": [{**layer.to_json(), "dims": [list(dim) for dim in layer.dims]} for layer in group.layers],
+        "intermediates": [
+            {
+                "producer": one.producer,
+                "reads": [
+                    {"layer": read.layer, "tensor": read.tensor, "dims": [list(pair) for pair in read.dims]}
+                    for read in one.reads
+                ],
+                "leaves": one.leaves,
+            }
+            for one in group.intermediates
+        ],
+        "alike": [[list(one), list(other)] for one, other in group.alike],
+    }
+
+
+def group_from_json(architecture: Architecture, data: ReadOnlyDict[str, Any]) -> LayerGroup:
+    """The group on this architecture that :func:`group_to_json` wrote."""
+    layers = tuple(Layer.from_json({**layer, "dims": dict(layer["dims"])}) for layer in data["layers"])
+    intermediates = tuple(
+        Intermediate(
+            one["producer"],
+            tuple(
+                IntermediateRead(
+                    read["layer"], read["tensor"], tuple((made, used) for made, used in read["dims"])
+                )
+                for read in one["reads"]
+            ),
+            one["leaves"],
+        )
+        for one in data["intermediates"]
+    )
+    alike = tuple(((one[0], one[1]), (other[0], other[1])) for one, other in data["alike"])
+    return LayerGroup(architecture, layers, intermediates, alike)
 
 
 def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.onnx.constants import MOST_ELEMENTS, STANDARD_DOMAINS, Constants
+from costmodel.formats.onnx.contributed import contributed
 from costmodel.workload.attributes import Attributes
 
 _STATEMENTS: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +50,8 @@ def attributes_of(node: onnx.NodeProto, constants: Constants, opset: int) -> Att
     """
     standard = node.domain in STANDARD_DOMAINS and onnx.defs.has(node.op_type)
     schema = _schema(node.op_type, opset) if standard else None
-    values: dict[str, Any] = {}
+    row = contributed(node)
+    values: dict[str, Any] = dict(row.defaults) if row else {}
     if schema is not None:
         for name, declared in schema.attributes.items():
             if declared.default_value.type != onnx.AttributeProto.UNDEFINED:

@@ -23,6 +23,7 @@ from costmodel.formats.onnx.constants import (
     standard_opset,
     stated_constants,
 )
+from costmodel.formats.onnx.contributed import Contributed, contributed, result_shapes, sum_apart
 from costmodel.formats.onnx.control_flow import WrittenOut, has_graphs
 from costmodel.workload.digits import Shape
 from costmodel.workload.products import product_shape
@@ -102,6 +103,8 @@ class _GraphWalk:
         while pending:
             node = pending.popleft()
             instead = self._written.of(node)
+            if instead is None:
+                instead = sum_apart(node)
             for tensor in self._written.parameters():
                 self._graph.initializer.append(tensor)
                 self._learn({tensor.name: make_tensor_type_proto(tensor.data_type, tensor.dims)})
@@ -155,6 +158,8 @@ class _GraphWalk:
 
         ``instead`` are types that stand for those of some operands.
         """
+        if row := contributed(node):
+            return self._contributed(row, node)
         read = [name for name in node.input if name]
         unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
         if unknown or any(name not in self._types for name in read):
@@ -170,6 +175,13 @@ class _GraphWalk:
         if all(name in found and _has_shape(found[name]) for name in node.output if name):
             return found
         return found | _of_whole_model(node, types, data, opsets)
+
+    def _contributed(self, row: Contributed, node: onnx.NodeProto) -> Types:
+        """The types of the results of one of ONNX Runtime's own operators."""
+        like = node.input[min(row.like, len(node.input) - 1)]
+        kind = self._types[like].tensor_type.elem_type if like in self._types else TensorProto.UNDEFINED
+        shapes = result_shapes(row, node, self.found.shapes)
+        return {name: make_tensor_type_proto(kind, shape) for name, shape in shapes.items()}
 
     def _of_one_type(self, node: onnx.NodeProto) -> Types:
         """The types of a node's results as if all floats were of one type; none if it does not fit even so.

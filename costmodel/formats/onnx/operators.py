@@ -10,6 +10,7 @@ import onnx
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS
+from costmodel.formats.onnx.contributed import contributed, heads_apart, layers_of
 from costmodel.workload.convolutions import (
     Window,
     convolution_of,
@@ -58,8 +59,11 @@ capitals: ``LeakyRelu`` is ``leaky_relu``."""
 def kind_of(node: onnx.NodeProto) -> OperatorKind:
     """The node's row in the table of operators.
 
-    That is ``UNKNOWN`` for what is none of ONNX's own operators, and for control flow (graphs inside).
+    That is ``UNKNOWN`` for what is neither ONNX's nor a known one of ONNX Runtime's, and for control flow
+    (graphs inside).
     """
+    if row := contributed(node):
+        return row.kind
     has_graphs = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
     if has_graphs or node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type):
         return UNKNOWN
@@ -78,20 +82,29 @@ def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], ou
     ``operands`` are by position, None for one that is left out or of unknown shape. InputError for shapes
     that contradict each other.
     """
+    if row := contributed(node):
+        return layers_of(row, node, name, operands) or Counted(uncounted=Uncounted(_ANOTHER_FORM))
     kind = kind_of(node)
     if kind.nest is None:
         return Counted()
     attributes = {attribute.name: attribute for attribute in node.attribute}
-    factors = [operands[i] for i in factors_of(kind, len(operands))]
+    factors = [operands[i] for i in factors_of(node)]
     found = _LAYERS[kind.nest](name, [view for view in factors if view], output, attributes)
     return found or Counted(
         uncounted=Uncounted("an einsum with a diagonal, or whose letters do not fit its operands")
     )
 
 
-def factors_of(kind: OperatorKind, operands: int) -> list[int]:
-    """The positions of the operands that a node of so many multiplies: all of an einsum's."""
-    return list(range(operands)) if kind.nest == "einsum" else [i for i in kind.factors if i < operands]
+_ANOTHER_FORM = "ONNX Runtime's operator is not supported with these operands"
+
+
+def factors_of(node: onnx.NodeProto) -> list[int]:
+    """The positions of the operands that a node multiplies: all of an einsum's."""
+    operands, kind, row = len(node.input), kind_of(node), contributed(node)
+    if kind.nest == "einsum":
+        return list(range(operands))
+    positions = kind.factors if row is None else row.factors if row.layers else ()
+    return [i for i in positions if i < operands]
 
 
 def pooling_of(node: onnx.NodeProto) -> Pooling | None:
@@ -163,7 +176,7 @@ def _attention(name: str, operands: Sequence[View], output: Shape, attributes: P
     packed = len(operands[0].axes) == 3
     heads = [_number(attributes, key, 0) for key in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
     views = [
-        _heads_apart(name, view, count) if packed else view
+        heads_apart(name, view, count) if packed else view
         for view, count in zip(operands[:3], heads, strict=True)
     ]
     past = dict(zip((1, 2), operands[3:], strict=False))
@@ -171,15 +184,6 @@ def _attention(name: str, operands: Sequence[View], output: Shape, attributes: P
         shape = tuple(views[i].shape[axis] + (before.shape[2] if axis == 2 else 0) for axis in range(4))
         views[i] = stacked(f"{name} after its past", (before, views[i]), 2, shape)
     return attention_of(name, *views)
-
-
-def _heads_apart(name: str, view: View, heads: int) -> View:
-    """The operand (batch, rows, heads * width) as (batch, heads, rows, width)."""
-    batch, rows, packed = view.shape
-    apart = view.reshaped((batch, rows, heads, packed // heads)) if heads and packed % heads == 0 else None
-    if apart is None:
-        raise InputError(f"layer {name}", f"heads that divide {packed}", heads, key="num_heads")
-    return apart.transposed((0, 2, 1, 3))
 
 
 def _numbers(attributes: Protos, key: str) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,13 @@ from costmodel.formats.onnx.attributes import attributes_of
 from costmodel.formats.onnx.constants import UNKNOWN, bits_of, standard_opset
 from costmodel.formats.onnx.inference import Inferred
 from costmodel.formats.onnx.operators import counted, factors_of, kind_of, pooling_of
-from costmodel.formats.onnx.shapes import graph_inputs, inferred_at, load_model
+from costmodel.formats.onnx.shapes import (
+    WHOLE_NUMBERS,
+    graph_inputs,
+    inferred_at,
+    load_model,
+    without_numbers,
+)
 from costmodel.formats.onnx.traced_rows import traced_rows
 from costmodel.formats.onnx.uncounted import unsupported
 from costmodel.formats.onnx.views import Views
@@ -34,7 +40,8 @@ def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int
     axis whose length shape inference cannot tell has the length 0.
 
     Raises InputError with the file (and node) for a missing, truncated or contradictory file, for a batch
-    that the file cannot take, for a symbolic length that is not stated, and for dims that the inputs lack.
+    that the file cannot take, for a symbolic length that is not stated, for dims that the inputs lack, and
+    for a product whose shape is stated in a file of weights that is not there.
     """
     model = load_model(path)
     try:
@@ -50,7 +57,8 @@ def _network(path: Path, model: onnx.ModelProto, found: Inferred) -> Network:
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
-    reader = _NodeReader(str(path), model, found, parameters)
+    lacking = without_numbers(graph, path.parent)
+    reader = _NodeReader(str(path), model, found, parameters, lacking.keys())
     names = _names(graph)
     nodes = tuple(
         reader.read(node, names[i]) for i, node in enumerate(graph.node) if node.op_type != "Constant"
@@ -67,6 +75,8 @@ def _network(path: Path, model: onnx.ModelProto, found: Inferred) -> Network:
     unknown_results = any(UNKNOWN in shapes.get(value.name, (UNKNOWN,)) for value in graph.output)
     if found.missing and (reader.unknown_products or unknown_results):
         raise found.missing
+    if reader.lacking:
+        raise lacking[reader.lacking]
     values = tuple(
         Value(value, _told(shapes.get(value, (0,))), kind, bits_of(found.types.get(value, 0)))
         for value, kind in kinds.items()
@@ -95,18 +105,30 @@ def _names(graph: onnx.GraphProto) -> list[str]:
 class _NodeReader:
     """Reads nodes in topological order, and keeps what is known of the tensors that they make."""
 
-    def __init__(self, path: str, model: onnx.ModelProto, found: Inferred, parameters: set[str]) -> None:
+    def __init__(
+        self,
+        path: str,
+        model: onnx.ModelProto,
+        found: Inferred,
+        parameters: set[str],
+        without_numbers: Set[str],
+    ) -> None:
         self._path = path
         self._opset = standard_opset(model)
         self._shapes = found.shapes
+        self._types = found.types
         self._known = found.shapes.keys() | parameters
         self._constants = found.constants
         self._views = Views(self._shapes, self._constants)
         self._traced = traced_rows(model.graph.node, found)
         self.unknown_products = False
         """Whether a product was not counted because a shape is not known."""
+        self.lacking = ""
+        """The parameter without numbers that the shape of an uncounted product follows from, or empty."""
         self._unknown: dict[str, str] = {}
         """By tensor of unknown shape, the first node on the way to it whose result has none that is known."""
+        self._lacking = {name: name for name in without_numbers}
+        """By tensor whose shape or whole numbers are not known, the parameter without numbers behind it."""
 
     def read(self, node: onnx.NodeProto, name: str) -> Node:
         stated = tuple(filter(None, node.input))
@@ -122,7 +144,15 @@ class _NodeReader:
         for output in outputs:
             if UNKNOWN in self._shapes.get(output, (UNKNOWN,)):
                 self._unknown[output] = self._because(made)
+            elif self._types.get(output) not in WHOLE_NUMBERS or output in self._constants:
+                continue
+            if lacking := self._lacks(made.inputs):
+                self._lacking[output] = lacking
         return made
+
+    def _lacks(self, names: Iterable[str]) -> str:
+        """The first parameter without numbers that one of the tensors follows from; empty for none."""
+        return next((self._lacking[name] for name in names if name in self._lacking), "")
 
     def _counted(self, node: onnx.NodeProto, made: Node) -> Counted:
         """The node's layers, or why there are none.
@@ -134,16 +164,17 @@ class _NodeReader:
             return Counted(uncounted=unsupported(node, made, self._shapes))
         output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
         operands = [self._views.of(name) if name else None for name in node.input]
-        factors = factors_of(made.kind, len(node.input))
+        factors = factors_of(node)
         multiplied = [node.input[i] for i in factors if node.input[i]]
         for name in (*multiplied, *made.outputs[: len(multiplied)]):
             if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
                 self.unknown_products = True
+                self.lacking = self.lacking or self._lacks((name, *made.inputs))
                 why = self._unknown.get(name) or self._because(made)
                 return Counted(uncounted=Uncounted(f"the shape of {name} is not known because of {why}"))
             if name in self._traced:
                 return Counted(uncounted=Uncounted(self._traced[name]))
-        if any(0 in self._shapes[node.input[i]] for i in factors[:2]):
+        if any(0 in self._shapes[name] for name in multiplied[:2]):
             return Counted()  # a product without elements, as of an empty cache
         try:
             return counted(node, made.name, operands, output)

@@ -23,6 +23,9 @@ MOST_NODES = 200_000
 _LARGE = 1024
 """Elements above which a parameter is data, never a shape that inference has to read."""
 
+WHOLE_NUMBERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+"""The types of elements that state shapes."""
+
 _WIDEST = 16
 """Bytes of the widest element, a complex number."""
 
@@ -43,13 +46,62 @@ def load_model(path: str | Path) -> onnx.ModelProto:
         raise InputError(str(path), "an ONNX model with a graph and its operator set", found)
     if len(model.graph.node) > MOST_NODES:
         raise InputError(str(path), f"at most {MOST_NODES:,} nodes", f"{len(model.graph.node):,}")
-    for graph in nested(model.graph):
-        for tensor in graph.initializer:
-            if min(tensor.dims, default=0) < 0:
-                raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=tensor.name)
-            _drop_data(tensor)
-            _read_small(tensor, Path(path).parent)
-    return _without_functions(model)
+    _keep_small_data(model.graph, Path(path))
+    if model.functions:
+        model = _without_functions(model)
+        _keep_small_data(model.graph, Path(path))
+    return model
+
+
+def _keep_small_data(graph: onnx.GraphProto, path: Path) -> None:
+    """Drop the data of weights, which nobody needs, and read what states shapes."""
+    for name, tensor in _stated_tensors(graph):
+        if min(tensor.dims, default=0) < 0:
+            raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=name)
+        _drop_data(tensor)
+        _read_small(tensor, path.parent)
+
+
+def without_numbers(graph: onnx.GraphProto, folder: Path) -> dict[str, InputError]:
+    """By the name of a parameter that may state a shape and has no numbers, the error to raise for it.
+
+    These are small, and whole numbers or the scales of a resize. Nobody needs the numbers of weights.
+    """
+    scales = {
+        name for node in graph.node if node.op_type in ("Resize", "Upsample") for name in node.input[1:]
+    }
+    return {
+        name: _missing_numbers(name, tensor, folder)
+        for name, tensor in _stated_tensors(graph)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        and prod(tensor.dims) <= _LARGE
+        and (tensor.data_type in WHOLE_NUMBERS or name in scales)
+    }
+
+
+def _missing_numbers(name: str, tensor: onnx.TensorProto, folder: Path) -> InputError:
+    stated = external_data_helper.ExternalDataInfo(tensor)
+    file = folder / stated.location
+    where = f"tensor {name}"
+    if not stated.location:
+        remedy = "Export the model again with its small constants inside"
+        return InputError(where, "its numbers, which state a shape", "none in the file", remedy)
+    expected = f"its {prod(tensor.dims)} numbers, which state a shape, in the file of weights {file}"
+    remedy = f"Put {stated.location} into the folder of the ONNX file, or export the small constants inside"
+    if not file.is_file():
+        return InputError(where, expected, "no such file", remedy)
+    begin, size = stated.offset or 0, file.stat().st_size
+    found = f"{size:,} bytes, where the numbers are to start at byte {begin:,}"
+    return InputError(where, expected, found, f"{remedy}. This one is another or was cut off")
+
+
+def _stated_tensors(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """The parameters and constants of a graph and of all graphs inside, with their names."""
+    for one in nested(graph):
+        yield from ((tensor.name, tensor) for tensor in one.initializer)
+        for node in one.node:
+            if node.op_type == "Constant" and node.output:
+                yield from ((node.output[0], a.t) for a in node.attribute if a.HasField("t"))
 
 
 def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -58,7 +110,7 @@ def _without_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     Where that would be more than :data:`MOST_NODES` nodes (functions that call each other can grow without
     bound), or where ONNX cannot do it, the calls stay, and nobody counts what is inside.
     """
-    if model.functions and _written_out(model) <= MOST_NODES:
+    if _written_out(model) <= MOST_NODES:
         with suppress(RuntimeError, ValueError, onnx.checker.ValidationError):
             model = inliner.inline_local_functions(model)
     del model.functions[:]

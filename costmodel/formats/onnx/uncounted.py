@@ -8,10 +8,9 @@ from math import prod
 import onnx
 
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS, UNKNOWN
+from costmodel.formats.onnx.contributed import MICROSOFT
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Node, Uncounted
-
-MICROSOFT = "com.microsoft"
 
 
 def unsupported(node: onnx.NodeProto, made: Node, shapes: Mapping[str, Shape]) -> Uncounted:
@@ -53,39 +52,7 @@ def _recurrent(operands: Shapes, results: Shapes, numbers: Numbers) -> int | Non
     return steps_and_samples * (prod(operands[1]) + prod(operands[2]))
 
 
-def _attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """Scores and weighted values, of queries, keys and values (batch, rows, heads * width).
-
-    None with keys of the past, whose number is not looked up here.
-    """
-    query, key, value = (operands[i] if i < len(operands) else () for i in range(3))
-    with_past = any(i < len(operands) and operands[i] for i in (6, 7))
-    if with_past or not len(query) == len(key) == len(value) == 3 or UNKNOWN in value:
-        return None
-    return prod(query[:2]) * key[1] * (query[2] + value[2])
-
-
-def _grouped_attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """Scores and weighted values over all keys, those of the past included.
-
-    The second result has these keys, (batch, heads, rows, width).
-    """
-    present = results[1] if len(results) > 1 else ()
-    heads = numbers.get("num_heads", 0)
-    if len(present) != 4 or UNKNOWN in present or not heads or len(operands[0]) != 3:
-        return None
-    return 2 * prod(operands[0][:2]) * present[2] * heads * present[3]
-
-
-def _packed_weights(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """A product with packed weights of few bits: each input element times N outputs."""
-    return prod(operands[0]) * numbers["N"] if "N" in numbers else None
-
-
 _MACS: dict[str, Callable[[Shapes, Shapes, Numbers], int | None]] = {
     "DeformConv": _deformable_convolution,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
-    f"{MICROSOFT}.GroupQueryAttention": _grouped_attention,
-    f"{MICROSOFT}.MatMulNBits": _packed_weights,
-    f"{MICROSOFT}.MultiHeadAttention": _attention,
 }

@@ -32,10 +32,9 @@ from costmodel.schedule.tile_cost import TileFloor, TileFloors
 class ScheduleBounds:
     """Proven lower bounds on energy and on cycles of a whole batch; both hold at once.
 
-    ``corners``: (energy in pJ, cycles) of the corners of a convex region in which every schedule is, for
-    each number of rounds that a root T cut may have (:attr:`LeastOfRounds.corners`). E^n D^m is
-    quasi-concave, so that of any schedule is at least the least of the corners'. Empty: only the two bounds
-    are known.
+    ``corners``: (energy in pJ, cycles) pairs; empty where only the two bounds are known. For each number of
+    rounds that a root T cut may have, they are the corners of a convex region that holds every schedule
+    (:attr:`LeastOfRounds.corners`). E^n D^m is quasi-concave, so over that region it is least at a corner.
     """
 
     energy_pj: float
@@ -50,11 +49,12 @@ class ScheduleBounds:
 
 @dataclass(frozen=True)
 class SegmentFloor:
-    """The least cycles of some layers that run as a segment, or as several, by what they wait for.
+    """Lower bounds on the cycles of some layers that run as one segment or as several; all hold at once.
 
-    ``work``: all tiles compute. ``dram``: its bits at its rate. ``links``: all hops over all links.
-    ``ports``: the bits that pass the links next to DRAM's ports. ``order``: layers run after those that they
-    read, and buffers hold few of the weights that come later (:mod:`.waiting`).
+    ``work``: all tiles compute all the time. ``dram``: DRAM moves its bits at its rate. ``links``: all links
+    carry the hops together. ``ports``: the links next to DRAM's ports carry the bits of DRAM. ``order``: a
+    layer runs after those that it reads, and DRAM brings the weights that buffers cannot hold for it
+    (:mod:`.waiting`).
     """
 
     work: float
@@ -70,14 +70,14 @@ class SegmentFloor:
 
 @dataclass(frozen=True)
 class LeastOfRounds:
-    """The least that all schedules of one number of rounds take.
+    """Lower bounds for all schedules of one number of rounds.
 
-    ``parts_pj``: energy by :data:`.segment.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that runs
-    by itself, and of all others together.
+    ``parts_pj``: energy by :data:`.node_cost.ENERGY_PARTS` and ``idle``. ``segments``: of each layer that
+    runs by itself, and of all others together.
 
-    What takes the least energy need not be what takes the fewest cycles: a layer on few tiles has few copies
-    of its data, and the tiles wait while pipelines fill. ``corners``: of the lower left hull of energy and
-    cycles, over all ways to cut each layer; no schedule is below.
+    ``corners``: of the lower left hull of (energy in pJ, cycles) over all ways to cut each layer; no schedule
+    is below the hull. It is tighter than the least energy and the least cycles together, which may need
+    different ways: on few tiles a layer has few copies of its data, and more tiles wait while pipelines fill.
     """
 
     rounds: int
@@ -97,7 +97,7 @@ class LeastOfRounds:
 def lower_bounds(
     graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors, kinds: SegmentKinds = PLAIN
 ) -> ScheduleBounds:
-    """Proven lower bounds; ``tile_costs`` bounds the work within tiles, of leaves of all ``kinds``."""
+    """Proven lower bounds on all schedules; ``tile_costs`` bounds the work within tiles of all ``kinds``."""
     found = least_by_rounds(graph, chip, batch, tile_costs, kinds)
     return ScheduleBounds(
         min(one.energy_pj for one in found),
@@ -111,21 +111,31 @@ def least_by_rounds(
 ) -> tuple[LeastOfRounds, ...]:
     """Proven lower bounds for each number of rounds, with their parts.
 
-    Each number of rounds in which a root T cut may run the batch has bounds of its own: with more rounds
-    weights are loaded more often, with fewer there are more samples at a time, of which less stays on the
-    chip (``staying.py``).
-    Energy adds up four parts that no schedule avoids: each layer's work within tiles, its transfers into and
-    out of buffers and the links that bring its data, all of the same way to cut it (:mod:`.leaves`); DRAM's
-    compulsory reads and writes; for each bit that is written the links between the ports and the tile that is
-    nearest to them; and what the chip takes when idle, in the fewest cycles.
-    Cycles add up over segments, which run one after the other. A layer that only fits mapped on the whole
-    chip is a segment of its own, which overlaps no other. All other layers are taken together, as the
-    segments that they make take at least what one would: no two compute at a time, and what one fetches while
-    another ends (``transitions.py``) takes DRAM and links as long as it does otherwise. Either takes at least
-    the largest of four, because every leaf, and so every cut above it, waits for each of them: the work of
-    all tiles together, and what they wait while pipelines fill, divided by the tiles; DRAM's bits divided by
-    its rate; all hops divided by the rate of all links; and the bits that pass the links next to the ports.
-    Those taken together also take what their order makes DRAM and tiles wait (:mod:`.waiting`).
+    Each number of rounds in which a root T cut may run the batch has bounds of its own. With more rounds
+    weights are loaded more often. With fewer rounds there are more samples at a time, and less of their data
+    stays on the chip (``staying.py``).
+
+    **Energy** adds up four parts that no schedule avoids:
+
+    - for each layer its work within tiles, its transfers into and out of buffers and the links that bring its
+      data, all three for the same way to cut the layer (:mod:`.leaves`);
+    - the compulsory reads and writes of DRAM;
+    - for each bit that is written, the links between the ports and the tile that is nearest to them;
+    - the power of the idle chip, for the fewest cycles.
+
+    **Cycles** add up over segments, which run one after the other. A layer that only fits mapped on the whole
+    chip is a segment of its own and overlaps no other. All other layers are bounded as if they were one
+    segment. That is valid for several segments, too: no two of them compute at the same time, and the fetch
+    that overlaps the end of the segment before (``transitions.py``) takes DRAM and links as long as any.
+    Every leaf, and so every cut above it, waits for each of four things, so the largest counts:
+
+    - the work of all tiles, and their waiting while pipelines fill, divided by the number of tiles;
+    - the bits of DRAM divided by its rate;
+    - all hops divided by the rate of all links;
+    - the bits that pass the links next to the ports, divided by the rate of these links.
+
+    The layers that are bounded together also take the time for which their order makes DRAM and tiles wait
+    (:mod:`.waiting`).
     """
     batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
@@ -161,7 +171,7 @@ def _of_rounds(
         )
         for numbers in (*([number] for number in sorted(single)), together)
     ]
-    # the last of them is that of all layers together
+    # The last segment stands for all layers that are bounded together; only these wait for their order.
     times = _layer_times(
         graph, chip, run.samples, together, floors, [one.dram_read / rounds for one in traffic]
     )
@@ -185,10 +195,12 @@ def _of_rounds(
 def _corners(
     chip: Chip, together: Sequence[LeafWays], segments: Sequence[SegmentFloor], elsewhere_pj: float
 ) -> tuple[Corner, ...]:
-    """Corners of energy and cycles of a whole chip; ``elsewhere_pj``: all energy but of the layers together.
+    """Corners of (energy in pJ, cycles) of the whole chip.
 
-    ``segments``: as in :class:`LeastOfRounds`; those before the last one add their cycles.
+    ``together``: the ways of the layers that are bounded together, which are the last of ``segments``.
+    ``elsewhere_pj``: all other energy but that of the idle chip.
     """
+    # ROUNDING takes off what sums of floats may have gained, so the bound stays proven.
     before = sum(one.cycles for one in segments[:-1])
     in_tiles = [
         (energy * ROUNDING, cycles / chip.tiles * ROUNDING) for energy, cycles in corners_of_sum(together)
@@ -207,7 +219,10 @@ def _layer_times(
     floors: Sequence[TileFloor],
     read_bits: Sequence[float],
 ) -> LayerTimes:
-    """The least times in a round of ``samples`` of the layers ``together``; ``read_bits``: from DRAM."""
+    """The least times of the layers ``together`` in a round of ``samples``.
+
+    ``read_bits`` [layers]: what DRAM sends for each layer in a round.
+    """
     times = LayerTimes(*(np.zeros(len(graph.layers)) for _ in fields(LayerTimes)))
     for number in together:
         layer, rate = graph.layers[number], chip.dram.bits_per_cycle
@@ -220,7 +235,7 @@ def _layer_times(
 
 
 def _segment_floor(chip: Chip, tile_cycles: float, moved: Compulsory) -> SegmentFloor:
-    """The least cycles of layers that need so many cycles of tiles, and move so much."""
+    """Lower bounds on the cycles of layers that need ``tile_cycles`` and move the bits ``moved``."""
     dram = moved.dram_read + moved.dram_write
     return SegmentFloor(
         work=tile_cycles / chip.tiles,

@@ -1,10 +1,11 @@
-"""The least that a leaf takes on tiles: data that several get, and tiles that wait as pipelines fill.
+"""Lower bounds on a leaf on tiles: copies of data that several tiles get, and waiting as pipelines fill.
 
 **Copies.** A partition with k parts of the output channels and n parts of samples, rows and columns has the
 weights on n tiles, and on k tiles all inputs of each part where every output channel reads all input
 channels. Each copy is written into a buffer. Data that goes to m tiles crosses at least m - 1 links, as each
-tile but one is reached over a link of its own; from the DRAM ports it crosses no fewer than to the tile that
-is nearest to all of them. So few tiles have one copy of everything and little energy, and many tiles cannot.
+tile but one is reached over a link of its own. From the DRAM ports it crosses at least as many links as to
+the tile that is nearest to all of them. So a leaf on few tiles may have one copy of everything and take
+little energy; a leaf on many tiles may not.
 
 **Fill and drain.** Let T be all tiles, t those of a leaf and x the cycles of one of its runs. Only an S cut
 gives a leaf fewer than all tiles. Take one of n sub-batches, whose children i have t_i tiles and take x_i::
@@ -21,9 +22,9 @@ A leaf of b samples runs s / b times in a round of s samples, at least as often 
 takes at least cycles (t + (T - t) b / s) tile-cycles a run.
 
 A child is the only one of its stage where it holds a layer that every other layer of the network follows, or
-comes before, near or far: between the two are only layers of the same cut, and each that another child reads
-begins a later stage. Other layers count without waiting. What waits is in no layer's way: it need not be over
-when the layer has ended, so :mod:`.waiting` does without.
+comes before, directly or through others: between the two are only layers of the same cut, and each that
+another child reads begins a later stage. All other layers count without waiting. The waiting need not be over
+when the layer has ended, so the bound of :mod:`.waiting`, which looks at the ends of layers, does not use it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class RoundsOf:
-    """A batch in so many ``rounds``."""
+    """A ``batch`` that a root T cut runs in ``rounds`` equal rounds."""
 
     batch: int
     rounds: int
@@ -61,7 +62,7 @@ class RoundsOf:
 
 @dataclass(frozen=True)
 class LeafWays:
-    """The ways to run a layer and the least that each takes for a whole batch; all arrays are [n].
+    """The n ways to run a layer, with lower bounds on each for a whole batch; all arrays are [n].
 
     ``tiles_pj``, ``transfers_pj``, ``noc_pj``: energy within tiles, of their buffers' transfers, and of the
     links that bring its data. ``tile_cycles``: of computing, and of waiting while pipelines fill and drain.
@@ -89,7 +90,7 @@ class LeafWays:
 
     @staticmethod
     def of_one(tiles_pj: float, transfers_pj: float, noc_pj: float, tile_cycles: float) -> LeafWays:
-        """A single way; of infinite energy where there is none."""
+        """A single way. Infinite energy says that the layer cannot run so."""
         return LeafWays(*np.array([[tiles_pj], [transfers_pj], [noc_pj], [tile_cycles]], np.float64))
 
 
@@ -142,10 +143,11 @@ Corner = tuple[float, float]
 
 
 def corners_of_sum(layers: Sequence[LeafWays]) -> list[Corner]:
-    """The corners of the lower left hull of what all layers together take, in any of their ways.
+    """The corners of the lower left hull of (energy in pJ, tile-cycles) of all layers together.
 
-    Energy in pJ and tile-cycles, from the least energy on; infinite where some layer cannot run. The hull of
-    a sum has the sides of all hulls, from the steepest on.
+    Each layer takes any of its ways. Corners come from the least energy on; a single infinite one says that
+    some layer cannot run. The hull of a sum of sets (their Minkowski sum) has the sides of all their hulls,
+    in the order of their slopes, from the steepest on.
     """
     hulls = [_hull(one.energy_pj, one.tile_cycles) for one in layers]
     if not all(map(len, hulls)):
@@ -177,7 +179,10 @@ def _is_above(point: Array, left: Array, right: Array) -> bool:
 
 
 def above(corners: Sequence[Corner], least: float) -> list[Corner]:
-    """The corners of the same hull, of which only times of at least ``least`` are left."""
+    """The corners of the part of a hull whose times are at least ``least``.
+
+    Where the hull goes below that time, the point on its side at ``least`` is the last corner.
+    """
     found = [one for one in corners if one[1] >= least]
     below = [one for one in corners if one[1] < least]
     if not below:
@@ -190,7 +195,7 @@ def above(corners: Sequence[Corner], least: float) -> list[Corner]:
 
 
 def layers_in_line(graph: LayerGraph) -> frozenset[int]:
-    """The layers that every other layer follows, or comes before, near or far."""
+    """The layers that every other layer follows or comes before, directly or through other layers."""
     count = len(graph.layers)
     before = np.eye(count, dtype=bool)
     for number, layer in enumerate(graph.layers):
@@ -210,7 +215,7 @@ def _filled_and_crossed(
 ) -> tuple[Array, Array]:
     """Bits [n] that enter buffers, and bits times links that bring them, of the whole batch.
 
-    Of weights that are parameters as much comes in every round, or more often; of other data once.
+    Weights that are parameters come in every round at least; other data comes once.
     """
     bits = ElementBits.of(layer, chip.tile.widths)
     parameters = layer.has_weights and not layer.weight_producers and layer.part != "update"

@@ -1,21 +1,23 @@
-"""Which tensors can stay on the chip between producer and consumer: only where both fit the buffers together.
+"""Finds the tensors that can stay on the chip between producer and consumer; all others pass DRAM.
 
-An edge of the network stays on the chip only within a segment, on the way that the cut takes where producer
-and consumer part (the lowest cut above both). Each tile has to hold what ``buffers.py`` counts, so all
-tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all tiles
-together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
+An edge of the network can stay on the chip only within a segment. How it does is decided by the lowest cut
+above producer and consumer. Each tile has to hold what ``segment/buffers.py`` counts, so
+all tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all
+tiles together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
 consumer, for one batch of the consumer.
 
 * While the producer runs, its outputs arrive for the consumer: P + I + A <= C.
 * They are still there when the consumer runs, so P' + max(I', A) <= C.
 
-The weights of any leaf may be streamed. Then each tile holds a slice of one output channel at least; pinned
-weights take no less. A leaf runs one sample or more at a time, so A is at least what one sample takes.
-That does not hold for segments with bands of rows, which may keep edges of few rows: where these are allowed,
-every edge between layers that can have bands counts as one that can stay, and no such layer runs by itself.
+P is at least the weights of one output channel on each tile: a leaf that streams holds a slice of one channel
+at least, and pinned weights take no less. A is at least the edge of one sample, as a leaf runs one sample or
+more at a time. With bands of rows that is not so, for a segment may then keep a few rows of an edge. So where
+bands are allowed, every edge between layers that can have bands counts as one that can stay, and no such
+layer is taken to need the whole chip.
+
 Where input channels may be cut into c parts, a tile has one c-th of its part's weights and inputs, so more
-(k, n) fit; c is at most what the tiles leave. All tiles together hold as much as without: the parts of a
-group have nothing in common, and its partial sums come on top.
+(k, n) fit. The product of k, n and c is at most the number of tiles. All tiles together hold no less than
+without the cut: the parts of a group have nothing in common, and its partial sums come on top.
 
 I and A depend on the partition. With k parts along K and n along samples, rows and columns together, inputs
 are held k times where every output channel reads all input channels, else once. One tile must hold its part,
@@ -56,7 +58,7 @@ Edge = tuple[int, int]
 
 
 class _Size(NamedTuple):
-    """What a layer's buffers depend on.
+    """The numbers of a layer on which its need of buffers depends.
 
     ``of_channel``: bits of the weights of one output channel, where weights are parameters. ``inputs``: bits
     that one sample's windows touch. ``channels``, ``positions``: of its outputs, of one sample. ``repeats``:
@@ -104,7 +106,7 @@ def _with_bands(graph: LayerGraph) -> frozenset[int]:
 
 
 def _held_by_layer(graph: LayerGraph, chip: Chip, samples: int, kinds: SegmentKinds) -> list[Array]:
-    """What tiles hold of every layer: :func:`_held`, and nothing for layers that no leaf can have."""
+    """For every layer the result of :func:`_held`; no rows for a layer that runs on the whole chip only."""
     return [
         np.zeros((0, 3), np.int64)
         if layer.needs_whole_chip
@@ -147,10 +149,11 @@ def _size(layer: NetworkLayer, chip: Chip, kinds: SegmentKinds) -> _Size:
 
 @lru_cache(maxsize=4096)
 def _held(size: _Size, tiles: int, free: int, samples: int) -> Array:
-    """Bits [n, 3] of weights and of inputs that all tiles hold, and copies of inputs; none: it never fits.
+    """The ways to cut a layer that fit the tiles: [n, 3]; no rows where none fits.
 
-    A row for each way to cut the layer that no other is better than in all three. ``free``: bits of a
-    tile for inputs and weights. The array is remembered, so never write to it.
+    The columns are the bits of weights and the bits of inputs that all tiles together hold, and the copies of
+    inputs. A way is left out if another one is no worse in all three. ``free``: bits of a tile for inputs and
+    weights. The array is remembered, so never write to it.
     """
     batches = [batch for batch in range(1, samples + 1) if samples % batch == 0]
     rows = np.concatenate([_held_by_batch(size, tiles, free, batch) for batch in batches])
@@ -162,12 +165,14 @@ def _held(size: _Size, tiles: int, free: int, samples: int) -> Array:
 
 
 def _held_by_batch(size: _Size, tiles: int, free: int, batch: int) -> Array:
-    """The same for leaves of ``batch`` samples, all ways to cut them that fit a tile."""
+    """The same for leaves of ``batch`` samples, with all ways to cut them that fit a tile."""
+    # All (parts along K, parts along other dims) whose product is at most the number of tiles.
     counts = np.minimum(tiles // np.arange(1, min(tiles, size.channels) + 1), batch * size.positions)
     along_k = np.repeat(np.arange(1, len(counts) + 1), counts)
     others = np.concatenate([np.arange(1, count + 1) for count in counts])
     inputs, copies = batch * size.inputs, along_k if size.repeats else np.ones_like(along_k)
-    # the fullest tile has at least the mean of the parts; products, not quotients, so nothing is rounded
+    # The fullest tile has at least the mean of all parts. Both sides are multiplied by the divisors, so
+    # nothing is rounded.
     divided = others if size.repeats else others * along_k
     in_group = tiles // (along_k * others) if size.reduces else 1
     fits = size.of_channel * divided + inputs <= free * divided * in_group

@@ -1,4 +1,4 @@
-"""The least cycles of layers that depend on one another, where their weights do not fit the buffers together.
+"""A lower bound on the cycles of layers that depend on one another and whose weights overflow the buffers.
 
 A layer reads what others have made, so a layer B that follows A in the network ends after A has ended. Take
 one round of the batch, and the moment at which A has made its last output. A and all layers in front of it
@@ -7,7 +7,7 @@ just made, and each run needs all weights of B. Those on the chip at that moment
 buffers hold, C bits; the rest come from DRAM later, whether they come for the first time or again::
 
     tiles   | all work of A and what is in front of it | at least the last run of each layer behind A
-    DRAM    |           ...  at most C bits for later  | what is left of the weights of these layers
+    DRAM    |           ...  at most C bits for later  | the rest of the weights of these layers
                                                        ^ A has ended
 
 So a round takes at least the time in which A and those in front of it can end, and the time in which DRAM
@@ -15,12 +15,12 @@ brings the weights of all layers behind A, less C bits. In the same way the weig
 between A and B, less C bits, come between the ends of A and of B. So the least time at which each layer can
 have ended follows from those in front of it, in the order of the network.
 
-It does not matter how segments, sub-batches and partitions are chosen, nor whether weights stay or come anew
-for every run, nor whether a segment's data comes while the one before it still computes: copies in several
-tiles and inputs beside the weights only take more of the C bits. Two things are used of the model. Rounds
-compute one after the other, so the time between two layers' ends passes once a round. And what is fetched for
-later is in some tile's buffer. While a layer is mapped on the whole chip no other one runs; its time is not
-in these cycles but is added to them, and its weights do not count here.
+The bound holds for all segments, sub-batches and partitions, for pinned and for streamed weights, and also
+where a segment's data comes while the one before it still computes: copies in several tiles, and inputs
+beside the weights, only take more of the C bits. It uses two facts of the model. Rounds compute one after the
+other, so the time between two layers' ends passes once a round. And data that is fetched for later lies in
+some tile's buffer. While a layer is mapped on the whole chip no other one runs. Its time is added to this
+bound elsewhere, and its weights do not count here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ choice, and the work grows with the square of their number."""
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """What each layer takes in one round; arrays [layers], all 0 for layers by themselves.
+    """Lower bounds on each layer's cycles in one round; arrays [layers].
+
+    All are 0 for layers mapped on the whole chip.
 
     ``work``: the least cycles in which all tiles together can compute it. ``reads``: the least cycles of DRAM
     for what it reads. ``weights``: the part of these for the weights that every run of it needs.
@@ -56,10 +58,10 @@ class LayerTimes:
 
 
 def least_cycles_in_order(graph: LayerGraph, times: LayerTimes, buffers: float, rounds: int) -> float:
-    """The least cycles of all ``rounds`` of layers that take ``times`` in each.
+    """A lower bound on the cycles of all ``rounds``; ``times`` are those of each round.
 
-    ``buffers``: cycles in which DRAM fills all tiles' buffers. What is in them when a round begins may be of
-    that round, unless it is the first.
+    ``buffers``: cycles in which DRAM fills all tiles' buffers. With several rounds, the buffers may be full
+    of a round's data when it begins, as the round before may have fetched it.
     """
     if not np.isfinite(times.work).all():  # a layer that cannot run at all
         return inf
@@ -81,7 +83,7 @@ def least_cycles_in_order(graph: LayerGraph, times: LayerTimes, buffers: float, 
 
 
 def _in_front(graph: LayerGraph) -> Array:
-    """bool [layers, layers]: whether the second layer is the first or one that it follows, near or far."""
+    """bool [layers, layers]: whether the second layer is the first, or one that it depends on."""
     found = np.eye(len(graph.layers), dtype=bool)
     for number, layer in enumerate(graph.layers):
         for producer in (*layer.producers, *layer.weight_producers):

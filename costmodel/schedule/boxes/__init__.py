@@ -1,11 +1,11 @@
 """How layers are cut among tiles: boxes of iteration spaces, their images in tensors, and messages.
 
 A box has one interval of indices for each dim of a loop nest, or for each axis of a tensor. Four steps lead
-from a partition to what moves on a chip, and all kinds of layers go through the same four:
+from a partition to the messages on a chip, and they are the same for all kinds of layers:
 
 1. ``partition.py`` cuts an iteration space (a loop nest; a layer's is ``NetworkLayer.space``) into one box a
    tile;
-2. the images of a box under the projections are what its tile reads and makes (``images.py``);
+2. ``images.py`` finds the elements that a tile reads and makes: the images of its box under the projections;
 3. ``layer_graph/sources.py`` says which layer computes which channels of a tensor, or that DRAM has them;
 4. ``messages.py`` intersects what consumers need with what producers make.
 

@@ -1,10 +1,10 @@
-"""The images of boxes: what the points of a box of a layer's loop nest touch of a tensor.
+"""The image of a box of a layer's loop nest: the elements of a tensor that its points touch.
 
 The image of a box is a box again: as no coefficient of a projection is negative and no dim has two steps on
-one tensor, the first and the last point of the box touch the first and the last index along every axis. The
-image is exactly what is touched unless an axis jumps over indices in between. These are the cases, and in
-each a machine fetches the whole box, because it fetches runs of neighbouring elements (one start and one
-length an axis):
+one tensor, the first and the last point of the box touch the first and the last index along every axis. All
+elements of the image are touched unless an axis jumps over indices in between. There are three such cases. In
+each of them a machine fetches the whole box, because it fetches runs of neighbouring elements (one start and
+one length an axis):
 
 - a stride larger than the window's extent (1 x 1 convolutions of stride 2): the rows in between, and at the
   edges those between the padding that is touched and the first row that is;
@@ -33,8 +33,8 @@ def whole(layer: Layer) -> Array:
 def touched(layer: Layer, tensor: Tensor, box: Box) -> int:
     """Elements of a tensor that the points of a box touch, each counted once.
 
-    As no dim moves along two axes, what is touched along one axis is the same wherever one stands on the
-    others, so the counts along the axes multiply.
+    No dim moves along two axes. So the indices that are touched along one axis do not depend on the others,
+    and the counts along the axes multiply.
     """
     if any(end <= first for first, end in box):
         return 0

@@ -1,12 +1,12 @@
-"""What tiles must send one another: the intersections of what consumers need with what producers make.
+"""The messages between tiles: intersections of the boxes that consumers need with those that producers make.
 
     made by the parts of the producer    |---- 0 ----|---- 1 ----|---- 2 ----|
     needed by part 0 of the consumer     [=============]                          messages from 0 and from 1
     needed by part 1 of the consumer               [=============]                messages from 0 and from 1
 
-Parts of the consumer that need equal boxes are sent them together, in one multicast. Where boxes overlap
-without being equal (halos), each is sent whole. Boxes from here on are in the numbers of the producer's
-outputs: channels, samples, rows, columns.
+Parts of the consumer that need equal boxes get them in one multicast. Where boxes overlap without being equal
+(halos), each is sent whole. Boxes in this module are numbered like the producer's outputs, with the axes
+channels, samples, rows and columns.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Transfer:
 def transfers(needed: Array, made: Array) -> list[Transfer]:
     """The messages of one run, by target group, then by source.
 
-    ``needed`` [parts of the consumer, axes, 2], ``made`` [parts of the producer, axes, 2], which do not
-    overlap (see :func:`owned`). What no part of the producer makes is left out: a consumer that runs on other
-    samples gets those in another run (:func:`of_run`).
+    ``needed`` [parts of the consumer, axes, 2]. ``made`` [parts of the producer, axes, 2]: boxes that do not
+    overlap (see :func:`owned`). Elements that no part of the producer makes are left out: they belong to
+    other samples, which come in another run (:func:`of_run`).
     """
     wanted = groups(needed)
     common = intersection(wanted.boxes[:, None], made[None])
@@ -102,10 +102,12 @@ def of_run(boxes: Array, run: int, batch: int) -> Array:
 
 
 def exchanged(needed: Array, made: Array, batches: tuple[int, int], samples: int) -> Array:
-    """Elements [parts of the consumer, parts of the producer] that each sends each over ``samples`` samples.
+    """How many elements each part of the producer sends to each part of the consumer over ``samples``
+    samples.
 
-    ``batches``: of the consumer and of the producer. Both repeat their boxes batch by batch, and neither
-    batch has to be a multiple of the other: what is needed in one run may be made in several.
+    The result is [parts of the consumer, parts of the producer]. ``batches``: of the consumer and of the
+    producer. Both repeat their boxes batch by batch, and neither batch has to be a multiple of the other:
+    data that is needed in one run may be made in several.
     """
     theirs = np.stack([of_run(made, run, batches[1]) for run in range(-(-samples // batches[1]))])
     found = np.zeros((len(needed), len(made)), np.int64)

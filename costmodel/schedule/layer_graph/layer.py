@@ -207,7 +207,7 @@ class NetworkLayer:
         return _nest_of(self, batch)
 
     def compulsory_elements(self, batch: int) -> LayerElements:
-        """Elements that a batch moves from and to DRAM where all of its data is there; each moves once."""
+        """Elements that a batch moves if all its data lies in DRAM and each element moves once."""
         h, w = self.computed
         inputs, outputs = self.input_elements(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights

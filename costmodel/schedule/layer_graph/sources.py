@@ -1,8 +1,8 @@
-"""Where the data of a layer's tensors comes from: DRAM, or the outputs of which layer.
+"""The sources of a layer's tensors: DRAM, or the outputs of other layers.
 
-A layer that reads a concatenation, a slice of channels or the heads of a product reads, in an order, ranges
-of channels of several layers. Each range is a source: a box of the layer's tensor, and how far its indices
-are moved from those of the producer's outputs.
+A layer that reads a concatenation, a slice of channels or the heads of a product reads ranges of channels of
+several layers, in some order. Each range is a *source*: a box of the layer's tensor, with the offset between
+its channels and those of the producer's outputs.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Source:
         return self.role == "weights" and self.producer is None
 
     def needed(self, images: Array) -> Array:
-        """Of what tiles touch of the tensor [tiles, axes, 2] the part that this source has.
+        """The part of this source in the boxes [tiles, axes, 2] that tiles touch of the tensor.
 
-        In the numbers of the producer's outputs; without a producer, in those of the tensor.
+        It is numbered like the producer's outputs; without a producer, like the tensor.
         """
         part = intersection(images, boxes_of([self.box]))
         return shifted(part, (-self.first, *(0 for _ in self.box[1:])))
 
 
 def sources_of(graph: LayerGraph, number: int, batch: int) -> tuple[Source, ...]:
-    """The sources of all that ``batch`` samples of a layer read: weights, then inputs by their channels."""
+    """All sources of ``batch`` samples of a layer: weights, then inputs in the order of their channels."""
     layer = graph.layers[number]
     space = layer.space(batch)
     inputs, weights = graph.reads(layer)

@@ -1,7 +1,7 @@
 """How much of a leaf's data each part of its producers holds, dim by dim; compiled.
 
-A leaf and its producer cut the same tensor, each in its own way. Both cut it dim by dim, so what a part of
-the producer has of a range is a box, and its size is the product of four overlaps of intervals:
+A leaf and its producer cut the same tensor, each in its own way. Both cut it dim by dim. So the elements that
+a part of the producer has of a range are a box, whose size is the product of four overlaps of intervals:
 
     rows of the producer's outputs       |--- part 0 ---|--- part 1 ---|--- part 2 ---|
     rows that a part of the leaf needs             [=============]

@@ -1,15 +1,15 @@
-"""Which outputs, inputs and weights every part of a cut layer has, as ranges in C, B, H and W; compiled.
+"""The outputs, inputs and weights of every part of a cut layer, as ranges in C, B, H and W; compiled.
 
-A layer's outputs are cut into K x B x H x W parts, one a tile. What a part needs of a tensor is the image of
-its box (:mod:`costmodel.schedule.boxes`): one interval [first, end) a dim. Each dim of a tensor follows one
+A layer's outputs are cut into K x B x H x W parts, one a tile. A part needs the image of its box in each
+tensor (:mod:`costmodel.schedule.boxes`): one interval [first, end) a dim. Each dim of a tensor follows one
 axis of the partition, or none: input rows follow H, the input channels of a convolution follow nothing, for
 every part needs all of them. So intervals are kept for each dim and each part along its axis, [kind of data,
 dim, part], and not for every tile. Parts along an axis that no dim follows need the same data: these are the
 tiles that a multicast reaches.
 
-Kinds of layers are not told apart: a layer is the projections of its iteration space, as integers. Input rows
-are those under the windows of the part's outputs, without padding, so neighbours have rows in common (the
-halo). 12 rows of outputs cut into 3 parts, window 3, stride 1, padding 1:
+The kind of a layer makes no difference here: a layer is the projections of its iteration space, as integers.
+Input rows are those under the windows of the part's outputs, without padding, so neighbours have rows in
+common (the halo). 12 rows of outputs cut into 3 parts, window 3, stride 1, padding 1:
 
     outputs      0  1  2  3 | 4  5  6  7 | 8  9 10 11
     inputs      [0  1  2  3   4]

@@ -25,11 +25,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Gathering:
-    """What it takes to add the partial sums of a leaf, in one run of it.
+    """Adding up the partial sums of a leaf, in one run of it.
 
-    ``cycles``: of the owner with the most outputs, to add. ``owners``: how many tiles own outputs.
+    ``cycles``: of adding, on the owner with the most outputs. ``owners``: how many tiles own outputs.
     ``operations``: of the vector units of all owners. ``link_cycles``: of the busiest link, for partial sums
-    alone. ``sums`` [tiles]: bits of the partial sums that each owner holds.
+    only. ``sums`` [tiles]: bits of the partial sums that each owner holds.
     """
 
     cycles: int
@@ -41,7 +41,7 @@ class Gathering:
 
 @dataclass(frozen=True)
 class Adding:
-    """The same for each of some partitions, as far as the placement does not matter; energies of one run.
+    """The same for n partitions, as far as it does not depend on the placement; energies are of one run.
 
     ``cycles`` [n]; ``operations``; ``tiles_pj``: of the vector units. ``transfers_pj``: of writing others'
     partial sums into owners' buffers, and of reading the outputs from there. ``held`` [n]: bits of the sums
@@ -72,10 +72,12 @@ class Adding:
 
 @dataclass(frozen=True)
 class ReducedLeaf:
-    """What a search chooses from: a leaf's partitions [n, 4] of outputs, and what they cost.
+    """The partitions from which a search chooses: ``parts`` [n, 4] of outputs, with their costs.
 
-    ``spaces``: the layer's space for each part of its input channels. ``energy_pj`` [n]: of all runs, without
-    NoC and DRAM. ``cycles`` [n]: of the slowest tile in one run, adding included.
+    ``sizes``: K, B, H and W of the outputs. ``sum_bits``: of a partial sum. ``spaces``: the layer's iteration
+    space for each part of its input channels. ``streams`` [streams, columns]: see
+    :class:`.streams.StreamRow`. ``energy_pj`` [n]: of all runs, without NoC and DRAM. ``cycles`` [n]: of the
+    slowest tile in one run, adding included.
     """
 
     run: LeafRun
@@ -122,8 +124,8 @@ def cheapest_reduction(
 ) -> FoundReduction | None:
     """The row and order with the least E^n D^m, the first of equal ones; None where there are no rows.
 
-    Rows are tried in the order of what they cost without links and DRAM, up to the first that costs more so
-    than the best one with them.
+    Rows are tried in the order of their values without links and DRAM, which are lower bounds. The search
+    ends with the first row whose bound is no less than the best value.
     """
     least = leaf.energy_pj ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
     best: FoundReduction | None = None
@@ -168,7 +170,7 @@ def _counted(
         links += workspace.mesh.links
         held += of_part
         total += moved
-        # only the owners, who have the first part, have outputs for DRAM
+        # The owners have the first part of the channels, and only they send outputs to DRAM.
         streams[streams[:, COLUMN.kind] == STREAM_KINDS["outputs"], COLUMN.times] = 0
     sums = np.zeros(chip.tiles, np.int64)
     count_sums(workspace, placements[0], run.reduced, leaf.sum_bits, sums)

@@ -1,4 +1,4 @@
-"""What a leaf whose input channels are cut moves, compiled: each part of the channels, and the partial sums.
+"""The transfers of a leaf whose input channels are cut: of each part of these, and of partial sums; compiled.
 
 The parts of a group's input channels have no element in common, neither of inputs nor of weights. So the
 transfers of the leaf are those of one leaf for each part, on tiles of its own, and the way of the partial

@@ -1,4 +1,4 @@
-"""What DRAM exchanges with groups of tiles, as loads of the mesh's links.
+"""Transfers between DRAM and groups of tiles, as loads of the mesh's links.
 
 The rules are those of ``flows_kernel.py``, for any groups of tiles in NumPy: DRAM's bits are spread evenly
 over its ports. Bits from DRAM go in one tree from every port to all tiles of the group that needs them,
@@ -60,7 +60,8 @@ def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
 def _add_spreading(loads: Array, ports: Any, delivery: Delivery) -> None:
     """Data from DRAM: from every port along its row to the group's columns, then along these.
 
-    A link carries what goes further than it, once for each port behind it; running sums find the former.
+    A link carries the bits of all groups that reach further than it, once for each port on its other side.
+    Running sums give these bits.
     """
     columns, rows, _ = loads.shape
     reach = _reach(delivery)

@@ -1,7 +1,7 @@
-"""Which tiles need the same data of a loop nest mapped on the whole chip, and what DRAM sends them.
+"""Groups the tiles that need the same data of a loop nest mapped on the whole chip.
 
-DRAM's spatial loops number the tiles. Two tiles need the same tile of a tensor exactly if it begins at the
-same element for both, that is if the loops between them do not move the tensor.
+DRAM's spatial loops number the tiles of the chip. Two of these need the same part of a tensor exactly if that
+part begins at the same element for both, which means that the loops between them do not move the tensor.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ class Moved(NamedTuple):
 
 
 def deliveries_of(nest: Layer, sides: Sides, moved: ReadOnlyDict[str, Moved]) -> list[Delivery]:
-    """What DRAM exchanges with groups of tiles; ``moved``: what it reads and gets of each tensor.
+    """The transfers between DRAM and groups of tiles; ``moved``: by tensor, the elements read and written.
 
-    Where a group has several tiles, each of them sends partial sums, which are added on the way: so the links
-    carry the bits of partial sums.
+    Where a group has several tiles, each of them sends partial sums, which are added on the way. So links
+    carry the bits of partial sums there.
     """
     found = []
     for tensor in nest.tensors:

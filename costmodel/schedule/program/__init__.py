@@ -2,5 +2,5 @@
 
 ``program.py`` has the values and says what they mean. ``costmodel/replay`` runs programs; it may import these
 values and nothing else of ``schedule``. ``writer.py`` writes the program of an evaluated schedule,
-``checker.py`` says whether a program can run. Start with ``program.py``.
+``checker.py`` with ``checks/`` says whether a program can run. Start with ``program.py``.
 """

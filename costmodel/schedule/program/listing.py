@@ -1,7 +1,7 @@
 """All instructions of a program as arrays, for the checker: a large program has millions.
 
-Repetitions stay repetitions: ``LOOP`` stands before a body and ``END`` behind it. Whoever wants to know how
-often an instruction is done multiplies by ``times``.
+Repetitions are not written out: ``LOOP`` stands before a body and ``END`` behind it, and ``times`` says how
+often each instruction is done.
 """
 
 from __future__ import annotations
@@ -14,11 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.schedule.program.instruction_values import (
+    COMPUTE,
+    END,
+    FREE,
+    HOLD,
+    LOAD,
+    LOOP,
+    RECEIVE,
+    SEND,
+    STORE,
+)
 from costmodel.schedule.program.program import Instruction, Moves, Program, Repeat
 
 Array = NDArray[Any]
 
-LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END, HOLD = range(9)
 CODES = {
     "load": LOAD,
     "receive": RECEIVE,
@@ -32,26 +42,33 @@ CODES = {
 
 @dataclass(frozen=True)
 class Listing:
-    """The instructions of all tiles, one tile after the other; arrays [instructions] unless said otherwise.
+    """The instructions of all tiles, one tile after the other.
 
-    ``code``: what is done. ``number``: the message, of a compute the work, of a LOOP how often its body is
-    done, of an END the first instruction of its body. ``address``: where data is put, in bits; of LOOP and
-    END, how many loops are around them. ``times``: how often the instruction is done in all. ``tile``: whose
-    it is; those of a tile begin at ``begin`` [tiles + 1]. ``reads``: the messages that computes read, and
-    those in whose bytes stored outputs lie; those of an instruction begin at ``reads_begin`` [instructions +
-    1]. ``items``: the instructions themselves, and None for LOOP and END.
+    Arrays are [instructions] unless said otherwise.
     """
 
     code: Array
+    """What is done: a number of ``instruction_values.py``."""
     number: Array
+    """The message of a transfer, hold or free; the work of a compute. For a LOOP, how often its body is done;
+    for an END, the first instruction of its body."""
     address: Array
+    """Where a load, receive or hold puts data in the buffer, in bits. For LOOP and END, how many loops are
+    around them."""
     times: Array
+    """How often the instruction is done in all."""
     tile: Array
+    """Whose instruction it is."""
     begin: Array
+    """[tiles + 1]: the first instruction of each tile."""
     reads: Array
+    """[reads]: the messages that computes read, and those in whose bytes the outputs of stores lie."""
     reads_begin: Array
+    """[instructions + 1]: where in ``reads`` those of each instruction begin."""
     depth: int
+    """The most loops around an instruction."""
     items: list[Instruction | None]
+    """The instructions themselves, and None for LOOP and END."""
 
     @staticmethod
     def of(program: Program) -> Listing:
@@ -112,7 +129,7 @@ class _Writer:
 
 
 def boxes_of(box: Sequence[tuple[int, int]], moves: Moves) -> Array:
-    """Where a box is at all times, one after the other: [times, axes, 2]."""
+    """The box each time that it is used: [times, axes, 2]; ``moves`` as of a message or work."""
     found = np.array(box, np.int64).reshape(1, len(box), 2)
     for times, by in reversed(moves):
         shifts = np.arange(times).reshape(-1, 1, 1, 1) * np.array(by, np.int64).reshape(1, 1, -1, 1)

@@ -1,8 +1,8 @@
 """The program of a layer that is mapped on the whole chip: its messages and works, and the code of each tile.
 
-``mapped_plan.py`` says what a tile does in which order, of data that lies somewhere behind its first element.
-Here each tile gets its own data: tiles that need the same elements get them in one message, partial sums of
-the same outputs are one message to DRAM, and what lies outside of the tensors is cut off.
+``mapped_plan.py`` plans the order for all tiles alike, with positions that count from a tile's first element.
+Here each tile gets its own data. Tiles that need the same elements get them in one message, partial sums of
+the same outputs are one message to DRAM, and elements outside of the tensors are cut off.
 """
 
 from __future__ import annotations
@@ -135,8 +135,9 @@ class MappedLayer:
     def _sequence(self) -> tuple[list[tuple[PlannedPart, int]], list[int], list[int], int, list[int]]:
         """The different blocks of the plan, and their sequence.
 
-        That is what comes before, what is repeated and how often, and what comes behind. A block is a part
-        and its number within one time.
+            The sequence is the blocks before, the repeated ones with how often they are repeated, and the
+            blocks behind.
+        A block is a part and its number within one time.
         """
         numbers: dict[tuple[PlannedPart, int], int] = {}
         period = len(self._plan.begin)
@@ -185,9 +186,9 @@ class MappedLayer:
                 yield Instruction("free", one.message)
 
     def _data(self, tile: int, number: int) -> list[InBuffer]:
-        """What a piece is in a tile's buffer; nothing where all of it is padding.
+        """The messages of a piece in a tile's buffer; none where all of it is padding.
 
-        Of outputs that is the message which stores them, or which loads what was stored of them before.
+        For outputs it is the message that stores them, or the one that loads them after they were stored.
         """
         piece = self._plan.pieces[number]
         if self._nest.tensors[piece.tensor].is_output and piece.before < 0:

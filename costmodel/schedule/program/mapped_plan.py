@@ -1,23 +1,23 @@
-"""What every tile does, step by step, where a layer is mapped on the whole chip.
+"""Plans what every tile does, step by step, where a layer is mapped on the whole chip.
 
-All tiles go through the same steps, each with its own part of the data, so a plan is made once: it speaks of
-*pieces* of each tensor, boxes that lie somewhere behind the tile's first element.
+All tiles go through the same steps, each with its own part of the data. So the plan is made once, in terms of
+*pieces*: boxes of a tensor whose positions count from the first element of the tile.
 
-A step is one iteration of DRAM's temporal loops; what is fetched in it is what the cost model counts
-(:mod:`costmodel.schedule.whole_chip.steps`). The mapping's tiles are all that a buffer has to hold, so there
-may be no bytes for the next step's data beside them. As the next data comes during this step all the same, in
-the bytes of what is done with, a step is cut into *parts*: iterations of the outermost loops inside the
-tile. A piece is what is needed from the same part of a step on, to the same part; its bytes are free after
-that.
+A *step* is one iteration of DRAM's temporal loops. The data fetched in it is the data that the cost model
+counts (:mod:`costmodel.schedule.whole_chip.steps`). A buffer has to hold the mapping's tiles and no more, so
+there may be no bytes for the next step's data beside them. That data can still come during this step, in the
+bytes of data that is no longer needed. For that a step is cut into *parts*, the iterations of the outermost
+loops inside the tile. A piece is the data that is first needed in one part and last needed in another one;
+after that its bytes are free.
 
     step                 | 0                 | 1                 |
     part                 | 0    1    2    3  | 0    1    2    3  |
     weights, cut by K    | k0   k1   k2   k3 | k0'  k1'  k2'  k3'|    k0 leaves after part 0, and k0' comes
     inputs               | i    i    i    i  | i'   i'   i'   i' |
 
-Each tensor has a region of the buffer to itself: its tile, and up to as many bytes again of what the tiles
-leave free (:func:`costmodel.schedule.whole_chip.steps.regions`). Pieces come as early as their region has
-bytes for them, but not before the step before the one that needs them.
+Each tensor has a region of the buffer to itself. The region has bytes for the tensor's tile, and up to as
+many again as the tiles leave free (:func:`costmodel.schedule.whole_chip.steps.regions`). Pieces come as early
+as their region has bytes for them, but at most one step ahead.
 """
 
 from __future__ import annotations
@@ -41,34 +41,38 @@ from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
 PARTS = 8
-"""Parts of a step at least, if its loops allow it, where the buffer cannot hold the data of two steps."""
+"""The least number of parts of a step where the buffer cannot hold the data of two steps; fewer if the loops
+allow no more."""
 MOST_STEPS = 200_000
-"""The most parts of steps that are planned: some seconds of work."""
+"""The most parts of all steps together that are planned, which bounds the time: some seconds of work."""
 
 
 class Piece(NamedTuple):
-    """A box of ``tensor`` that comes, or is begun, before part ``first`` of all, and is needed to ``last``.
-
-    ``begin``, ``end``: its elements, behind the tile's first one. ``size`` in bits. ``before``: of outputs
-    that have been stored before, and have to be loaded again, the piece as which they were; else -1.
-    ``offset``: where it lies in its tensor's region, in bits, if that follows from the box, else -1.
-    """
+    """A box of a tensor that is in the buffer from one part to another; parts of all steps are counted on."""
 
     tensor: int
     begin: tuple[int, ...]
+    """Its first element along each axis, counted from the tile's first one."""
     end: tuple[int, ...]
+    """The element behind its last one."""
     first: int
+    """The part that needs it first; outputs are begun there."""
     last: int
+    """The part that needs it last."""
     size: int = 0
+    """Bits."""
     before: int = -1
+    """For outputs that were stored and have to be loaded again, the piece that was stored; else -1."""
     offset: int = -1
+    """The first bit in its tensor's region, if that follows from the box (:class:`_Ring`); else -1."""
 
 
 class PlannedPart(NamedTuple):
-    """What a tile does around the compute of one part, by numbers of pieces.
+    """What a tile does around the compute of one part, by numbers of pieces and in this order.
 
-    First it frees ``freed_before`` and takes in ``needed``, then it computes what reads ``reads``, stores
-    ``stores``, takes in what comes ``ahead``, frees ``freed`` and takes in ``later``.
+    It frees ``freed_before`` and takes in ``needed``. It computes, reading ``reads``, and stores ``stores``.
+    It takes in ``ahead``, which later parts need and for which there are bytes already. It frees ``freed``
+    and takes in ``later``, for which there are bytes then.
     """
 
     freed_before: tuple[int, ...]
@@ -82,29 +86,35 @@ class PlannedPart(NamedTuple):
 
 @dataclass(frozen=True)
 class MappedPlan:
-    """The steps of a mapping.
+    """The plan of a mapping.
 
-    All is done ``repeats`` times, in the iterations of the loops ``around``, each time with boxes further on;
-    ``pieces`` are those of the first time, and others that come once. ``once``: those. ``address`` of each in
-    the buffer. ``parts``: what is done, all times one after the other. ``begin`` [parts of one time, dims]
-    and ``extent`` [dims]: the points that each part computes, behind the tile's first one.
+    The steps of the inner loops are done again in every iteration of the loops ``around`` them, with boxes
+    that lie further on. A *time* is one such iteration.
     """
 
     pieces: tuple[Piece, ...]
+    """All pieces of all times. ``parts`` name the pieces of the first time, which stand for those of the
+    later ones, and pieces that come once."""
     once: frozenset[int]
+    """The pieces that come in a single time only."""
     around: tuple[StridedLoop, ...]
+    """The loops around, innermost first."""
     address: dict[int, int | float]
+    """By piece: its first bit in the buffer."""
     parts: tuple[PlannedPart, ...]
+    """The parts of all times, one time after the other."""
     begin: Array
+    """[parts of one time, dims]: the first point that each part computes, counted from the tile's first."""
     extent: Array
+    """[dims]: how many points each part computes along each dim."""
 
 
 @dataclass(frozen=True)
 class LoopsAroundBuffer:
-    """The loops of an even mapping of ``nest`` around a tile's buffer, and those inside that may cut steps.
+    """The loops of an even mapping of ``nest``: those around a tile's buffer, and those that may cut steps.
 
-    ``bits``: of an element of each tensor. ``fixed``: dims along which different iterations need data of
-    different shapes or sources.
+    ``bits``: of an element of each tensor. ``fixed``: dims along which iterations need boxes of different
+    shapes, or data from different sources. A loop over such a dim is never repeated.
     """
 
     nest: Layer
@@ -132,10 +142,11 @@ class LoopsAroundBuffer:
         return {dim: self.mapping.tiles[-2].get(dim, 1) for dim in self.nest.sizes}
 
     def divided(self) -> tuple[list[StridedLoop], list[StridedLoop]]:
-        """The loops over steps that are written out, and those around them that repeat them.
+        """The loops over steps that are written out, and the loops around them, which repeat these steps.
 
-        In iterations of the latter all boxes are of the same sizes, and no outputs of the former come again.
-        Two steps at least are written out, as the data of one comes while that of the other is in use.
+        In all iterations of the loops around, boxes have the same sizes, and no outputs of an earlier
+        iteration come again. At least two steps are written out: the data of one comes while that of the
+        other is in use, so they lie at different addresses.
         """
         inner = self.outer
         around: list[StridedLoop] = []
@@ -153,6 +164,11 @@ class LoopsAroundBuffer:
         return inner, around
 
     def _repeats(self, dim: str) -> bool:
+        """Whether a loop over ``dim`` may repeat the steps inside of it.
+
+        It may not where outputs do not move with the dim, as they would come again, nor where windows slide
+        along an axis, of which one box keeps some elements of the one before.
+        """
         if dim in self.fixed:
             return False
         for tensor in self.nest.tensors:
@@ -163,10 +179,12 @@ class LoopsAroundBuffer:
         return True
 
     def cutting(self, least: int) -> list[StridedLoop]:
-        """Loops that cut a step into ``least`` parts or more, innermost first; fewer if there are none.
+        """Loops that cut a step into at least ``least`` parts, innermost first; fewer parts if there are
+        none.
 
-        The outermost temporal loops below the buffer. One of a dim that a fan-out outside of it spreads makes
-        no boxes: its iterations run on several tiles at once.
+        They are the outermost temporal loops below the buffer. A loop over a dim that a fan-out outside of it
+        spreads ends the search: an iteration of it is not one box, but a box for each instance of the
+        fan-out.
         """
         found: list[StridedLoop] = []
         spread: set[str] = set()
@@ -186,7 +204,7 @@ class LoopsAroundBuffer:
 
 
 def _factor(bound: int, least: int) -> int:
-    """The smallest divisor of ``bound`` that is at least ``least``; ``bound`` if it is less itself."""
+    """The smallest divisor of ``bound`` that is at least ``least``; ``bound`` itself if it is less."""
     return next((one for one in range(1, bound + 1) if bound % one == 0 and one >= least), bound)
 
 
@@ -207,7 +225,8 @@ def planned(stack: LoopsAroundBuffer, capacity: int) -> MappedPlan:
             f"{stack.nest.name}: {steps * parts:,} steps on a tile, at most {MOST_STEPS:,}"
         )
     inner, around = stack.divided()
-    # less comes ahead where no addresses are found for all of it
+    # The more data comes ahead, the harder it is to find addresses for it. So less comes ahead where none are
+    # found: first all that fits, then half of it, then nothing.
     for ahead in (1.0, 0.5, 0.0):
         sizes = regions(stack.nest, stack.mapping, stack.bits, capacity, ahead)
         walk = _StepWalk(stack, inner, around, cuts, sizes)
@@ -222,9 +241,11 @@ def planned(stack: LoopsAroundBuffer, capacity: int) -> MappedPlan:
 class _StepWalk:
     """Goes through the steps of a mapping: ``inner`` loops are written out, those ``around`` repeat them.
 
-    ``sizes``: of the regions of tensors in the buffer.
-    ``pieces`` of all steps; ``alias``: of each the piece of the first time that it is. ``alike``: whether
-    each piece of the first time comes in every time, or once.
+    ``sizes``: bits of each tensor's region of the buffer.
+
+    ``pieces``: of all steps of all times. ``alias``: for each piece, the piece of the first time that it
+    repeats, or itself. ``alike``: whether each piece of the first time comes in every time or only once; if
+    not, the plan has to write out all steps.
     """
 
     def __init__(
@@ -270,7 +291,7 @@ class _StepWalk:
             for cell in product(*self._grid(fetched, index, offsets, ring)):
                 begin, end = tuple(a for a, _ in cell), tuple(b for _, b in cell)
                 low, high = np.array(begin), np.array(end)
-                # it is kept while boxes move on and still have it
+                # The piece is kept for as long as the boxes of later steps move on and still contain it.
                 last = index
                 while last + 1 < len(until) and not fetched.whole[last + 1]:
                     if (low < fetched.start[fetched.step[last + 1]]).any():
@@ -305,7 +326,11 @@ class _StepWalk:
     def _grid(
         fetched: FetchedBoxes, index: int, offsets: Array, ring: _Ring | None
     ) -> list[list[tuple[int, int]]]:
-        """Along each axis the intervals of a fetched box, cut where parts and later boxes begin."""
+        """The intervals along each axis into which a fetched box is cut.
+
+        It is cut where the boxes of parts and of later steps begin, so that every piece is needed, or not
+        needed, as a whole; and where a ring begins anew, so that every piece has its bytes in one run.
+        """
         first, end = fetched.first[index], fetched.end[index]
         points = [fetched.start[fetched.step[index]] + offsets]
         for later in range(index + 1, len(fetched.step)):
@@ -370,12 +395,15 @@ class _StepWalk:
         )
 
     def _taken(self, buffer: Sequence[_Region], end: int) -> list[int]:
-        """What all regions take in, in the order in which it is needed."""
+        """The pieces for which regions have bytes already, in the order in which parts need them.
+
+        ``end``: the part before which a piece has to be needed first.
+        """
         taken = [number for region in buffer for number in region.take(end)]
         return [self.alias[number] for number in sorted(taken, key=lambda one: (self.pieces[one].first, one))]
 
     def _begins(self) -> Array:
-        """Where the points of the parts of one time begin: [parts, dims]."""
+        """The first point of each part of one time: [parts, dims]."""
         dims = list(self.stack.nest.sizes)
         found = np.zeros((1, len(dims)), np.int64)
         for loop in [*self.cuts, *self.outer[: len(self.outer) - len(self.around)]]:
@@ -385,9 +413,10 @@ class _StepWalk:
 
 
 class _Region:
-    """The part of a tile's buffer that has one tensor, while a plan is made; pieces come in their order.
+    """The region of one tensor in a tile's buffer, while a plan is made.
 
-    ``stored``: outputs that are leaving, and have their bytes until these are needed.
+    Pieces come in the order in which they are needed. ``head``: how many have come. ``stored``: outputs that
+    are leaving; they keep their bytes until other pieces need these.
     """
 
     def __init__(self, walk: _StepWalk, tensor: int, size: int) -> None:
@@ -398,7 +427,7 @@ class _Region:
         self.head, self.stored = 0, list[int]()
 
     def need(self, end: int) -> tuple[list[int], list[int]]:
-        """Take in all pieces whose first part is before ``end``; what is freed for them, and they."""
+        """Take in all pieces whose first part is before ``end``: the pieces freed for them, then these."""
         freed: list[int] = []
         taken: list[int] = []
         while (number := self._next(end)) is not None:
@@ -415,18 +444,20 @@ class _Region:
         return freed, taken
 
     def take(self, end: int) -> Iterator[int]:
-        """Take in pieces whose first part is before ``end`` as far as they fit: the numbers of all times."""
+        """Take in pieces whose first part is before ``end`` for as long as they fit; their own numbers."""
         while (number := self._next(end)) is not None and self._fits(number):
             self.occupancy.arrive(self.walk.alias[number])
             yield number
             self.head += 1
 
     def _next(self, end: int) -> int | None:
+        """The next piece to come, if its first part is before ``end``."""
         if self.head == len(self.order) or self.walk.pieces[self.order[self.head]].first >= end:
             return None
         return self.order[self.head]
 
     def _fits(self, number: int) -> bool:
+        """Whether there are bytes for a piece now: those at its offset, or any where it has none."""
         if self.walk.pieces[number].offset >= 0:
             return not any(self._overlap(number, other) for other in self.occupancy.live)
         free = self.size - self.occupancy.live_bytes
@@ -445,18 +476,24 @@ class _Region:
         return one.offset < two.offset + two.size and two.offset < one.offset + one.size
 
     def _in_the_way(self, number: int) -> list[int]:
-        """Stored outputs that have to be gone: those that are loaded again, and those of the time before."""
+        """The stored outputs that have to be freed before a piece comes: its own ones of an earlier step."""
         gone = self.walk.pieces[number].before, self.walk.alias[number]
         return [one for one in self.stored if one in gone]
 
 
 @dataclass
 class _Ring:
-    """Where a tensor lies whose boxes move along ``axis`` and keep what they have in common.
+    """The addresses of a tensor whose boxes move along one axis and keep the elements that they share.
 
-    Rows (along that axis) lie in ``length`` slots, from the first row of each box that comes whole: the next
-    row overwrites the one that has been in the buffer longest. A slot holds ``width`` elements, one row. What
-    is cut along other axes, too, has such slots for each interval.
+    A *row* is all elements of a box with one index along ``axis``; it has ``width`` elements. The region has
+    ``length`` slots, each for a row. The first row of a box that comes whole goes to slot 0, and every row
+    after it to the next slot; after the last slot comes slot 0 again, which holds the oldest row::
+
+        slot    0   1   2   3
+        rows    0   1   2   3      the box has rows 0 to 2, row 3 comes ahead
+                4   1   2   3      the box has rows 2 to 4
+
+    A tensor that is cut along other axes, too, has such slots for each interval along these.
     """
 
     axis: int
@@ -477,20 +514,20 @@ class _Ring:
         return _Ring(int(axis), size // width, width, extents, at)
 
     def begin(self, start: Array) -> None:
-        """A box comes whole that begins at ``start``."""
+        """Note that a box comes whole whose first element is ``start``."""
         self.start = start
 
     def ends(self, end: int) -> Array:
-        """Where along the axis, before ``end``, the slots begin anew."""
+        """The rows before ``end`` that go to slot 0."""
         return np.arange(self.start[self.axis], end, self.length)
 
     def offset(self, begin: Array, end: Array) -> int:
-        """Where a piece lies: behind the intervals before it along other axes, by its first row."""
+        """The first element of a piece in the region: behind the intervals before it, by its first row."""
         behind, inside = 0, self.width
         for axis in range(len(begin)):
             if axis == self.axis:
                 continue
-            # intervals that come before along this axis, with the same ones along the axes before it
+            # Intervals that come before this one along this axis, with its own intervals along earlier axes.
             inside //= int(self.extents[axis])
             before = inside * int(begin[axis] - self.start[axis])
             for later in range(axis):

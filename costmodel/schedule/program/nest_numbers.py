@@ -1,7 +1,7 @@
-"""From a layer's loop nest to the numbers that programs have for its elements and points.
+"""Translates elements and points of a layer's loop nest into the numbers that programs have for them.
 
-A nest numbers what it computes by itself: groups of a convolution are a dim beside the channels of one group,
-and padding comes before the first row of the image. A program has the boxes of the layer's iteration space.
+The two differ. In a nest the groups of a convolution are a dim beside the channels of one group, and rows of
+padding count as rows before the image. A program has the boxes of the layer's iteration space.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which elements the tiles of a leaf make and read, as boxes of :mod:`costmodel.schedule.boxes`.
+"""The elements that the tiles of a leaf make and read, as boxes of :mod:`costmodel.schedule.boxes`.
 
 All boxes of activations have the axes (samples, channels, rows, columns) here, numbered as the tensor's own
 layer numbers them.
@@ -23,7 +23,7 @@ from costmodel.schedule.program.program import Box, Interval
 
 @dataclass(frozen=True)
 class PlacedPart:
-    """What one tile computes of a layer at a time: ``outputs`` are those of the first batch.
+    """The part of a layer that one tile computes at a time; ``outputs`` are those of the first batch.
 
     ``slice``: number of the slice of the tile's part; 0 where the part is computed at once. ``channels``: the
     input channels, where these are cut; None: all. ``owner``: the tile that adds up the partial sums of these
@@ -40,8 +40,9 @@ class PlacedPart:
 class PlacedParts:
     """The parts of a placed leaf, tile by tile and slice by slice; those without outputs are left out.
 
-    ``slices``: into how many slices of output channels each part is cut. ``computing``: what all tiles
-    compute. ``parts``: what tiles have then, complete; the same unless the input channels are cut.
+    ``slices``: into how many slices of output channels each part is cut. ``computing``: the parts that tiles
+    compute. ``parts``: the parts of which tiles have complete outputs in the end: the same, unless the input
+    channels are cut; then those of the owners.
     """
 
     def __init__(self, layer: NetworkLayer, placement: Placement, slices: int = 1) -> None:
@@ -76,8 +77,9 @@ class PlacedParts:
         return boxes
 
     def reading(self, source: Source, number: int | None = None) -> dict[Box, list[int]]:
-        """The different boxes that parts, or their slices of one ``number``, read of a source, each with the
-        tiles that do.
+        """The different boxes that parts read of a source, each with the tiles that read it.
+
+        With ``number``, those of the parts' slices of this number.
 
         Activations are numbered as the tensor's own layer numbers them. Parameters have the axes (outputs,
         inputs of a group, filter rows, filter columns).

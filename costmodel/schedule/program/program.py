@@ -46,6 +46,10 @@ Moves = tuple[tuple[int, tuple[int, ...]], ...]
 """How a box moves from one time to the next, as nested loops from the outermost in: (times, shift of the box
 along each of its axes). See :func:`box_at`."""
 
+OUTPUT_DIMS = ("N", "K", "P", "Q")
+"""The dims of a nest that number samples, channels, rows and columns of its outputs, in the order of the axes
+of their boxes."""
+
 Operation = Literal["load", "receive", "compute", "send", "store", "hold", "free"]
 
 

@@ -1,6 +1,7 @@
-"""Runs a program without a clock, compiled: a tile goes on as far as it can, then the next one does.
+"""Runs a program without a clock, compiled: a tile goes on as far as it can, then the next tile does.
 
-Whether a program ends does not depend on the order, as what a tile waits for is never taken away again.
+A tile waits for transfers that have ended, and a transfer that has ended stays so. So whether the program
+gets to its end does not depend on the order in which tiles take turns.
 
 A *slot* is a message on one of its tiles: where its data comes in, or where it leaves. Every tile of a
 message issues it equally often, and the n-th transfer begins when all of them have issued it n times.
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
+from costmodel.schedule.program.instruction_values import COMPUTE, END, FREE, HOLD, LOAD, LOOP, RECEIVE
 
 Array = NDArray[Any]
 Int = Any
@@ -20,7 +22,6 @@ Int = Any
 Truth = Any
 """A truth value of compiled code."""
 
-LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END, HOLD = range(9)
 (
     RIGHT,
     NOT_READABLE,
@@ -39,7 +40,7 @@ LOAD, RECEIVE, SEND, STORE, COMPUTE, FREE, LOOP, END, HOLD = range(9)
 
 
 class CheckedCode(NamedTuple):
-    """The instructions as in :class:`.listing.Listing`; ``slot`` of transfers and frees, -1 where none is."""
+    """The instructions as in :class:`.listing.Listing`; ``slot`` of transfers, holds and frees, else -1."""
 
     begin: Array
     code: Array
@@ -51,7 +52,7 @@ class CheckedCode(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """``message`` of each slot; those of a message are ``of_message`` from ``begin`` [messages + 1] on."""
+    """``message`` [slots] of each slot; the slots of message m are ``of_message[begin[m]:begin[m + 1]]``."""
 
     message: Array
     of_message: Array
@@ -59,9 +60,11 @@ class Slots(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Outputs of messages or works: ``layer`` (-1: of none), ``box`` [n, 4, 2], and how it moves.
+    """Boxes of outputs, a row for each of n messages or works.
 
-    Moves of row n are ``times`` and ``by`` [.., 4] from ``begin`` [n + 1] on, the outermost first.
+    ``layer`` [n]: whose outputs they are; -1 for data that is no outputs. ``box`` [n, 4, 2]: the box the
+    first time. The moves of row r are entries ``begin[r]`` to ``begin[r + 1] - 1`` of ``times`` and ``by``
+    [.., 4], the outermost first.
     """
 
     layer: Array
@@ -72,11 +75,11 @@ class Boxes(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """A load and a store that it waits for are a pair.
+    """Which stores each load waits for. A load and one of its stores are a pair.
 
-    Those of message m are pairs from ``begin`` [messages + 1] on, each with its ``store``. The n-th load
-    needs ``needs[needs_begin[pair] + n]`` ended stores. The loads that wait for message m are ``loads`` from
-    ``loads_begin`` [messages + 1] on.
+    The pairs of load m are ``begin[m]`` to ``begin[m + 1] - 1``, and ``store`` [pairs] is the store of each.
+    The load's n-th time, counted from 0, needs ``needs[needs_begin[pair] + n]`` ended transfers of that
+    store. The loads that wait for store m are ``loads[loads_begin[m]:loads_begin[m + 1]]``.
     """
 
     begin: Array
@@ -90,8 +93,8 @@ class Waits(NamedTuple):
 class RunTables(NamedTuple):
     """What a run does not change.
 
-    ``checked`` [works]: whether the outputs of a work are a box. ``size``: bytes [messages]. Data lies in the
-    buffer from ``first`` to before ``end``.
+    ``checked`` [works]: whether the outputs of a work are a box, so that what leaves can be compared with it.
+    ``size`` [messages]: in bits. Data lies in the buffer from bit ``first`` to before bit ``end``.
     """
 
     code: CheckedCode
@@ -106,38 +109,48 @@ class RunTables(NamedTuple):
 
 
 class RunState(NamedTuple):
-    """What a run changes.
-
-    By tile: ``next`` instruction, ``loops`` [tiles, depth] still to be done, ``work`` and ``time`` of the
-    last compute, the slots in the buffer, ``held`` many from ``held_begin`` on in ``held_slot``, and those
-    that left after the last compute, ``left`` many from ``left_begin`` on in ``left_slot``. By slot: how
-    often it was ``issued``, its ``position`` among those held (-1: not there), its ``address``, whether it
-    has ``gone`` out since the last compute, and the slot that was ``stored`` from its bytes (-1: none). By
-    message: how often all tiles have ``called`` it, how many tiles are ``lacking`` for the next time, how
-    often it ``ended``. ``done`` [works]. ``failure`` [4]: what, tile, instruction, and the other message or
-    time.
-    """
+    """What a run changes."""
 
     next: Array
+    """[tiles]: the next instruction."""
     loops: Array
+    """[tiles, depth]: how often the body of each loop around it is still to be done."""
     work: Array
+    """[tiles]: the work of the last compute; -1 before the first one."""
     time: Array
+    """[tiles]: how often that work had been done before."""
     held: Array
+    """[tiles]: how many slots the buffer holds."""
     held_begin: Array
+    """[tiles + 1]: where these begin in ``held_slot``."""
     held_slot: Array
+    """The slots that the buffers hold, in no order."""
     left: Array
+    """[tiles]: by how many slots outputs of the last compute leave."""
     left_begin: Array
+    """[tiles + 1]: where these begin in ``left_slot``."""
     left_slot: Array
+    """The slots by which outputs of the last computes leave."""
     issued: Array
+    """[slots]: how often the slot's tile has issued its message."""
     position: Array
+    """[slots]: its position among the slots that the tile's buffer holds; -1 where it is not there."""
     address: Array
+    """[slots]: the first bit of its data."""
     gone: Array
+    """[slots]: whether its outputs have left since the last compute."""
     stored: Array
+    """[slots]: the slot that was stored from its bytes; -1 where none was."""
     called: Array
+    """[messages]: how often all tiles of the message have issued it."""
     lacking: Array
+    """[messages]: how many tiles have yet to issue it for the next time."""
     ended: Array
+    """[messages]: how many transfers have ended."""
     done: Array
+    """[works]: how often it has been done."""
     failure: Array
+    """[4]: what went wrong, on which tile, at which instruction, and the other message, work or size."""
 
 
 @entry
@@ -167,6 +180,7 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
             run.next[tile] = code.number[at]
             return True
     elif operation == COMPUTE:
+        # All that it reads is in the buffer, has arrived, and the outputs of the compute before have left.
         for number in range(code.reads_begin[at], code.reads_begin[at + 1]):
             read = code.reads[number]
             if read < 0 or run.position[read] < 0:
@@ -195,7 +209,7 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
             return False
         if run.stored[slot] >= 0 and not _all_there(tables, run, run.stored[slot]):
             return False
-        # the last of the list moves to the position that becomes free
+        # The last of the tile's list moves to the position that becomes free, so the list stays dense.
         run.held[tile] -= 1
         last = run.held_slot[run.held_begin[tile] + run.held[tile]]
         run.held_slot[run.held_begin[tile] + run.position[slot]] = last

@@ -1,14 +1,15 @@
 """All messages of a segment: what DRAM and its leaves send to which tiles.
 
-A range of data that several tiles need is one message to all of them. What a consumer's range has of the
-outputs of a producer's part is one message, too, as both are boxes.
+A range of data that several tiles need is one message to all of them. The elements that a consumer's range
+and the outputs of a producer's part have in common are one message, too, as the intersection of two boxes is
+a box.
 
 Messages are written once for as many runs as possible; the boxes move along the samples from one time to the
 next. As the next sub-batch arrives while the one before is in use, neighbouring sub-batches have messages of
 their own: they take turns, ``turns`` of them, where ``turns`` divides the number of sub-batches.
 
-In a segment with bands every band has messages of its own. What comes for a band is cut where other bands
-begin or end to read, so that a tile frees each row after the last band that reads it::
+In a segment with bands every band has messages of its own. The rows that come for a band are cut where other
+bands begin or end to read, so that a tile frees each row after the last band that reads it::
 
     rows that come for band 0   |=============|====|
     read by band                |      0      | 0 1|
@@ -33,7 +34,7 @@ from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along,
 from costmodel.schedule.program.program import Box, Interval, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
 from costmodel.schedule.row_bands import LeafBands, leaf_bands
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Leaf
 
@@ -71,7 +72,7 @@ class Written:
 
 @dataclass(frozen=True)
 class LeafMessages:
-    """What a leaf does on each tile, and what it exchanges with DRAM.
+    """The works of a leaf on each tile, and its messages from and to DRAM.
 
     ``works`` [turns]: the compute of each slice of each tile that has a part; without streamed weights slice
     0 is the part. ``weights``: parameters; pinned ones [1] are loaded once, ``streamed`` ones for every step:
@@ -98,7 +99,7 @@ class LeafMessages:
 
 @dataclass(frozen=True)
 class EdgeMessages:
-    """What tiles of ``producer`` send to those of ``consumer`` in one sub-batch of the cut that both are in.
+    """The messages from ``producer`` to ``consumer`` in one sub-batch of the lowest cut above both.
 
     Messages are by turn and tile. ``sent`` and ``read`` are also by the run of the leaf within its child of
     the cut, ``sent`` by the slice, too, which comes last; ``arriving`` are all that a tile gets for one such

@@ -130,9 +130,11 @@ class StreamedLayer:
     def _loads(
         self, tile: int, before: Box | None, outputs: Box, later: Box | None
     ) -> tuple[list[int], list[int]]:
-        """Messages of what a turn loads: what only it reads, and what the turn ``later`` reads as well.
+        """The messages that a turn loads: data that only it reads, and data that the turn ``later`` reads,
+        too.
 
-        What the turn ``before`` has loaded already is in neither. Both are apart because the second stays.
+        The two are apart because the second stays in the buffer. Data that the turn ``before`` has loaded is
+        in neither.
         """
         fresh: list[int] = []
         stay: list[int] = []

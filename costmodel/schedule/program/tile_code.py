@@ -1,7 +1,7 @@
-"""The code of one tile out of what it does in each segment.
+"""Joins the code of one tile for all segments.
 
-A tile fetches what its next segment begins with while the last step of the one before computes, as far as its
-buffer holds the data of both::
+A tile fetches the first data of its next segment while the last step of the segment before computes, as far
+as its buffer holds the data of both::
 
     load ...             what the first step needs
     compute              ... all steps of the first segment
@@ -9,9 +9,9 @@ buffer holds the data of both::
     send, store, free    of the last step of the first segment
     compute              ... all steps of the second one
 
-What does not fit is loaded when the last step has freed its data. Every other segment fills its buffer from
-the end, which leaves the other end free. The segments may come in several rounds; then the first one follows
-the last one of the round before.
+Data that does not fit is loaded when the last step has freed its own. Every other segment fills the buffer
+from its end, so that neighbouring segments leave opposite ends free. The segments may come in several rounds;
+then the first one follows the last one of the round before.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _in_turn(
 ) -> Iterator[Instruction | Repeat]:
     """The code of one round.
 
-    ``fetched``: what of the first segment's data was fetched before. ``then``: loads of the next round.
+    ``fetched``: the messages of the first segment that were fetched before. ``then``: loads of the next
+    round.
     """
     following = [*(one.early_loads for one in placed[1:]), then]
     for number, (one, loads) in enumerate(zip(placed, following, strict=True)):
@@ -173,7 +174,7 @@ def _placed(
 
 
 def _fetched_in_rounds(placed: Sequence[_Placed]) -> tuple[int, ...]:
-    """What of the first segment's data finds free bytes during the last step of the round before."""
+    """The first segment's data that finds free bytes during the last step of the round before."""
     first, last = placed[0], placed[-1]
     held = last.segment.held_last
     if held is None:

@@ -1,7 +1,7 @@
-"""In which order a tile runs the leaves of a segment, and when the data of other tiles arrives there.
+"""The order in which a tile runs the leaves of a segment, and when data for each run begins to arrive.
 
-The steps of a tile are the runs of the leaves that have it, in the order that the tree says. A step knows its
-way down the tree: for every cut above the leaf the sub-batch and the rank of the child.
+The steps of a tile are the runs of all leaves that have this tile, in the order of the tree. A step has its
+way down the tree: for every cut above the leaf, the sub-batch and the rank of the child.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.tree import Cut, Leaf
 
 Way = tuple[tuple[int, int], ...]
@@ -88,9 +88,10 @@ def begun(step: TileStep, before: TileStep | None) -> Iterator[tuple[int, int]]:
 def fetching(steps: Sequence[TileStep]) -> Iterator[int | None]:
     """For every step of a tile the step with which DRAM begins to bring its data; None for the first one.
 
-    A step is the first of some child of a cut, or of its next sub-batch. Its data comes while the tile runs
-    the child before, from that child's first step on: so long the buffer has bytes for it
-    (:func:`costmodel.schedule.buffers.cut_in_time`). A further slice of a leaf comes during the slice before.
+    A step is the first of some child of a cut, or of the child's next sub-batch. Its data comes while the
+    tile runs the child before, from that child's first step on: the buffer has bytes for it during that time
+    (:func:`costmodel.schedule.segment.buffers.cut_in_time`). A further slice of a leaf comes during the slice
+    before.
     """
     begins: list[int] = []  # for every depth, the first step of the child that the tile is in
     for number, step in enumerate(steps):

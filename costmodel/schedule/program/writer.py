@@ -1,8 +1,9 @@
 """Writes an evaluated schedule as a program: what every tile does, in order.
 
-A tile runs the steps of a segment one after the other (``timeline.py``). Around each compute it issues its
-transfers so that data arrives when ``buffers.py`` says: inputs from DRAM while the child before of the cut
-computes, which may be many steps, those of a producer while that computes::
+A tile runs the steps of a segment one after the other (``timeline.py``). Around each compute it issues
+transfers, so that data arrives when ``segment/buffers.py`` says. Inputs from DRAM arrive while the child
+before of the cut computes, which may be many steps. Inputs from a producer arrive while that producer
+computes::
 
     receive ...          what producers send for the next child of the cut, or its next sub-batch
     compute              the step
@@ -17,8 +18,8 @@ inputs of the run come before its first slice and are freed after its last one.
 Where the input channels of a leaf are cut, the tile that adds partial sums has two computes in a step. The
 outputs of the first one go to itself; those of the second one are complete, and leave.
 
-Segments are connected by DRAM only. What a tile's next segment begins with, the tile loads while the last
-step of the one before computes, where the chip model counts that the buffer holds both (``tile_code.py``).
+Segments are connected by DRAM only. A tile loads the first data of its next segment while the last step of
+the segment before computes, where by the chip model's count its buffer holds both (``tile_code.py``).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from costmodel.schedule.program.segment_messages import (
 from costmodel.schedule.program.streamed_layer import StreamedLayer
 from costmodel.schedule.program.tile_code import Code, StepMessages, TileSegment, tile_code
 from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.transitions import fitting_early
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
@@ -104,7 +105,7 @@ def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
 def _on_whole_chip(
     graph: LayerGraph, segment: NodeCost, chip: Chip, written: Written
 ) -> MappedLayer | StreamedLayer:
-    """What writes a layer that is mapped on the whole chip, or streamed through it."""
+    """The writer of a layer that is mapped on the whole chip, or streamed through it."""
     assert isinstance(segment.node, Leaf)
     assert segment.whole_chip is not None
     if segment.whole_chip.mapping:
@@ -221,7 +222,7 @@ class _SegmentWriter:
             )
 
     def _fetched(self, step: TileStep, tile: int, first: bool) -> list[int]:
-        """What has to come from DRAM for a step; ``first``: of its layer, with pinned weights."""
+        """The messages from DRAM for a step; ``first``: of its layer, with pinned weights."""
         weights = self._weights(step, tile) if first or self._leaves[step.layer].streamed else []
         inputs = _of_run(self._leaves[step.layer].loads, step).get(tile, [])
         return weights + (inputs if step.slice == 0 else [])
@@ -238,19 +239,20 @@ class _SegmentWriter:
         return _of_run(self._leaves[step.layer].frees, step).get(tile, []) + received
 
     def _received(self, step: TileStep, tile: int) -> list[int]:
-        """What a step reads that producers sent."""
+        """The messages from producers that a step reads."""
         edges = self._to[step.layer]
         return [one for edge in edges for one in edge.read.get(_turn_and_run(edge, step, tile), [])]
 
     def _sent(self, step: TileStep, tile: int) -> list[int]:
-        """What of a step's outputs is sent to consumers."""
+        """The messages that send a step's outputs to consumers."""
         edges = self._from[step.layer]
         return [
             one for edge in edges for one in edge.sent.get((*_turn_and_run(edge, step, tile), step.slice), [])
         ]
 
     def _arriving(self, step: TileStep, before: TileStep | None, tile: int) -> Iterator[int]:
-        """What starts to arrive with a step: for every child of a cut that the tile begins with it.
+        """The messages that start to arrive with a step: those of every child of a cut that the tile begins
+        with it.
 
         In an S cut that is the data of the child's next sub-batch, and of its first one when it begins.
         """
@@ -284,8 +286,8 @@ def _of_run(turns: Sequence[T], step: TileStep) -> T:
 def _waiting(written: Written) -> tuple[Message, ...]:
     """The messages; those from DRAM with the stores that have some of their elements.
 
-    The samples move in every round, so only the other axes are compared. What loads partial sums names their
-    stores already.
+    The samples move in every round, so only the other axes are compared. Messages that load partial sums name
+    their stores already.
     """
     stores: dict[str, list[int]] = defaultdict(list)
     messages = written.messages

@@ -1,7 +1,7 @@
 """Resource-allocation trees (SET, section 3): leaves are layers, an S cut divides tiles, a T cut divides
 time.
 
-Start with ``tree.py``, which has the values. ``text.py`` reads and writes trees, ``validity.py`` says what is
-wrong with one (Formulas 1-10), ``data_flow.py`` and ``segment_flow.py`` say who reads whose outputs and where
-data stays on the chip, and ``spatial_temporal.py`` draws the S-T chart.
+Start with ``tree.py``, which has the values. ``text.py`` reads and writes trees, ``validity.py`` says why a
+tree is not valid (Formulas 1-10), ``data_flow.py`` and ``segment_flow.py`` say which layers read whose
+outputs and where data stays on the chip, and ``spatial_temporal.py`` draws the S-T chart.
 """

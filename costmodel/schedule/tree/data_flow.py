@@ -1,6 +1,6 @@
-"""What an RA tree says about data (SET, section 3.3.1): pipeline stages, and which edges stay on the chip.
+"""The data flow of an RA tree (SET, section 3.3.1): pipeline stages, and the edges that stay on the chip.
 
-This is the readable form for whole trees, for the S-T chart and for checks. The evaluator uses
+This is the readable form for whole trees; the S-T chart and checks use it. The evaluator uses
 :class:`.segment_flow.SegmentFlow`, which finds the same for one segment and is quicker.
 """
 

@@ -1,6 +1,6 @@
 """The data flow of one segment: a sub-tree that has the whole chip while it runs (SET, section 3.3.1).
 
-It depends on nothing outside of the segment, so a search that changes one segment finds only its flow anew.
+It depends on nothing outside of the segment. So a search that changes one segment computes one flow anew.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Wiring:
 
 
 class SegmentFlow:
-    """What :class:`.data_flow.DataFlow` says of a segment's nodes, found without the rest of the tree.
+    """The data flow of a segment; the same as :class:`.data_flow.DataFlow` has for its nodes.
 
     ``segment``: a child of a root T cut, or a root that is no T cut.
-    ``layers``, ``batches``: those of its leaves from left to right. ``sources``: for each layer the producers
-    whose outputs it reads over the NoC. ``written``: the layers whose outputs go to DRAM, only or as well.
-    ``cuts``: numbered from the top down and left to right. ``children`` of each: numbers of cuts, and
-    ``~layer`` for leaves, so that one integer says both; ``top`` is the segment itself in that form.
-    ``stages``: for every S cut the stage in which each child starts, empty for T cuts.
+    ``layers``, ``batches``: of its leaves, from left to right. ``sources``: for each layer, the producers
+    whose outputs it reads over the NoC. ``written``: the layers whose outputs go to DRAM, alone or beside the
+    NoC. ``cuts``: numbered from the top down and left to right. ``children``: for each cut, the numbers of
+    its children; a cut is its number and a leaf is ``~layer``, which is negative. ``top``: the segment itself
+    in that form. ``stages``: for every S cut, the stage in which each child starts; empty for T cuts.
     """
 
     __slots__ = (

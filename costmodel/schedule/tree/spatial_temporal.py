@@ -37,9 +37,9 @@ def spatial_temporal_graph(
     ``cycles``: the time of one batch of every node. ``tiles``: first and end tile of every leaf. Both are
     keyed by the node's number in ``flow.positions``. In an S cut a child begins when the slowest child of
     each earlier stage (``flow.stages``) is through, and again after a period, the time of the slowest child.
-    Children of a T cut follow one another; what they wait for data is not drawn. ``round_cycles``: from one
-    round of a root T cut to the next, where that is less than its children take together: the first one then
-    fetches its data while the last one ends.
+    Children of a T cut follow one another; the time in which they wait for data is not drawn.
+    ``round_cycles``: the time from one round of a root T cut to the next. It may be less than its children
+    take together, as the first one fetches its data while the last one ends.
     """
     return _Drawing(flow, cycles, tiles, round_cycles).rectangles()
 

@@ -1,13 +1,14 @@
 """The resource-allocation tree (RA tree) of SET (ISCA 2023), section 3.1: who computes what, where and when.
 
-A leaf is a layer. A cut divides what its node has among its children: an S cut (spatial) gives each child
+A leaf is a layer. A cut divides its tiles or its time among its children: an S cut (spatial) gives each child
 tiles of its own, a T cut (temporal) gives each child all tiles for some of the time. Both run their batch as
-several equal sub-batches. ``T 4/2`` over ``S 2/2`` (conv1, conv2) and fc, for 4 samples on 3 tiles:
+several equal sub-batches. ``T 4/2`` over ``S 2/2`` (conv1, conv2) and fc, for 4 samples on 3 tiles::
 
-        T 4/2            tile 0 | conv1 0 | conv1 1 |         | fc 0-1 | conv1 2 | conv1 3 |         | fc 2-3
-        | +- S 2/2         tile 1 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 | fc
-        2-3 | |  +- conv1 1    tile 2 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 |
-        fc 2-3 | |  +- conv2 1            time (cycles) --> +- fc 2
+    T 4/2              tile 0 | conv1 0 | conv1 1 |         | fc 0-1 | conv1 2 | conv1 3 |         | fc 2-3 |
+    +- S 2/2           tile 1 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 | fc 2-3 |
+    |  +- conv1 1      tile 2 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 | fc 2-3 |
+    |  +- conv2 1             time (cycles) -->
+    +- fc 2
 
 The root T cut runs its two children in turn, twice, for 2 samples each time. The S cut runs as a pipeline:
 conv2 works on a sample while conv1 works on the next. This picture is the S-T chart
@@ -29,8 +30,8 @@ CutKind = Literal["S", "T"]
 class Leaf:
     """One layer for ``batch`` samples at a time (Formula 7).
 
-    ``reduced``: into how many parts its input channels are cut, whose tiles make partial sums
-    (:mod:`costmodel.schedule.reductions`). SET has only leaves of 1.
+    ``reduced``: into how many parts its input channels are cut; with more than one, tiles make partial sums
+    (:mod:`costmodel.schedule.reductions`). SET's leaves have one part.
     """
 
     layer: str
@@ -95,7 +96,7 @@ def leaves(node: TreeNode) -> Iterator[Leaf]:
 
 
 def rounds_of_segments(tree: TreeNode) -> tuple[int, tuple[TreeNode, ...]]:
-    """How often the segments of a tree run, and these: the children of a root T cut, or else the root."""
+    """How often the segments of a tree run, and the segments: children of a root T cut, else the root."""
     if isinstance(tree, Cut) and tree.kind == "T":
         return tree.subbatches, tree.children
     return 1, (tree,)

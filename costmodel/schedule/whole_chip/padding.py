@@ -1,8 +1,8 @@
-"""What of a convolution's inputs is image, and what padding around it that no memory holds.
+"""Tells the image in a convolution's inputs from the padding around it, which no memory holds.
 
-A loop nest reads all positions under its windows and does not know which of them are padding. The chip
-knows: what comes from DRAM is the image. So of the words that a mapping fetches, those beyond the edges are
-left out.
+A loop nest reads all positions under its windows and does not know which of them are padding. On the chip
+only the image comes from DRAM. So of the words that a mapping fetches, those beyond the edges of the image
+are left out.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def image_words(
     padded: Tensor,
     delivered: int,
 ) -> Array | None:
-    """Words of the image that groups of tiles fetch from DRAM in all iterations of its ``loops``: [groups].
+    """Words of the image that groups of tiles fetch in all iterations of DRAM's ``loops``: [groups].
 
-    None where Timeloop counts other words than a tile fetches that goes through these iterations, of which
-    it should be ``delivered``: where two loops move along one axis, its count takes each as if it had two
-    iterations.
+    ``delivered``: the words that the cost model counts for a tile, padding included, by Timeloop's rule. None
+    where a tile that goes through the iterations fetches another number. That happens where two loops move
+    along one axis: the rule counts each of them as if it had two iterations.
 
     ``padded``: the layer's :func:`padded_inputs`. ``extents``: of the box of ``inputs`` that a tile keeps.
     ``origins`` [groups, axes]: where the first box of each group begins.

@@ -1,9 +1,13 @@
-"""What DRAM brings step by step where a loop nest is mapped on the whole chip.
+"""The boxes that DRAM brings step by step where a loop nest is mapped on the whole chip.
 
-A step is one iteration of DRAM's temporal loops. In each of them a tile needs one box of every tensor. What
-of it is fetched is Timeloop's rule, which the cost model of mappings counts by
-(:func:`costmodel.mapping.counts.traffic.delivered_words`): nothing where the box stays; what the box before
-did not have where the box moves as the innermost loop that moves it does; the whole box otherwise.
+A step is one iteration of DRAM's temporal loops. In each of them a tile needs one box of every tensor. The
+part of the box that is fetched follows Timeloop's rule, as in the cost model of mappings
+(:func:`costmodel.mapping.counts.traffic.delivered_words`):
+
+- nothing, where the box is the one of the step before;
+- the elements that the box before did not have, where the box moves by one iteration of the innermost loop
+  that moves this tensor;
+- the whole box otherwise.
 """
 
 from __future__ import annotations
@@ -23,10 +27,11 @@ Array = NDArray[Any]
 
 
 class FetchedBoxes(NamedTuple):
-    """The boxes that one tile fetches, in order, as they lie behind the tile's first element.
+    """The n boxes that one tile fetches, in order; positions count from the tile's first element.
 
-    ``step`` [n]: in which step. ``first``, ``end`` [n, axes]. ``whole`` [n]: whether nothing of the box
-    before is kept. ``start`` [steps, axes]: where the tensor's box of each step begins.
+    ``step`` [n]: the step for which it is fetched. ``first``, ``end`` [n, axes]: its first element, and the
+    one behind its last. ``whole`` [n]: whether nothing of the box before is kept. ``start`` [steps, axes]:
+    where the tensor's box of each step begins.
     """
 
     step: Array
@@ -46,7 +51,7 @@ def starts(tensor: Tensor, loops: Sequence[StridedLoop]) -> Array:
 
 
 def fetched_boxes(tensor: Tensor, extents: Sequence[int], loops: Sequence[StridedLoop]) -> FetchedBoxes:
-    """What one tile fetches of a tensor whose box has ``extents``, in all iterations of ``loops``."""
+    """The boxes that one tile fetches of a tensor; its box has ``extents``, and ``loops`` are DRAM's."""
     start, size = starts(tensor, loops), np.array(extents, np.int64)
     first, end, whole = start.copy(), start + size, np.ones(len(start), bool)
     moves = np.diff(start, axis=0)
@@ -65,7 +70,7 @@ def fetched_boxes(tensor: Tensor, extents: Sequence[int], loops: Sequence[Stride
 def regions(
     nest: Layer, mapping: Mapping, bits: Sequence[int], capacity: int, ahead: float = 1.0
 ) -> list[int]:
-    """Bits of a buffer that each tensor of ``nest`` takes: its tile, and what comes for the next step.
+    """Bits of a buffer that each tensor of ``nest`` takes: its tile, and space for the next step's data.
 
     Of the bits that all tiles together leave free, the fraction ``ahead`` is for the next step: tensors that
     move get the bits of their tile once more, the smallest tile first, until that fraction is used up.

@@ -1,4 +1,4 @@
-"""One design that the reader picks: against the baseline, layer by layer, with the proof of each layer."""
+"""A design that the reader chooses: its costs beside the baseline's and by layer, with each layer's proof."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OF_RUNS = (
 
 
 def chosen_section(run: RunData) -> ReportSection | None:
-    """A chooser over the shown designs and what they cost; absent without a front."""
+    """A chooser of a design among those shown, and that design's costs; None without a front."""
     designs = run.shown
     if not designs:
         return None
@@ -121,7 +121,7 @@ def _certificates(run: RunData) -> Markup:
 
 
 def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]:
-    """What ``report.js`` fills in when a design is chosen."""
+    """The data from which ``report.js`` fills the section when a design is chosen."""
     every = [layer for rows in layers.values() for layer in rows]
     energy = scale_for("energy_pj", map(energy_pj, every))
     cycles = scale_for("cycles", (layer["cycles"] for layer in every))

@@ -24,7 +24,7 @@ METRICS = (
 )
 
 TOTALS: tuple[RunTotal, ...] = ("energy_pj", "cycles")
-"""What is compared network by network."""
+"""The totals that are compared network by network."""
 
 Rows = list[list[Any]]
 
@@ -67,7 +67,10 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 
 def layer_ratios(layers: list[LayerCost], baseline: list[LayerCost]) -> dict[str, list[float | None]]:
-    """Energy and cycles of each layer over the baseline's of the same name; None where that has none."""
+    """The energy and cycles of each layer divided by those of the baseline's layer of the same name.
+
+    None where the baseline has no such layer.
+    """
     theirs = {layer["name"]: layer for layer in baseline}
     ratios: dict[str, list[float | None]] = {"energy": [], "cycles": []}
     for layer in layers:
@@ -81,7 +84,7 @@ def layer_ratios(layers: list[LayerCost], baseline: list[LayerCost]) -> dict[str
 
 
 def hardware_rows(run: RunData, design: int) -> Rows:
-    """Every figure of the two architectures side by side; those that differ are marked."""
+    """All numbers of the two architectures side by side; those that differ are marked."""
     mine, theirs = _hardware(run, design), _hardware(run, run.baseline)
     rows: Rows = []
     for name in dict.fromkeys((*mine, *theirs)):

@@ -1,4 +1,4 @@
-"""The table of the designs on the front, each against the knee."""
+"""The table of the designs on the front, each with its multiples of the knee's values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_TABLE = 100
 
 
 def designs_section(run: RunData) -> ReportSection:
-    """The designs on the front, each against the knee."""
+    """The table. The knee is the front design that is nearest to the best value of every objective."""
     title = "Best designs"
     if not run.front:
         return ReportSection(

@@ -1,4 +1,4 @@
-"""What failed, is infeasible or was discarded, each with its reason, and the limits that searches reached."""
+"""Failed, infeasible and discarded designs and solves with their reasons, and the limits of searches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ LONGEST_TABLE = 200
 
 
 def failures_section(run: RunData) -> ReportSection:
-    """Failed solves and designs with their errors, then infeasible, left out and discarded designs with the
-    reason."""
+    """Failed solves and designs with their errors, then those that are infeasible, left out or discarded."""
     parts = []
     failed = _solves(run, ("failed", "unknown")) + _designs(run, "failed", "error")
     if failed.count:
@@ -59,7 +58,7 @@ def failures_section(run: RunData) -> ReportSection:
 
 @dataclass(frozen=True)
 class Listed:
-    """The first LONGEST_TABLE rows of a table of ``count`` rows: of hundreds of thousands no cell is made."""
+    """The first LONGEST_TABLE rows of a table of ``count`` rows; no cells are made for the others."""
 
     rows: list[list[Cell]]
     count: int
@@ -70,7 +69,7 @@ class Listed:
 
 def _limits(run: RunData) -> Listed:
     """How many solves reached each limit, by the sentence in their notes; the most frequent first."""
-    rows = (*run.scratchpads, *run.schedules.values(), *run.tile_batches)
+    rows = (*run.fusions.values(), *run.scratchpads, *run.schedules.values(), *run.tile_batches)
     notes = Counter(row["note"] for row in rows if isinstance(row["note"], str))
     found = run.layers.limits + limits_in(notes.items())
     cells = [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
@@ -85,11 +84,12 @@ def _limited(headers: list[str], listed: Listed, caption: str) -> Markup:
 
 
 def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
-    """The solves of all kinds that ended so, with what is to be said of them."""
+    """The solves of all kinds that ended with one of these statuses."""
     rows = run.layers.unsolved
     rows = rows[rows["status"].isin(statuses)]
     found = Listed([_said("solve", _name(r), r) for r in rows[:LONGEST_TABLE].to_dict("records")], len(rows))
     kinds: tuple[tuple[str, Callable[[Any], str], Sequence[Any]], ...] = (
+        ("layers together", _group, [*run.fusions.values()]),
         ("scratchpad", _graph, run.scratchpads),
         ("schedule", _seed, [*run.schedules.values()]),
         ("tile costs", _tile_parts, run.tile_batches),
@@ -101,7 +101,10 @@ def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
 
 
 def _said(what: str, name: str, row: Mapping[str, Any]) -> list[Cell]:
-    """A solve without an answer, with its attempts unless it is infeasible, which one attempt proves."""
+    """The row of a solve without an answer.
+
+    It has the number of attempts, unless the solve is infeasible, as one attempt proves that.
+    """
     proven = row["status"] == "infeasible"
     texts = [row["note"]] if proven else [row["error"], row["note"]]
     return _row(what, name, None if proven else row["attempts"], next(filter(_is_text, texts), ""))
@@ -112,7 +115,7 @@ def _is_text(value: object) -> bool:
 
 
 def _designs(run: RunData, status: str, reason: str) -> Listed:
-    """The designs that ended so, with the column that says why."""
+    """The designs of this status; ``reason`` is the column that says why."""
     ended = np.flatnonzero(run.designs["status"].eq(status))
     cells = [
         _row("design", run.axis_line(int(i)), None, run.designs[reason].iloc[i])
@@ -123,6 +126,10 @@ def _designs(run: RunData, status: str, reason: str) -> Listed:
 
 def _name(row: Mapping[str, Any]) -> str:
     return f"{row['layer_name']} (task {row['task_id'][:8]})"
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    return f"{row['group_name']} (task {row['task_id'][:8]})"
 
 
 def _graph(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The front: every pair of objectives as a chart, and three of them in space, with what is proven of it."""
+"""The Pareto front: charts of every pair of objectives and of three in space, and what is proven of it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from results.units import Scale, percent
 
 FRONT_COLOR, DOMINATED_COLOR, BASELINE_COLOR = "#0d8b9b", "#98a0aa", "#d55e00"
 MANY_POINTS = 3000
-"""From here on charts are drawn by WebGL, because an SVG element per point makes a page slow."""
+"""Charts of more points are drawn by WebGL, because an SVG element for each point makes a page slow."""
 WIDEST_INTERVALS = 3.0
-"""Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
+"""Intervals that would stretch an axis by more than this factor are hidden until the reader asks for them."""
 CERTAIN, OPEN = "front, certain", "front"
 COUNTED = "dominated, counted"
 FEW_COLOR = "rgba(152,160,170,0.18)"
 """The colour of a cell with few designs: DOMINATED_COLOR, almost transparent."""
 CELLS = (96, 72)
-"""Cells across and up in which designs are counted that are not drawn."""
+"""The numbers of cells across and up a chart; in each, designs that are not drawn one by one are counted."""
 SPACE_CELLS = 14
 """Cells along each side of the box in space."""
 MOST_DISCARDED = 1000
-"""Designs discarded by their bounds that are drawn; of more, some evenly spread."""
+"""The most designs discarded by their bounds that are drawn; of more designs, evenly spread ones."""
 OVER_SEEDS = "least to most of the seeds"
 INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
 _LEGEND_BELOW = {
@@ -44,7 +44,7 @@ Trace = dict[str, Any]
 
 
 def front_section(run: RunData) -> ReportSection:
-    """Charts of the front over all designs."""
+    """The charts of the front, and sentences on what they show and what is proven."""
     title = "Pareto front"
     if not run.judged:
         text = "No design is complete and feasible yet, so there is no front. The failures are listed below."
@@ -99,7 +99,7 @@ def _certainty(run: RunData) -> str:
 
 
 def _searched(run: RunData) -> str:
-    """A sentence on the designs of the front whose schedules other designs' searches found; else empty."""
+    """A sentence on front designs whose schedules other designs' searches found; empty without any."""
     if not any(run.over_seeds(design, "cycles") for design in run.front):
         return ""
     finders = (run.tree_found_on(one) for i in run.front for one in run.networks(i).values())
@@ -116,7 +116,7 @@ def _searched(run: RunData) -> str:
 
 
 def _drawn(run: RunData) -> str:
-    """A sentence on the designs that are counted and not drawn one by one, where there are very many."""
+    """A sentence on designs that are counted in cells instead of drawn; empty where all are drawn."""
     if not len(run.counted):
         return ""
     of_front = sum(i in run.on_front for i in run.drawn)
@@ -152,7 +152,7 @@ def pair_figure(run: RunData, x: int, y: int) -> Figure:
 
 
 def single_figure(run: RunData) -> Figure:
-    """One objective: every design by its rank, or of very many the best."""
+    """One objective: a bar for each design by its rank; of very many designs, the best ones."""
     scale, order = run.scale(run.objectives[0]), sorted(run.drawn, key=lambda i: run.points[i, 0])
     trace = {
         "type": "bar",
@@ -226,7 +226,7 @@ def _points(run: RunData, chosen: list[int], objectives: Sequence[int], kind: st
 
 
 def _intervals(run: RunData, x: int, y: int) -> list[Trace]:
-    """From each front point a line down to the bound of either objective, where that is proven."""
+    """For each front design a line from its point down to the proven bound of either objective."""
     pair = [x, y]
     found, bounds = run.points[run.front][:, pair], run.bounds[run.front][:, pair]
     if not ((found > bounds) & (bounds > 0)).any():
@@ -324,12 +324,12 @@ def _drawn_discarded(run: RunData) -> list[int]:
 
 
 def _counted_cells(run: RunData, x: int, y: int) -> list[Trace]:
-    """How many of the designs that are not drawn are in each cell of the chart."""
+    """The numbers of undrawn designs in each cell of the chart, as a heat map."""
     if not len(run.counted):
         return []
     scales = [run.scale(run.objectives[objective]) for objective in (x, y)]
     points = run.points[run.counted]
-    # cells are as wide on the screen as others, on a logarithmic axis too
+    # On a logarithmic axis the edges are logarithmic, too, so that all cells are equally wide on the screen.
     edges = [
         _edges(points[:, objective], cells, logarithmic=_wide(run.points[run.judged, objective]))
         for objective, cells in zip((x, y), CELLS, strict=True)
@@ -360,13 +360,13 @@ def _edges(values: Points, cells: int, logarithmic: bool) -> Points:
     if high <= low:
         return np.linspace(low - 0.5 * abs(low), low + 0.5 * abs(low), 2) if low else np.array([-0.5, 0.5])
     found = np.geomspace(low, high, cells + 1) if logarithmic else np.linspace(low, high, cells + 1)
-    # rounding must leave no design outside
+    # Without this, rounding could leave the outermost designs outside of all cells.
     found[[0, -1]] = low, high
     return np.asarray(found)
 
 
 def _counted_in_space(run: RunData) -> list[Trace]:
-    """The same in space: a mark in the middle of the designs of each cell, the larger the more they are."""
+    """The same in space: a mark at the mean of the designs of each cell; more designs make it larger."""
     if not len(run.counted):
         return []
     points = run.points[run.counted][:, :3]
@@ -407,5 +407,5 @@ def _axis(scale: Scale, values: Points) -> dict[str, Any]:
 
 
 def _wide(values: Points) -> bool:
-    """Whether an axis is better logarithmic."""
+    """Whether values spread so far that their axis is logarithmic."""
     return bool(values.min() > 0 and values.max() / values.min() > 50)

@@ -1,4 +1,4 @@
-"""Which axes matter: the fraction of each objective's variance that each axis explains on its own."""
+"""The importance of the axes: the fraction of each objective's variance that each axis explains by itself."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
-"""The layers of a design: what each costs, by memory level, and what is proven of it."""
+"""The layers of a design: the cost of each by memory level, and the proof of its mapping."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from results.front.networks import NetworkRuns
 from results.report.data import RunData
 from results.report.html import chart_text
 from results.report.sections.spending import NOT_ITEMISED
+from results.report.stored_rows import OF_A_SOLVE
+from results.store.schema.rows import FusedEntry
+from results.store.schema.tables import LAYERS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for, seconds
 
 OBJECTIVE_COLUMNS = {"energy": "energy_pj", "cycles": "cycles", "edp": "edp_pj_cycles"}
@@ -27,21 +30,26 @@ CERTIFICATE_HEADERS = (
 )
 
 LayerCost = dict[str, Any]
+_NO_NUMBERS = dict.fromkeys(LAYERS.names("int", "float"), float("nan"))
 
 
 def design_layers(run: RunData, design: int) -> list[LayerCost]:
     """The distinct layers of a design in network order: name, count, energy by level (pJ), cycles, solve.
 
-    Energies and cycles are of all occurrences in all runs of the network, so they add up to the design's:
-    ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve`` is the ``layers`` row.
+    Layers that are mapped together are one entry, behind those that are mapped by themselves.
+
+    Energies and cycles count all occurrences of a layer in all runs of its network, so they add up to the
+    design's totals: ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve``: the row
+    of the table ``layers``.
     """
     networks = run.networks(design)
     named = len(networks) > 1 or any(network.weight != 1 for network in networks.values())
-    return [
-        _layer(run, network, f"{network.label}/" if named else "", layer)
-        for network in networks.values()
-        for layer in network.one_run.get("layers", ())
-    ]
+    found = []
+    for network in networks.values():
+        prefix, one_run = f"{network.label}/" if named else "", network.one_run
+        found += [_layer(run, network, prefix, one) for one in one_run.get("layers", ()) if one["count"]]
+        found += [_together(run, network, prefix, one) for one in one_run.get("fused", ()) if one["count"]]
+    return found
 
 
 def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerCost:
@@ -58,6 +66,27 @@ def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, 
     }
 
 
+def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry) -> LayerCost:
+    """A group of layers that are mapped together, as one layer."""
+    row, count = run.fusions.get(group["task_id"]), group["count"]
+    runs = network.weight * count
+    levels = (row and row["energy_by_level_pj"]) or {NOT_ITEMISED: group["energy_pj"]}
+    return {
+        "name": f"{prefix}{group_label(group['layers'])}" + (f" {TIMES}{count}" if count != 1 else ""),
+        "levels": {level: runs * energy for level, energy in levels.items()},
+        "cycles": runs * group["cycles"],
+        # what only rows of single layers have is unknown here
+        "solve": {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
+    }
+
+
+def group_label(names: Sequence[str]) -> str:
+    """The names of layers that are mapped together as one: ``block0.attention.scores + values``."""
+    first, *others = names
+    beginning = first.rpartition(".")[0]
+    return " + ".join([first, *(name.removeprefix(f"{beginning}.") for name in others)])
+
+
 def energy_pj(layer: LayerCost) -> float:
     return float(sum(layer["levels"].values()))
 
@@ -65,7 +94,7 @@ def energy_pj(layer: LayerCost) -> float:
 def chart_content(
     layers: list[LayerCost], names: list[str], energy: Scale, cycles: Scale
 ) -> dict[str, list[Any]]:
-    """What ``report.js`` draws of a design's layers: energies by level name, cycles, and hover boxes."""
+    """The data that ``report.js`` draws for a design's layers: energies by level, cycles, hover boxes."""
     return {
         "layers": [chart_text(layer["name"]) for layer in layers],
         "hovers": [_hover(layer, energy, cycles) for layer in layers],
@@ -87,13 +116,13 @@ def _hover(layer: LayerCost, energy: Scale, cycles: Scale) -> str:
 
 
 def found_by(solve: Mapping[str, Any]) -> str:
-    """The solver, and of a portfolio its member that found the mapping."""
+    """The solver; for a portfolio also the member that found the mapping."""
     member = solve["solved_by"]
     return f"{solve['solver']}: {member}" if isinstance(member, str) and member else str(solve["solver"])
 
 
 def bound_by(solve: Mapping[str, Any]) -> str:
-    """What the cycles are due to, and how many would go without it."""
+    """The resource that bounds the cycles, and the fraction of them that would go without that bound."""
     cause, without = solve.get("bound_by"), solve.get("cycles_without")
     if not isinstance(cause, str) or not isinstance(without, Mapping):
         return NOTHING  # no answer, or one of a version whose rows did not say
@@ -101,7 +130,7 @@ def bound_by(solve: Mapping[str, Any]) -> str:
 
 
 def spaces_text(run: RunData) -> str:
-    """The spaces that certificates speak of, with numbers where there are several; empty without any."""
+    """The mapping spaces to which certificates refer, numbered where there are several; empty without any."""
     if len(run.spaces) < 2:
         return "".join(f"Space of mappings searched (1): {name}." for name in run.spaces)
     listed = "; ".join(f"({number}) {name}" for number, name in enumerate(run.spaces, 1))
@@ -116,7 +145,7 @@ def _space_number(run: RunData, solve: Mapping[str, Any]) -> str:
 
 
 def _utilization(solve: Mapping[str, Any]) -> str:
-    """Fraction of the MAC units that are busy, and the useful fraction where padding keeps some busy."""
+    """The fraction of MAC units that are busy, and, where padding keeps some of them busy, the useful one."""
     busy, useful = solve["utilization"], solve["useful_utilization"]
     if useful != useful or useful == busy:
         return percent(busy)

@@ -1,4 +1,4 @@
-"""Scratchpad plans: what each moves off chip and what is proven, and a map of the memory over time."""
+"""Scratchpad plans: the off-chip traffic of each with its proven bound, and a map of the memory over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from results.units import NOTHING, byte_scale, byte_text, percent, seconds
 
 MOST_PLANS = 24
 MOST_BLOCKS = 6000
-"""Blocks of one map that a browser still draws at once; of more, the largest are drawn."""
+"""The most blocks of a map, so that a browser draws it at once; of more blocks the largest are drawn."""
 LONGEST_TABLE = 200
 
 
@@ -67,7 +67,7 @@ def memory_section(run: RunData) -> ReportSection | None:
 
 
 class PlanUse(NamedTuple):
-    """A plan and a network that it is the plan of: equal graphs have one plan."""
+    """A plan, and one of the networks whose graph it plans; networks with equal graphs share a plan."""
 
     row: ScratchpadRow
     label: str
@@ -79,7 +79,7 @@ class PlanUse(NamedTuple):
 
 
 def _uses(run: RunData, row: ScratchpadRow) -> list[PlanUse]:
-    """The networks of the plan; the graph once where no design names the plan."""
+    """One use for each network of the plan; a single one, named after the graph, where no design has it."""
     networks = run.planned_for.get(row["task_id"], ())
     uses = [PlanUse(row, network.label, network.weight) for network in networks]
     return uses or [PlanUse(row, row["graph"] or NOTHING, 1.0)]
@@ -155,7 +155,7 @@ def _option(index: int, row: ScratchpadRow, selected: bool) -> Markup:
 
 
 def map_content(row: ScratchpadRow) -> dict[str, Any]:
-    """What ``report.js`` draws of a plan: blocks as columns, addresses scaled to one unit."""
+    """The data that ``report.js`` draws for a plan: blocks as columns, addresses scaled to one unit."""
     found, plan = list(blocks(row)), row["plan"] or {}
     tensors = {name: index for index, name in enumerate(dict.fromkeys(block.name for block in found))}
     if len(found) > MOST_BLOCKS:

@@ -11,7 +11,7 @@ from results.report.sections.front import FRONT_COLOR
 from results.units import digits, percent, seconds
 
 ALMOST = 0.99
-"""The text tells when this fraction of the final hypervolume was reached."""
+"""The fraction of the final hypervolume; the text says when it was reached."""
 
 
 def progress_section(run: RunData) -> ReportSection | None:

@@ -1,4 +1,4 @@
-"""Schedules on chips: what each network's best one costs, how it fills the chip, and how seeds differ."""
+"""Schedules on chips: the cost of each network's best one, how it fills the chip, and how seeds differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from results.store.schema.rows import ScheduleRow
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
 
 MOST_CHARTS = 40
-"""Schedules whose charts, trees and searches are put into the page, which has to open as one file."""
+"""The most schedules whose charts, trees and searches are put into the page, which is a single file."""
 LONGEST_TABLE = 200
 HEADERS = ("Design", "Network", "Solver", "Minimised", "Seeds", "Energy", "Latency", "DRAM traffic")
 SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Energy of seeds", "Latency of seeds", "Tree found on")
@@ -78,7 +78,7 @@ class Scheduled:
 
     @cached_property
     def objectives(self) -> list[float]:
-        """Those of the seeds that found a schedule, the least first."""
+        """The objectives of the seeds that found a schedule, the least first."""
         return sorted(row["objective"] for row in self.seeds if row["objective"] is not None)
 
     def over_best(self, objective: float | None) -> str:
@@ -147,7 +147,8 @@ def _cells(run: RunData, one: Scheduled) -> list[Cell]:
     best, values, traffic = one.best, one.objectives, one.of_runs(one.best["dram_bytes"])
     middle, worst = (median(values), values[-1]) if values else (None, None)
     spent = sum(row["cpu_seconds"] or 0.0 for row in one.all)
-    # Of a tree from another chip the row says that known_trees costed it; who found it is of interest.
+    # The row of a tree from another chip names ``known_trees`` as its solver, which only costed it. The table
+    # names the solver that found the tree.
     found_by = run.schedules.get(best.get("tree_from") or "", best)
     return [
         Cell(_label(run, one.design), sort=float(one.design)),
@@ -179,7 +180,7 @@ def _found_on(run: RunData, one: Scheduled) -> str:
 
 
 def _over_seeds(one: Scheduled, name: RunTotal) -> Cell:
-    """From the least to the most that the design's own searches found, for all runs of the network."""
+    """The least and the most that the design's own searches found, for all runs of the network."""
     values = sorted(one.of_runs(row[name]) for row in one.seeds if row[name] is not None)
     if not values:
         return Cell(NOTHING, number=True)
@@ -188,7 +189,7 @@ def _over_seeds(one: Scheduled, name: RunTotal) -> Cell:
 
 
 def _rivals(run: RunData, found: list[Scheduled]) -> Markup:
-    """What each scheduler found, as multiples of the best, and the CPU time of all its searches."""
+    """For each scheduler its best objective, as a multiple of the best of all, and its CPU time."""
     solvers = list(dict.fromkeys(name for one in found for name in one.by_solver))
     headers = ["Design", "Network", *solvers, *(f"{name}, CPU time" for name in solvers)]
     rows = [
@@ -285,7 +286,7 @@ def _content(one: Scheduled, charts: Mapping[str, ScheduleRow]) -> dict[str, Any
 
 
 def _search(one: Scheduled, row: ScheduleRow) -> str:
-    """A row's seed, its scheduler where there are several, its start where that is another chip's tree."""
+    """The name of a row's search: its seed, its scheduler if there are several, and a known tree as start."""
     if any(row is costing for costing in one.costings):
         return "trees of other designs"
     seed = f"{row['solver']}, seed {row['seed']}" if len(one.by_solver) > 1 else f"seed {row['seed']}"

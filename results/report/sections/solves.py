@@ -1,4 +1,4 @@
-"""How good the solves are and what they took, which member of a portfolio won, and in which mapping space."""
+"""The quality of solves and their time, the winners within portfolios, and the mapping spaces."""
 
 from __future__ import annotations
 

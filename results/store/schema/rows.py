@@ -184,6 +184,21 @@ class ScratchpadColumns(SolveColumns, total=False):
     plan: dict[str, Any] | None
 
 
+class FusionColumns(ProofColumns, total=False):
+    """What mapping layers together decides; ``tree``: its loops as text, with what lives where."""
+
+    energy_bound_pj: float | None
+    cycles_bound: float | None
+    energy_pj: float | None
+    cycles: int | None
+    edp_pj_cycles: float | None
+    energy_by_level_pj: dict[str, float] | None
+    together: bool | None
+    mapping: dict[str, Any] | None
+    tree: str | None
+    by_layer: dict[str, Any] | None
+
+
 class CodesignColumns(ProofColumns, total=False):
     """What a co-design solve decides: sizes and fan-outs, area (um2), energy (pJ), each layer's mapping."""
 
@@ -268,6 +283,18 @@ class ScratchpadRow(AnswerRow, ScratchpadColumns, total=False):
     parameter_bytes: dict[str, int]
 
 
+class FusionRow(AnswerRow, FusionColumns, total=False):
+    """A ``fusions`` row: a group of layers mapped together on one architecture."""
+
+    group_name: str | None
+    layer_names: list[str] | None
+    layer_group: dict[str, Any]
+    longest: int
+    architecture_id: str
+    architecture: dict[str, Any]
+    objective_name: str
+
+
 class CodesignRow(AnswerRow, CodesignColumns, total=False):
     """A ``codesigns`` row: one architecture of a family for some layers, within an area."""
 
@@ -305,10 +332,24 @@ class LayerEntry(TypedDict):
     cycles: int
 
 
+class FusedEntry(TypedDict):
+    """A group of layers in a design's row: energy in pJ and cycles of one occurrence, of which a run maps
+    ``count`` together; ``unfused``: what the layers cost one by one."""
+
+    layers: list[str]
+    task_id: str
+    count: int
+    energy_pj: float
+    cycles: int
+    unfused_energy_pj: float
+    unfused_cycles: int
+
+
 class NetworkEntry(TypedDict, total=False):
     """A network in a design's row: what one run costs, and the ids of the tasks that this rests on.
 
-    ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures.
+    ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures, those that
+    are mapped one by one; ``fused``: groups of which the study asks for a mapping together.
     ``scratchpad``: where one is planned. Of a study of chips ``schedule``, the best; ``seeds``, all that were
     searched; ``costings``, the tasks that costed trees of other chips; ``refinements``, those that went on
     from one of these; ``tree_from``, where a tree of another chip is the best: the id of its search.
@@ -318,6 +359,7 @@ class NetworkEntry(TypedDict, total=False):
     energy_pj: float
     cycles: int
     layers: list[LayerEntry]
+    fused: list[FusedEntry]
     scratchpad: str
     schedule: str
     seeds: list[str]
@@ -363,6 +405,8 @@ class DesignRow(HardwareColumns, total=False):
     watts: float | None
     energy_bound_pj: float | None
     cycles_bound: float | None
+    unfused_energy_pj: float | None
+    unfused_cycles: int | None
     time_to_first_token_bound_seconds: float | None
     time_per_output_token_bound_seconds: float | None
     off_chip_bytes: int | None

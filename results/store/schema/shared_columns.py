@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from results.store.schema.columns import Column
 
-SCHEMA_VERSION = 2
-"""2: ``layers`` has compute_cycles, bound_by, cycles_without and levels."""
+SCHEMA_VERSION = 3
+"""2: ``layers`` has compute_cycles, bound_by, cycles_without and levels. 3: ``designs`` has unfused_energy_pj
+and unfused_cycles, and there are ``fusions``."""
 
 # Order matters for people only: Parquet finds columns by name. Tables list first what identifies a row, then
 # what was asked, then what was found, then what it took.

@@ -19,7 +19,7 @@ from typing import Any
 from results.errors import WrongRowError
 from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.columns import Column, Table
-from results.store.schema.rows import CodesignRow, DesignRow, LayerRow, ScratchpadRow
+from results.store.schema.rows import CodesignRow, DesignRow, FusionRow, LayerRow, ScratchpadRow
 from results.store.schema.shared_columns import (
     ARCHITECTURE_ID,
     ASKED_HOW,
@@ -184,6 +184,16 @@ DESIGNS = Table[DesignRow](
         Column("watts", "float", "W", "energy_pj over latency_seconds: the mean power over all runs"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        # The two columns of schema version 3: what the study's key `fusion` is worth on the design.
+        Column(
+            "unfused_energy_pj",
+            "float",
+            "pJ",
+            "where layers are mapped together: energy_pj if every layer were mapped by itself",
+        ),
+        Column(
+            "unfused_cycles", "int", "cycles", "where layers are mapped together: cycles without that, too"
+        ),
         Column(
             "time_to_first_token_bound_seconds",
             "float",
@@ -230,7 +240,10 @@ DESIGNS = Table[DesignRow](
             "",
             "per network: `weight`, how many runs the columns of the design add up; energy_pj and cycles of "
             "one run; `layers`, a list of {name, task_id, count, energy_pj, cycles} with energy and cycles "
-            "of one occurrence, of which a run has `count`; where its scratchpad is planned, `scratchpad`: "
+            "of one occurrence, of which a run has `count` that are mapped by themselves; where layers are "
+            "mapped together, `fused`, a list of {layers: names, task_id: of that row of `fusions`, count: "
+            "how many a run maps so, 0 where one by one is better, energy_pj, cycles, unfused_energy_pj, "
+            "unfused_cycles: of the layers one by one}; where its scratchpad is planned, `scratchpad`: "
             "the task_id of that row of `scratchpads`; on a chip `schedule`, the task_id of the best row of "
             "`schedules`; `seeds`, those of the design's own searches; `costings`, those that costed trees "
             "of other designs on its chip; `refinements`, those that went on from one of these; and, where "
@@ -297,6 +310,62 @@ SCRATCHPADS = Table[ScratchpadRow](
     SCHEMA_VERSION,
 )
 
+FUSIONS = Table[FusionRow](
+    "fusions",
+    "task_id",
+    "One row per group of layers mapped together on one architecture by one solver.",
+    (
+        *IDENTITY,
+        Column("group_name", "string", "", "a name of the group; the task depends on the layers' shapes"),
+        Column("layer_names", "json", "", "names of the layers, without the beginning that all share"),
+        Column(
+            "layer_group",
+            "json",
+            "",
+            "the layers, what passes between them, and dims along the same axis of what several read",
+            required=True,
+        ),
+        Column("longest", "int", "", "how many layers may share loops or keep tensors for one another"),
+        ARCHITECTURE_ID,
+        Column("architecture", "json", "", "the part of the architecture that the answer depends on"),
+        SOLVER,
+        *ASKED_HOW,
+        MAPPING_OBJECTIVE,
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the cost model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ, cycles or pJ*cycles", "`objective_name` of all layers together"),
+        *PROOF,
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any fused mapping"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any fused mapping"),
+        Column("energy_pj", "float", "pJ", "energy of the group, once"),
+        Column("cycles", "int", "cycles", "latency of the group, once, one layer after the other"),
+        EDP,
+        Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
+        Column("together", "bool", "", "the layers share loops or keep a tensor for one another"),
+        Column(
+            "mapping",
+            "json",
+            "",
+            "shared loops, backing levels, hoisted tiles, and each layer's nest as text",
+        ),
+        Column("tree", "string", "", "the mapping for people: loops, what each level holds, nests"),
+        Column(
+            "by_layer",
+            "json",
+            "pJ, cycles, words",
+            "{energy_pj, cycles, peak: the most words that each level holds, layers: by name {turns, "
+            "energy_pj, cycles}}",
+        ),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
 CODESIGNS = Table[CodesignRow](
     "codesigns",
     "task_id",
@@ -336,12 +405,13 @@ CODESIGNS = Table[CodesignRow](
 TABLES: Mapping[str, Table[Any]] = MappingProxyType(
     {
         table.name: table
-        for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS, CODESIGNS)
+        for table in (LAYERS, DESIGNS, FUSIONS, SCRATCHPADS, SCHEDULES, PROGRAMS, TILE_COSTS, CODESIGNS)
     }
 )
 
 ANSWER_TABLES: tuple[Table[Any], ...] = (
     LAYERS,
+    FUSIONS,
     SCRATCHPADS,
     SCHEDULES,
     PROGRAMS,

@@ -17,6 +17,8 @@ outermost memory: of others the closed forms count each access there already.
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import product
 from math import ceil, inf, prod
 from typing import NamedTuple
 
@@ -25,8 +27,44 @@ from costmodel.mapping.bounds.bounds import touched_words
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.mapping import Loops
 from costmodel.workload.network import Layer, Tensor
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
+from solvers.budget import Deadline
+from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, port_cycles
 from solvers.fusion.layers.structures import GroupStructure, Run
+
+
+def least_of_any(group: LayerGroup, parts: Parts) -> Corner:
+    """A bound without any structure: every layer as if its intermediates cost no way to DRAM.
+
+    The closed forms add up words, operations and cycles that no way of cutting a layer avoids. ``parts`` are
+    those of the group.
+    """
+    total = Corner(0.0, 0.0, tuple(0.0 for _ in parts.prices))
+    for position, layer in enumerate(group.layers):
+        # every tensor that is an intermediate at every level that can hold it, or at none
+        choices: list[list[tuple[tuple[str, int], ...]]] = []
+        for tensor in layer.tensors:
+            if group.sources(position, tensor.name):
+                levels = [
+                    level for level in group.holding if group.architecture.levels[level].can_keep(tensor)
+                ]
+                choices.append([(), *(((tensor.name, level),) for level in levels)])
+        corners = []
+        for chosen in product(*choices):
+            held = tuple(sorted(one for some in chosen for one in some))
+            corners.append(parts.of(parts.key(position, layer.dims, held)).least)
+        total = total + reduce(Corner.least, corners)
+    return total
+
+
+def group_bounds(group: LayerGroup) -> tuple[float, float]:
+    """Proven lower bounds on energy (pJ) and cycles of all fused mappings of a group, without any search.
+
+    They hold for the layers one after the other, too, in the space of
+    :class:`~solvers.fusion.layers.problem.LayerFusionProblem`.
+    """
+    parts = Parts(group.architecture, group.layers, "edp", Deadline(inf))
+    closed, least = least_of_any(group, parts), compulsory(group)
+    return max(closed.energy, least.energy), max(closed.cycles, least.cycles)
 
 
 class _Moved(NamedTuple):
@@ -83,7 +121,7 @@ class LayerFloors:
 
     def _floor(self, key: _FloorKey) -> Corner:
         layer, outer = self._group.layers[key.position], self._group.architecture.levels[-1]
-        whole = PartKey(key.position, layer.dims, key.held, ())
+        whole = self._parts.key(key.position, layer.dims, key.held)
         if whole not in self._kept:
             self._kept[whole] = self._parts.kept_inside(whole)
         least = self._parts.closed_form(whole)

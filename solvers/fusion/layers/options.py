@@ -145,7 +145,7 @@ class LayerOptions:
                 return None
             if used[level] and usable < inf:
                 rooms.append((level, int(usable) - used[level] + inside))
-        key = PartKey(
+        key = self.parts.key(
             structure.run.first + bare.position,
             turns.part.dims,
             tuple(sorted(turns.held.items())),

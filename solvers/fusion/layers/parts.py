@@ -23,6 +23,7 @@ from costmodel.mapping.fused.layers.evaluate import layer_cost
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 from solvers.budget import Deadline
 from solvers.fusion.fronts import Priced, undominated
@@ -31,7 +32,7 @@ from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
-from solvers.outcome import Status
+from solvers.outcome import Outcome, Status
 
 
 class Corner(NamedTuple):
@@ -125,7 +126,8 @@ def compulsory(group: LayerGroup) -> Corner:
 class PartKey:
     """A part of a layer, what is held, and the words that each holding level has for the part.
 
-    ``sizes`` are those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
+    ``position`` is that of the first layer of the same shape: parts of equal layers are one. ``sizes`` are
+    those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
     the held tensors as far as the part touches them.
     """
 
@@ -163,16 +165,29 @@ class Parts:
         self.prices: tuple[float, ...] = ()
         """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
         anything is asked."""
-        self.starts: dict[PartKey, Mapping] = {}
-        """Nests that are known beforehand, of whole layers."""
+        self.starts: dict[PartKey, Outcome[AnyMapping]] = {}
+        """What is known beforehand: the answers for whole layers by themselves, each with an even nest."""
         self.evaluations = 0
         self.solves = 0
+        first: dict[object, int] = {}
+        self._first = [first.setdefault(layer.shape, number) for number, layer in enumerate(layers)]
+        """By layer, the first one of its shape."""
         self._known: dict[PartKey, PartNests] = {}
         self._cheap: dict[tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], Corner] = {}
 
     def forget(self) -> None:
         """Drop all bounds, because prices have changed; nests known beforehand stay."""
         self._known, self._cheap = {}, {}
+
+    def key(
+        self,
+        position: int,
+        sizes: tuple[tuple[str, int], ...],
+        held: tuple[tuple[str, int], ...],
+        rooms: tuple[tuple[int, int], ...] = (),
+    ) -> PartKey:
+        """The key of a part of the layer at ``position``, which layers of equal shape have in common."""
+        return PartKey(self._first[position], sizes, held, rooms)
 
     def of(self, key: PartKey) -> PartNests:
         """The part, with the bound that needs no search at least."""
@@ -214,8 +229,7 @@ class Parts:
         return known
 
     def _ask(self, key: PartKey, known: PartNests, question: str) -> None:
-        if question == "edp" and key in self.starts:
-            known.nests.append(self.starts[key])
+        if question == self.objective and key in self.starts and self._started(known, self.starts[key]):
             known.asked.add(question)
             return
         asked = _Question(self.architecture, self._part(key), key)
@@ -243,6 +257,22 @@ class Parts:
                 priced[number] = max(priced[number], bound - asked.taken_off)
                 known.least = least._replace(priced=tuple(priced))
         known.asked.add(question)
+
+    def _started(self, known: PartNests, start: Outcome[AnyMapping]) -> bool:
+        """Take what is known of a whole layer for the answer to the group's own question, if it is one.
+
+        The layer's space is larger than that of the part, in which levels must keep what they can, so its
+        bound holds; and its nest is a nest of the group. Of a product nothing is proven so.
+        """
+        if self.objective != "edp" and start.status is not Status.OPTIMAL:
+            return False
+        assert isinstance(start.solution, Mapping), "layers by themselves are mapped evenly"
+        known.nests.append(start.solution)
+        if self.objective == "energy":
+            known.least = known.least._replace(energy=max(known.least.energy, start.bound or 0.0))
+        elif self.objective == "cycles":
+            known.least = known.least._replace(cycles=max(known.least.cycles, start.bound or 0.0))
+        return True
 
     def points(self, one: LayerTurns, nests: Iterable[Mapping]) -> list[Priced]:
         """The undominated costs of all turns of a layer by these nests, as the cost model counts them."""

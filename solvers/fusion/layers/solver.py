@@ -19,7 +19,6 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import product
 from math import inf
 
 import numpy as np
@@ -30,9 +29,9 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, is_number
 from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
-from solvers.fusion.layers.floors import LayerFloors
+from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, corner_value
+from solvers.fusion.layers.parts import Corner, Parts, compulsory, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.fusion.problem import value
@@ -144,22 +143,23 @@ class _Search:
     def start(self) -> str:
         """Map every layer alone: the first incumbent. The result says why a layer has no mapping."""
         energy = cycles = 0.0
-        late = False
         for position, layer in enumerate(self.group.layers):
-            problem = MappingProblem(self.group.architecture, layer, self.objective)
-            # whoever comes when time is up still gets a mapping, if not a good one
-            seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
-            outcome = exact.solve(problem, Budget(seconds))
-            if outcome.status is Status.INFEASIBLE:
-                return f"{layer.name}: {outcome.note}"
-            late = late or outcome.status is not Status.OPTIMAL
-            if not isinstance(outcome.solution, Mapping):
-                raise OutOfTimeError(f"{layer.name} has no mapping yet")
             run = Run(self.group, position, position)
             structure = next(structures(run))
             option = self.options.of(structure, 0)[0]
-            self.parts.starts[option.part] = outcome.solution
-            points = self.parts.points(option.turns, [outcome.solution])
+            if option.part not in self.parts.starts:
+                problem = MappingProblem(self.group.architecture, layer, self.objective)
+                # whoever comes when time is up still gets a mapping, if not a good one
+                seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
+                outcome = exact.solve(problem, Budget(seconds))
+                if outcome.status is Status.INFEASIBLE:
+                    return f"{layer.name}: {outcome.note}"
+                if outcome.solution is None:
+                    raise OutOfTimeError(f"{layer.name} has no mapping yet")
+                self.parts.starts[option.part] = outcome
+            nest = self.parts.starts[option.part].solution
+            assert isinstance(nest, Mapping), "layers by themselves are mapped evenly"
+            points = self.parts.points(option.turns, [nest])
             self._add_ways(structure, sums([NOTHING], _of(option, points)))
             energy += points[0].energy
             cycles += points[0].cycles
@@ -174,35 +174,12 @@ class _Search:
 
     def run(self) -> None:
         """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
-        self.bound = max(self.bound, min(self.found.best, self._floor()))
+        least = self._alone(least_of_any(self.group, self.parts))
+        self.bound = max(self.bound, min(self.found.best, least))
         # Structures of few loops are soon listed, and often the best is among them: they are looked at first,
         # without a proof, for a part of the time.
         self._search(1, Deadline(self.deadline.left * BEFORE))
         self._search(None, self.deadline)
-
-    def _floor(self) -> float:
-        """A bound without any structure: every layer as if its intermediates cost no way to DRAM.
-
-        The closed forms add up words, operations and cycles that no way of cutting a layer avoids.
-        """
-        total = self._nothing
-        for position, layer in enumerate(self.group.layers):
-            # every tensor that is an intermediate at every level that can hold it, or at none
-            choices: list[list[tuple[tuple[str, int], ...]]] = []
-            for tensor in layer.tensors:
-                if self.group.sources(position, tensor.name):
-                    levels = [
-                        level
-                        for level in self.group.holding
-                        if self.group.architecture.levels[level].can_keep(tensor)
-                    ]
-                    choices.append([(), *(((tensor.name, level),) for level in levels)])
-            corners = []
-            for chosen in product(*choices):
-                held = tuple(sorted(one for some in chosen for one in some))
-                corners.append(self.parts.of(PartKey(position, layer.dims, held, ())).least)
-            total = total + reduce(Corner.least, corners)
-        return corner_value(self.objective, total, self.parts.prices)
 
     def _search(self, most_loops: int | None, deadline: Deadline) -> None:
         """Look at structures in the order of their bounds; a bound is proven where all are listed."""

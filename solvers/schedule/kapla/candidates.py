@@ -19,8 +19,8 @@ class Pruned:
     """The schemes that pruning left, with their estimates, and how many there were after each of its steps.
 
     ``segments``: segments looked at. ``sliced``: their schemes. ``fitting``: how many of these may fit the
-    buffers. ``drawn``: how many of those the random choice kept. ``schemes``: those of them that no other
-    dominates.
+    buffers. ``drawn``: how many of the fitting ones the random choice kept. ``schemes``: the drawn ones that
+    no other dominates.
     """
 
     schemes: Mapping[Scheme, SchemeEstimate]
@@ -63,10 +63,10 @@ def pruned_schemes(
             break
         every = slicing.divisions(segment)
         segments, sliced = segments + 1, sliced + len(every)
-        # First what is cheapest to ask: most schemes do not fit the buffers, and those need no estimate.
+        # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate.
         schemes = (Scheme(segment, one) for one in every)
         possible = [one for one in schemes if not params.prune or estimates.may_fit(one)]
-        # asked last, because the rows of all bands have to be found for it
+        # Empty bands are asked about last, because the rows of all bands have to be found for it.
         left = [one.division for one in possible if slicing.has_rows(one)]
         if left:
             fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, left)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.schedule.evaluate import ChipEvaluator
-from costmodel.schedule.segment import NodeCost, running_pj
+from costmodel.schedule.segment.node_cost import NodeCost, running_pj
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline

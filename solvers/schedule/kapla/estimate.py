@@ -84,9 +84,9 @@ class Estimates:
 
         Two conditions, each of which every valid scheme meets, with streamed weights, too: each layer has a
         partition of which one part fits one buffer; and the least data but weights that a region holds at a
-        time fits its buffers together. What is held at a time follows from the chip model
-        (``costmodel.schedule.buffers``). The second takes no account of uneven parts and halos, which only
-        need more. With bands no weights are streamed, so they count, too.
+        time fits its buffers together. The chip model says what is held at a time
+        (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts and halos, which
+        only need more. With bands no weights are streamed, so they count, too.
         """
         return all(
             self._region_fits(scheme, region, streamed=scheme.bands == 1)
@@ -113,10 +113,12 @@ class Estimates:
         )
 
     def _weights_again(self, scheme: Scheme) -> dict[int, int]:
-        """Bits of weights that come again at least, by layers of which one or another streams them.
+        """At least these bits of weights come again after the first sub-batch, by the layer that streams
+        them.
 
-        Where a region does not fit with pinned weights, the weights of one of its layers come for every
-        sub-batch; where only all regions together do not, those of one layer. With bands none come again.
+        Where a region does not fit with pinned weights, at least one of its layers streams: that with the
+        fewest weights is taken. Where each region fits but not the whole segment, one of all layers does.
+        With bands none come again.
         """
         if scheme.bands > 1:
             return {}
@@ -132,7 +134,7 @@ class Estimates:
         return dict(found)
 
     def _fewest_again(self, layers: Sequence[int], subbatches: int) -> tuple[int, int]:
-        """Of these layers the one with the fewest bits of weights, and these for all sub-batches but one."""
+        """The layer with the fewest bits of weights, and these bits times all sub-batches but the first."""
         weighted = [number for number in layers if self.floors[number].weights] or list(layers)
         least = min(weighted, key=lambda number: self.floors[number].weights)
         return least, (subbatches - 1) * self.floors[least].weights

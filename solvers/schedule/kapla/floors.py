@@ -1,4 +1,4 @@
-"""The least bits, energy and cycles of a layer in any schedule, whatever its partition and mapping."""
+"""Lower bounds on the bits, energy and cycles of a layer, for all its partitions and mappings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from solvers.divisors import divisors
 
 @dataclass(frozen=True)
 class LayerFloor:
-    """The least that one sample of a layer takes.
+    """Lower bounds for one sample of a layer.
 
     ``inputs``: the bits of inputs that windows touch, each with the layer that produces them (None: the
     network's input).
@@ -87,7 +87,7 @@ class LayerFloor:
     def held_bits(self, samples: int, tiles: int, bands: int = 1) -> int:
         """Bits that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
 
-        With several ``bands`` the inputs of some band are more than their mean.
+        With several ``bands`` the inputs are those of one band, by their mean, which some band exceeds.
 
         Cut K into d parts and everything else into tiles / d. Then each input is held by d tiles, one for
         each part of K, and each weight by tiles / d. The least is over all divisors d of ``tiles``.

@@ -11,27 +11,33 @@ from solvers.checks import check, check_counts, check_switches, is_number
 class Params:
     """How KAPLA searches. A scheme is a segment with a number of sub-batches.
 
-    Which schemes there are:
-    ``most_layers``: the most layers of a segment; 0 is no limit. ``spatial``: the layers of a segment may run
-    as a pipeline, each on a region of tiles of its own. ``grouped``: pipelines, too, in which a layer without
-    weights takes turns with the layer before it, in the same region. ``temporal``: the layers of a segment
-    may take turns on all tiles and hand on data without DRAM. ``bands``: the most bands of rows of a segment,
-    which then hands on some rows of a sample at a time (:mod:`costmodel.schedule.row_bands`); 1: whole
-    samples only. ``all_passes``: a chain may run in several
-    passes, each for a part of the batch, and each loads all weights again. False takes the fewest passes with
-    which there is a chain; true tries every number.
+    These decide which schemes there are:
 
-    Which of them are pruned:
-    ``prune``: drops schemes whose data cannot fit the buffers; false keeps them, for comparison. ``pareto``:
-    drops a scheme if another one of the same layers has no more accesses of any tensor and at most this
-    fraction of its cycles; 1 is plain Pareto pruning, 0 none. ``probability``: keeps each scheme with this
-    probability, drawn from the seed, as in a random search; single layers with the whole batch always stay.
+    - ``most_layers``: the most layers of a segment; 0 is no limit.
+    - ``spatial``: the layers of a segment may run as a pipeline, each on a region of tiles of its own.
+    - ``grouped``: there are also pipelines in which a layer without weights takes turns with the layer before
+      it, in the same region.
+    - ``temporal``: the layers of a segment may take turns on all tiles and hand on data without DRAM.
+    - ``bands``: the most bands of rows of a segment, which then hands on some rows of a sample at a time
+      (:mod:`costmodel.schedule.row_bands`); 1: whole samples only.
+    - ``all_passes``: a chain may run in several passes, each for a part of the batch; each pass loads all
+      weights again. False takes the fewest passes with which there is a chain; true tries every number.
 
-    Which are costed in full:
-    ``chains`` (k_S of section IV-B): up to each layer chains are ranked by their optimistic costs, and the
-    last schemes of this many of the best are costed. 0 costs all that may fit and ignores ``pareto``, which
-    makes the answer the best chain that there is. ``rounds``: how often chains are ranked, each time with the
-    costs known by then; 1 is the paper's, 0 goes on until the best chains have no new scheme.
+    These decide which schemes are pruned:
+
+    - ``prune``: schemes whose data cannot fit the buffers are dropped; false keeps them, for comparison.
+    - ``pareto``: a scheme is dropped if another one of the same layers has no more accesses of any tensor and
+      at most this fraction of its cycles; 1 is plain Pareto pruning, 0 none.
+    - ``probability``: each scheme is kept with this probability, drawn from the seed, as in a random search;
+      single layers with the whole batch always stay.
+
+    These decide which schemes are costed in full:
+
+    - ``chains`` (k_S of section IV-B): the chains up to each layer are ranked by their optimistic costs, and
+      the last schemes of this many of the best are costed. 0 costs all schemes that may fit and ignores
+      ``pareto``, which makes the answer the best of all chains.
+    - ``rounds``: how often chains are ranked, each time with the costs known by then; 1 is the paper's, 0
+      goes on until the best chains have no new scheme.
     """
 
     chains: int = 4

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from costmodel.schedule.allocation import allocate
+from costmodel.schedule.segment.allocation import allocate
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 from solvers.schedule.tiles.layer_parts import Request
 

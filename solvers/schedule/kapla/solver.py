@@ -155,7 +155,7 @@ def _searched(
     deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)
     pruned = _pruned(_Pruning(key, seed, slicing, estimates, deadline))
-    # what was cut short by the clock must not be remembered as the answer to this question
+    # A pruning that the clock cut short must not be remembered as the result.
     if not pruned.complete:
         _pruned.cache_clear()
     costing = Costing(regions, evaluator, costs)

@@ -19,10 +19,10 @@ from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator, OperatorCount, TreeCost
-from solvers.schedule.set.operators import Current, Operators
+from solvers.schedule.set.operators.operators import Current, Operators
 
 TRAJECTORY_POINTS = 200
-"""About how many points of a phase's trajectory are kept, equally far apart."""
+"""About how many points of an annealing's trajectory are kept, equally far apart."""
 MOST_DRAWS = 1000
 """A round changes nothing if this many operators in a row do not apply: the tree may be the only one of its
 space."""
@@ -32,10 +32,12 @@ space."""
 class Cooling:
     """The temperature after a fraction x of the rounds: T = initial (1 - x) / (1 + speed x) (section 4.2).
 
-    It has no unit, because an increase of the objective is compared with the objective itself.
-    ``begun``: the fraction of it that lies before the first round, whose temperature is T at x = begun.
-    ``jump_at``: after this fraction of the rounds the best tree becomes the current one (1: never), as in the
-    released code. Values are not checked here but in ``params.py``, where users set them.
+    T has no unit, because an increase of the objective is compared with the objective itself.
+
+    ``initial``, ``speed``: T0 and alpha of section 4.2. ``begun``: the fraction of the cooling that is left
+    out at the beginning, so the first round has the temperature T at x = begun. ``jump_at``: after this
+    fraction of the rounds the best tree becomes the current one (1: never), as in the released code. Values
+    are not checked here but in ``params.py``, where users set them.
     """
 
     initial: float = 0.07
@@ -53,8 +55,9 @@ class AnnealingProgress:
     """An annealing between two rounds, complete: from here it goes on as if it had never stopped.
 
     ``tree``, ``value``: the current tree and its objective; ``best``, ``best_value``: the best so far.
-    ``round``: how many rounds are done. ``random_state``: that of :class:`random.Random`. ``counts``: of each
-    operator, in the order of the operators' names. ``trajectory``: (round, objective of the current tree).
+    ``round``: how many rounds are done. ``random_state``: the state of :class:`random.Random`. ``counts``:
+    how often each operator was tried and with which result, in the order of the operators' names.
+    ``trajectory``: (round, objective of the current tree) of some rounds.
     """
 
     tree: TreeNode

@@ -24,7 +24,7 @@ from solvers.schedule.set.solving import stop_for_answer
 class EpochOf:
     """Epoch ``number``, from 0, of ``count`` epochs.
 
-    ``place``: the index, from 0, of its seed among those that exchange their best trees.
+    ``place``: which of the seeds that exchange their best trees it belongs to, counted from 0.
     """
 
     number: int

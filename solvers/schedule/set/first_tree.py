@@ -1,4 +1,8 @@
-"""The tree from which an annealing starts where that is neither SET's own nor its released program's."""
+"""The best chain of segments as the tree from which an annealing starts.
+
+The other starts, all layers one after the other (SET's) and annealed patterns (its released program's), are
+made by the search itself (``search.py``).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.set.params import WHERE, PatternParams, SetParams
 
 MOST_FOR_CHAIN = 0.5
-"""At most this fraction of a solve's time goes into the chain; the annealing has the rest."""
+"""The most of a solve's time, as a fraction, that the chain gets; the annealing has the rest."""
 
 
 def first_tree(problem: ScheduleProblem, params: PatternParams, deadline: Deadline) -> TreeNode | None:
-    """The best chain of segments, where the parameters ask for that start; else, or if there is none, None.
+    """The best chain of segments if the parameters ask for that start; None if not, or if there is no chain.
 
-    InputError for a model other than the chip's, of which no chains are counted.
+    InputError for a model other than the chip's, for which chains cannot be counted.
     """
     if not (isinstance(params, SetParams) and params.start == "chain"):
         return None

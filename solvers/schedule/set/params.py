@@ -80,13 +80,13 @@ class SetParams(PatternParams):
     """For the whole space.
 
     ``space``: "paper" is every valid tree, "released" those that the released code reaches. ``bands``: the
-    most bands of rows of a segment (:mod:`.row_bands`); 1: there are none, as in SET. ``deepest``: the most
-    cuts above a leaf (0: any number). ``start``: the first tree. "sequential" is all layers one after
-    the other, as in the paper; "patterns" is the better of an annealed layer-pipeline and an annealed
+    most bands of rows of a segment (:mod:`.operators.row_bands`); 1: there are none, as in SET. ``deepest``:
+    the most cuts above a leaf (0: any number). ``start``: the first tree. "sequential" is all layers one
+    after the other, as in the paper; "patterns" is the better of an annealed layer-pipeline and an annealed
     layer-sequential tree, as in the released code; "chain" the best chain of segments
-    (:mod:`solvers.schedule.segment_chain`), from which all rounds have the temperatures of the last
-    quarter of an annealing. ``pattern_temperature``: T0 of the annealings of patterns.
-    ``initial_temperature`` is more than the paper's 0.07, with which searches of this space get stuck early.
+    (:mod:`solvers.schedule.segment_chain`), from which all rounds have the temperatures of the last quarter
+    of an annealing. ``pattern_temperature``: T0 of the annealings of patterns. ``initial_temperature`` is
+    more than the paper's 0.07, with which searches of this space get stuck early.
     """
 
     initial_temperature: float = 0.2

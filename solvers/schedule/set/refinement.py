@@ -1,8 +1,8 @@
-"""The last part of an annealing, from a tree that is known already: of the same network on another chip.
+"""Improves a tree that was found for the same network on another chip, by the last part of an annealing.
 
-A good tree of the chip beside this one is a better start than any that a search begins with, but the first,
-hot rounds of an annealing would lose it. So the search joins where an annealing is nearly over: it has the
-temperatures, and the return to its best tree, of the last ``fraction`` of the rounds.
+A good tree for a similar chip is a better start than any tree that a search begins with. But the first rounds
+of an annealing are hot and would lose it. So this search has only the last ``fraction`` of the rounds, with
+their temperatures and with the return to the best tree, if that lies among them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from solvers.schedule.set.solving import stop_for_answer
 
 
 def last_rounds(rounds: int, fraction: float) -> int:
-    """How many the last ``fraction`` of ``rounds`` are: at least one."""
+    """The number of the last ``fraction`` of ``rounds``, rounded; at least one."""
     return max(1, min(rounds, round(fraction * rounds)))
 
 
@@ -29,8 +29,8 @@ def solve_from(
 ) -> Outcome[ScheduleSolution]:
     """The best tree that the last ``fraction`` of an annealing of the plan's last space finds from ``start``.
 
-    It has the same fraction of the budget's wall seconds. The answer is never worse than ``start``, and is
-    UNKNOWN where the chip cannot run ``start``.
+    It gets the same fraction of the budget's wall seconds. The answer is never worse than ``start``. Its
+    status is UNKNOWN where the chip cannot run ``start``.
     """
     deadline = Deadline(budget.wall_seconds * fraction)
     last = AnnealingPlan(plan.spaces[-1:], plan.params, plan.rounds, plan.deepest)

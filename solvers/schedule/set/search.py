@@ -1,4 +1,4 @@
-"""One seed's search for an RA tree: one annealing after the other, each of which is a phase.
+"""One seed's search for an RA tree: several annealings one after the other. Each is called a *phase*.
 
 A search is a chain of states. Each state is plain data, so a search can be stored, sent and resumed anywhere.
 """
@@ -18,10 +18,10 @@ from solvers.divisors import divisors
 from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
 from solvers.schedule.set.annealing import Annealing, AnnealingProgress
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.operators import WEIGHTS, Operators
+from solvers.schedule.set.operators.operators import WEIGHTS, Operators
+from solvers.schedule.set.operators.printed_operators import MixedOperators, PrintedOperators
+from solvers.schedule.set.operators.row_bands import BandRules
 from solvers.schedule.set.params import OperatorsOf, PatternParams
-from solvers.schedule.set.printed_operators import MixedOperators, PrintedOperators
-from solvers.schedule.set.row_bands import BandRules
 from solvers.schedule.set.space import SpaceName, TreeSpace
 
 OPERATORS_OF: Mapping[OperatorsOf, type[Operators]] = {
@@ -62,7 +62,8 @@ class SearchState:
     def best(self) -> tuple[float, TreeNode]:
         """The least objective of all phases, and its tree."""
         values = [(phase.best, tree) for phase, tree in zip(self.done, self.found, strict=True)]
-        # before its first round, the phase under way has only the tree it starts from: no better than these
+        # The first of equal values wins. A phase under way that has done no round has only the tree from
+        # which it starts, which is no better than the trees of the phases before.
         return min([*values, (self.progress.best_value, self.progress.best)], key=lambda one: one[0])
 
     def to_json(self) -> dict[str, Any]:
@@ -127,7 +128,11 @@ class TreeSearch:
         return [self._annealing(number) for number in range(len(self._plan.spaces))]
 
     def _annealing(self, number: int) -> Annealing:
-        """The annealing of space ``number``; only the last has the plan's depth and its own cooling."""
+        """The annealing of space ``number``.
+
+        Only the last one has the plan's depth, its bands and its cooling: the others, of the patterns, only
+        find the tree from which it starts.
+        """
         problem, plan, last = self._problem, self._plan, len(self._plan.spaces) - 1
         deepest = plan.deepest if number == last else 0
         name = plan.spaces[number]
@@ -182,7 +187,7 @@ class TreeSearch:
     def count_again(self, state: SearchState) -> None:
         """Count the current tree of a state that comes from another process.
 
-        The evaluator then remembers its parts, so that counting its neighbours takes only what differs.
+        The evaluator then remembers its parts, so for a neighbouring tree it counts the changed parts only.
         """
         self._evaluator.evaluate(state.progress.tree)
 

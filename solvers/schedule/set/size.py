@@ -1,4 +1,4 @@
-"""How many RA trees there are (section 3.2 of SET), exactly, and the tree of each number.
+"""Counts RA trees exactly (section 3.2 of SET), and gives the tree of each number.
 
 Only trees whose cuts have at least two children are counted: cuts of one child could be stacked without end.
 For n layers in one order and a batch of one sample, :func:`tree_count` grows as (5 + 2 sqrt 6)^n, as in the

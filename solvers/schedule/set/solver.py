@@ -25,9 +25,9 @@ PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best tree that the annealings of one seed find for ``problem``.
 
-    With ``params.bands`` the annealing comes to bands that nobody could ask for before, so their tile costs
-    have to be there as they are needed: InputError for a table that does not solve them, and for a model
-    other than the chip's.
+    With ``params.bands`` above 1 the tile costs that are needed depend on the bands that the annealing draws,
+    so they cannot be asked for in advance. InputError then for a table of tile costs that does not solve
+    costs on demand, and for a model other than the chip's.
     """
     if params.bands > 1:
         problem = _with_bands(problem)
@@ -35,7 +35,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 
 
 def _with_bands(problem: ScheduleProblem) -> ScheduleProblem:
-    """The problem with bounds of all trees, with bands or without."""
+    """The problem whose bound holds for trees with bands, too."""
     model = problem.model
     if not isinstance(model, ChipModel):
         raise InputError(

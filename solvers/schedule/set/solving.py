@@ -1,4 +1,4 @@
-"""From a search to an answer within a budget: the search stops early enough to count and bound its tree."""
+"""Runs a search within a budget, and stops it early enough to count its tree again and to bound it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def solve_by_annealing(
 
 
 def stop_for_answer(problem: ScheduleProblem, deadline: Deadline) -> Callable[[], bool]:
-    """A function that says when a search has to stop, so that its answer is counted before the ``deadline``.
+    """A function that says whether a search has to stop now to have its answer before the ``deadline``.
 
-    Call this when the search has just counted its first tree. The bound is prepared here.
+    Call this when the search has just counted its first tree: how long that takes to count again is measured
+    then, and the bound is prepared.
     """
     recount = kept_for_recount(deadline)
     prepare_bound(problem, deadline.left)

@@ -1,7 +1,8 @@
-"""The tile cost table (SET, section 4.2.2): what layers cost on tiles, from the costs of their tile parts.
+"""The tile cost table (SET, section 4.2.2): the costs of layers on tiles, from the costs of their tile parts.
 
-A schedule asks for the rows of a layer, a batch and a number of tiles: one for each partition that pruning
-leaves, with its energy and cycles. A part's cost is known beforehand, or solved when a row needs it.
+A schedule asks for the rows of a layer, a batch and a number of tiles. There is a row for each partition that
+pruning leaves, with its energy and cycles. The cost of a part is known beforehand, or it is solved when a row
+needs it.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
 class TabledTileCosts:
     """Tile costs of ``graph`` from a table of tile parts; a :class:`costmodel.schedule.tile_cost.TileCosts`.
 
-    Every tile is charged for its own part, and the slowest one is waited for. (SET's evaluator charges all
-    tiles as the one with the largest part.)
+    Energies of all tiles add up, each for its own part, and the cycles are those of the slowest tile. (SET's
+    evaluator charges each tile the energy of the largest part.)
 
-    ``known``: costs that are there beforehand. ``solve``: solves parts that are not known, in this
-    process; the answers are remembered. Without it, an unknown part raises MissingTilePartError, and
-    :meth:`need` raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where
-    that is not offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits
-    solvers that take microseconds; otherwise it falls back on :meth:`floor_of_work`.
+    ``known``: costs that are there beforehand. ``solve``: solves parts that are not known, in this process;
+    the answers are remembered. Without it, an unknown part raises MissingTilePartError, and :meth:`need`
+    raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where that is not
+    offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits solvers that take
+    microseconds; otherwise it falls back on :meth:`floor_of_work`.
     """
 
     graph: LayerGraph
@@ -122,8 +123,8 @@ class TabledTileCosts:
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample of a layer on one tile.
 
-        They only say how many tiles a layer deserves. So where one tile has no mapping, the cycles with all
-        MAC units busy serve as well.
+        They only decide how many tiles a layer gets. So where the layer has no mapping on one tile, the
+        cycles with all MAC units busy are good enough.
         """
         it = self.graph.layers[layer]
         if not it.has_weights:
@@ -170,7 +171,7 @@ class TabledTileCosts:
         return self._floors[key]
 
     def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether all rows of a layer are there, so that its bound can be read off them; makes them."""
+        """Make all rows of a layer, from which its bound follows; False where they cannot be made in time."""
         if not (self.solve_floors or self._complete(batches, tiles, in_time)):
             return False
         for batch in batches:
@@ -184,10 +185,10 @@ class TabledTileCosts:
     def floor_of_work(self, layer: int, batch: int) -> TileFloor:
         """The bound that needs no rows: every operation once, with all MAC or vector units busy.
 
-        The energy of a product has that of its operands in it, and of what brings them into levels that are
-        too small to hold them (:mod:`costmodel.mapping.bounds.refills`). The levels that must keep a tensor
-        are those of :class:`.mapper.TileMapper`'s mappings; the buffer is one of them. So on the whole chip
-        every input and weight is written to some buffer, too. ``batch``: the largest that is asked for.
+        The energy of a product includes reading its operands, and refilling the levels that are too small to
+        hold them (:mod:`costmodel.mapping.bounds.refills`). The mappings of :class:`.mapper.TileMapper` keep
+        each tensor at certain levels, of which the buffer is one. So on the whole chip every input and weight
+        is written to some buffer, too. ``batch``: the largest batch that is asked for.
         """
         it, tile = self.graph.layers[layer], self.tile
         bits = ElementBits.of(it, tile.widths)
@@ -221,7 +222,7 @@ class TabledTileCosts:
 
         False, too, where the time is up before that is clear.
         """
-        # the number of solves is part of the key: a cost that was missing once may have been solved since
+        # The number of solves is part of the key, as a cost that was missing may have been solved since.
         key = batches, tiles, self._solves
         if key in self._completed:
             return self._completed[key]
@@ -333,7 +334,7 @@ class TabledTileCosts:
         return self._counted_parts(layer, batch, parts, np.ones(len(parts), np.int64))
 
     def _counted_operations(self, layer: NetworkLayer, batch: int, parts: Array) -> TileRows:
-        """The costs of partitions of a layer of element operations."""
+        """The costs of partitions of a layer without weights, which vector units compute."""
         operations = vector_operations(layer, parts, batch)
         energy_pj = np.full(len(parts), layer.operations * batch * self.tile.vector_operation_pj)
         cycles = -(-operations // self.tile.vector_units)
@@ -342,7 +343,7 @@ class TabledTileCosts:
     def _counted_bands(
         self, layer: NetworkLayer, batch: int, tiles: int, heights: tuple[int, ...]
     ) -> Sequence[TileRows]:
-        """The rows of each height; those of partitions that tiles can compute for all of them."""
+        """The rows of each height, of those partitions that tiles can compute for all heights."""
         parts = band_partitions(layer, batch, tiles, max(heights), self.tile, self.pruning)
         if not layer.has_weights:
             return [self._counted_operations(band_of(layer, height), batch, parts) for height in heights]
@@ -354,9 +355,9 @@ class TabledTileCosts:
         ]
 
     def _counted_channels(self, layer: NetworkLayer, batch: int, tiles: int, reduced: int) -> TileRows:
-        """The rows of all parts of the input channels together: energies add up, and the slowest counts.
+        """The rows of all parts of the input channels together: energies add up, and the slowest part counts.
 
-        Those of partitions that tiles can compute for all parts.
+        Only partitions that tiles can compute for all parts have a row.
         """
         parts = reduced_partitions(layer, batch, tiles, reduced, self.tile, self.pruning)
         if not len(parts):
@@ -384,9 +385,9 @@ class TabledTileCosts:
         )
 
     def _counted_parts(self, layer: NetworkLayer, batch: int, parts: Array, slices: Array) -> TileRows:
-        """The costs of partitions of a layer with weights, in so many ``slices`` [n] each.
+        """The costs of partitions [n, 4] of a layer with weights; ``slices`` [n]: of each tile's part.
 
-        A tile's slices are parts themselves. All take as long as the slowest one.
+        The slices of a part are parts themselves, and each takes the cycles of the slowest one.
         """
         cut = zip(parts.tolist(), sliced(parts, slices).tolist(), slices.tolist(), strict=True)
         boxes_of = [

@@ -1,7 +1,7 @@
-"""Which partitions of layers schedules look at, and which tile parts they lead to.
+"""Lists the partitions of layers that schedules try, and the tile parts to which these lead.
 
-A tile part is what one tile computes of a layer that is cut among tiles. Parts with equal numbers cost the
-same whatever layer they belong to, so each distinct part is solved once.
+A tile part is the part of a layer that one tile computes. Parts with equal numbers cost the same, whatever
+layer they belong to, so each distinct part is solved once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Four = tuple[int, int, int, int]
 
 
 class TilePart(NamedTuple):
-    """What one tile computes: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
+    """The work of one tile: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
 
     C and K are the channels of one group.
     """
@@ -88,10 +88,11 @@ class TilePart(NamedTuple):
 
 
 def distinct_boxes(sizes: Four, parts: Parts) -> list[tuple[Four, int]]:
-    """The distinct sizes of the parts that ``sizes`` are cut into, each with how many tiles have it.
+    """The distinct sizes of the parts into which ``sizes`` are cut, and the number of tiles with each.
 
-    A dim of n in p parts has n mod p parts of one more than the others, so there are at most 16. The largest
-    comes first; tiles without a part are left out.
+    A dim of n in p parts has n mod p parts that are one larger than the others. So each of the four dims has
+    at most two lengths, and there are at most 16 sizes. The largest comes first; tiles without a part are
+    left out.
     """
     of_dims = []
     for size, number in zip(sizes, parts, strict=True):
@@ -205,8 +206,8 @@ def _useful(layer: NetworkLayer, batch: int, parts: Array, tile: Tile, pruning: 
     bits = ElementBits.of(layer, tile.widths)
     weights = bits.weights * held_weights(layer, largest)
     fits = bits.inputs * held_inputs(layer, largest) + weights <= tile.free_bits
-    # near the image's edges windows reach beyond it, and such parts hold fewer inputs than those counted. If
-    # nothing fits as counted, keep the partitions that can fit thanks to that
+    # Near the image's edges windows reach beyond it, so parts there hold fewer inputs than are counted here.
+    # If nothing fits as counted, keep the partitions that may fit thanks to that.
     if not fits.any():
         fits = bits.inputs * least_inputs(layer, largest) + weights <= tile.free_bits
     if not fits.any():
@@ -226,11 +227,11 @@ def streamed_partitions(
 
     A tile computes its part slice by slice, each some of its output channels, and holds the weights of one
     slice while those of the next arrive. Slices are as large as they can be: a partition gets the fewest, a
-    power of two, with which the leaf fits the buffer. It also gets the fewest with which a stage of a
-    pipeline fits, for which the inputs of the next run arrive meanwhile, and its first slice. Each of the two
-    lists is pruned like :func:`useful_partitions`, to half as many.
+    power of two, with which the leaf fits the buffer. As a stage of a pipeline the leaf also holds the inputs
+    and the first slice of its next run, so there is a second row with the fewest slices for that. Both lists
+    are pruned like :func:`useful_partitions`, each to half as many.
 
-    None for a layer without parameters as weights.
+    No rows for a layer whose weights are no parameters.
     """
     found: dict[tuple[int, ...], None] = {}
     if layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip:
@@ -243,14 +244,15 @@ def streamed_partitions(
 def _in_fewest_slices(
     layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning, runs: int
 ) -> Iterator[tuple[int, ...]]:
-    """Partitions and their slices where buffers also hold the inputs of so many ``runs``."""
+    """Partitions, each with the fewest slices with which buffers hold the inputs of ``runs`` runs, 1 or 2."""
     parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     parts = parts[parts[:, 0] <= layer.k]
     slices = np.ones(len(parts), np.int64)
     bits = ElementBits.of(layer, tile.widths)
     inputs = bits.inputs * held_inputs(layer, -(-sizes // parts))
     while True:
-        # a run in one slice has no next one of its own
+        # A run of several slices holds two, as the next one arrives. With the inputs of the next run its
+        # first slice arrives, too.
         at_once = np.minimum(slices, 2) + runs - 1
         of_slice = bits.weights * held_weights(layer, _slices_of(sizes, parts, slices))
         held = runs * inputs + at_once * of_slice
@@ -366,8 +368,8 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
             )
         )
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
-    # one tile has one partition. It is requested even if it does not fit the buffer, because normalized
-    # processing times are those of a whole layer on one tile
+    # One tile has one partition. It is requested even if it does not fit the buffer, because the normalized
+    # processing time of a layer is that of the whole layer on one tile.
     if request.tiles == 1:
         partitions = factorization_array(1)
     streamed = sliced(*streamed_partitions(layer, request.batch, request.tiles, tile, pruning))

@@ -1,7 +1,7 @@
-"""What a tile part costs on a tile (SET, section 4.2.2), and a layer on the whole chip, by a mapping solver.
+"""Maps tile parts on a tile (SET, section 4.2.2), and layers on the whole chip, by a solver, and counts them.
 
-A tile solver maps tile parts, too: it knows one kind of tile and one dataflow. Whatever proposes the mapping,
-the cost model counts it: ``evaluate``, or for many mappings at a time its compiled form.
+The solver is a mapping solver, or a *tile solver*, which knows one kind of tile and one dataflow. Whichever
+proposes a mapping, the cost model counts it: ``evaluate``, or for many mappings at a time its compiled form.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TilePartCost:
-    """What a mapping of a tile part costs on one tile: a :class:`.tile_count.TileCount` without the filling.
+    """The cost of a tile part on one tile, without filling the tile's buffer
+    (:class:`.tile_count.TileCount`).
 
     ``proven``: the solver has proven that no mapping is better by its objective. ``mapping``: the mapping as
     text (:mod:`costmodel.mapping.nest_text`), whose factors may pad dims of the part; empty where only the

@@ -1,4 +1,4 @@
-"""Which partitions of a layer are likely to be the best, estimated before any part is mapped on a tile."""
+"""Estimates which partitions of a layer are best, before any part is mapped on a tile."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def solve_mapping(
         str,
         typer.Option(help="NETWORK/LAYER (library or file: net.onnx/conv1), a file of one, or inline JSON."),
     ],
-    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "exact",
     objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
     iterations: Annotated[
@@ -257,6 +257,12 @@ def solve_fusion(
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
     ] = None,
     dim: Dims = None,
+    timeloop: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path, help="Refused: Timeloop cannot express a fused mapping.", metavar="FILE"
+        ),
+    ] = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map layers together: shared loops, what stays on the chip, every layer's own nest.
@@ -269,6 +275,10 @@ def solve_fusion(
     from sweep.solve.fusion import FusionRequest
     from sweep.solve.layer_fusion import LayerFusionRequest
 
+    if timeloop is not None:
+        expected = "no file for Timeloop, which has no form for loops that layers share"
+        remedy = "archsweep solve mapping --timeloop writes the mapping of one layer"
+        raise InputError("--timeloop", expected, timeloop, remedy)
     named = {"--architecture": architecture, "--network": network, "--layers": layers}
     stated = [option for option, text in named.items() if text is not None]
     if (problem is None) == (not stated) or (stated and len(stated) < len(named)):

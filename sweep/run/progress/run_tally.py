@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 
-from results.front.left_out import LEFT_OUT, outcome
+from results.front.left_out import BROKEN_BY_BOUNDS, LEFT_OUT, outcome
 from results.store.schema.rows import AnswerRow, DesignRow
 from sweep.blocks.block import BlockTally
 from sweep.forecast.plan import StudyPlan
@@ -14,6 +14,7 @@ from sweep.run.progress.observer import RunObserver
 OUTCOMES = {
     "complete": "evaluated",
     LEFT_OUT: "left out, for their answers break a constraint",
+    BROKEN_BY_BOUNDS: "not solved, for their bounds break a constraint",
     "infeasible": "infeasible",
     "dominated": "discarded by their bounds",
     "failed": "failed",

@@ -141,44 +141,6 @@ def test_contradictions_are_the_mappers_business_only(tmp_path: Path) -> None:
         network.layers
 
 
-def attention_macs(batch: int, heads: int, queries: int, keys: int, width: int) -> int:
-    """Products of the loops of both einsums: every score and every weighted value is a sum of products."""
-    q, k = np.ones((batch, heads, queries, width)), np.ones((batch, heads, keys, width))
-    scores = np.einsum("bhqd,bhkd->bhqk", q, k)
-    values = np.einsum("bhqk,bhkd->bhqd", np.ones_like(scores), k)
-    return int(scores.sum() + values.sum())
-
-
-def test_attention_of_another_domain_says_its_macs(tmp_path: Path) -> None:
-    shapes = {"q": (2, 3, 32), "k": (2, 5, 32), "v": (2, 5, 32)}
-    node = helper.make_node(
-        "MultiHeadAttention", list(shapes), ["y"], domain="com.microsoft", name="a", num_heads=8
-    )
-    network = read_onnx(saved(tmp_path, [node], shapes, {}))
-    assert only(network)["macs"] == attention_macs(2, 8, 3, 5, 4)
-
-
-@pytest.mark.parametrize("stated", [True, False])
-def test_grouped_attention_says_its_macs_where_the_keys_are_known(tmp_path: Path, stated: bool) -> None:
-    shapes = {"q": (2, 3, 32), "k": (2, 3, 8), "v": (2, 3, 8), "pk": (2, 2, 7, 4), "pv": (2, 2, 7, 4)}
-    node = helper.make_node(
-        "GroupQueryAttention",
-        list(shapes),
-        ["y", "nk", "nv"],
-        domain="com.microsoft",
-        name="a",
-        num_heads=8,
-        kv_num_heads=2,
-    )
-    path = saved(tmp_path, [node], shapes, {})
-    if stated:
-        model = onnx.load(path)
-        del model.graph.output[1:]
-        model.graph.value_info.append(helper.make_tensor_value_info("nk", TensorProto.FLOAT, (2, 2, 10, 4)))
-        onnx.save(model, path)
-    assert only(read_onnx(path)).get("macs") == (attention_macs(2, 8, 3, 10, 4) if stated else None)
-
-
 def test_a_layer_that_is_not_counted_is_refused_with_the_reason(tmp_path: Path) -> None:
     node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], name="remember", hidden_size=4)
     path = saved(tmp_path, [node], {"x": (3, 2, 5)}, {"w": (1, 16, 5), "r": (1, 16, 4)})

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.spatial_temporal import ChartBox

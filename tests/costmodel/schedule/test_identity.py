@@ -25,7 +25,7 @@ from costmodel.mapping.evaluate import Evaluation, evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tile_cost import TileFloor, TileRows
 from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.schedule.tree.text import parse_tree

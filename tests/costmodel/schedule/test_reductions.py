@@ -55,6 +55,7 @@ CHIPS = [
 ]
 GRAPHS = [every_kind(), read_in_part(), cut_off(), chain(3)]
 SEEDS = range(10)
+MORE_SEEDS = pytest.param(range(10, 40), marks=[pytest.mark.slow, pytest.mark.thorough])
 
 
 def with_reductions(random: Random, node: TreeNode, graph: LayerGraph) -> TreeNode:
@@ -86,7 +87,9 @@ def evaluated(
 @pytest.mark.parametrize("on", CHIPS, ids=lambda on: f"{on.columns}x{on.rows}")
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 @pytest.mark.parametrize(
-    "seeds", [SEEDS, pytest.param(range(10, 40), marks=pytest.mark.slow)], ids=["few", "many"]
+    "seeds",
+    [SEEDS, pytest.param(range(10, 40), marks=[pytest.mark.slow, pytest.mark.thorough])],
+    ids=["few", "many"],
 )
 def test_all_counts_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
     """Traffic on every link, DRAM, energy and cycles are those of a count element by element."""
@@ -110,7 +113,9 @@ def test_all_counts_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
 @pytest.mark.parametrize("on", CHIPS, ids=lambda on: f"{on.columns}x{on.rows}")
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 @pytest.mark.parametrize(
-    "seeds", [SEEDS, pytest.param(range(10, 40), marks=pytest.mark.slow)], ids=["few", "many"]
+    "seeds",
+    [SEEDS, pytest.param(range(10, 40), marks=[pytest.mark.slow, pytest.mark.thorough])],
+    ids=["few", "many"],
 )
 def test_programs_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
     """They can run, move what the model counts link by link, do all operations, and hold no more.

@@ -9,6 +9,7 @@ import pytest
 from results.store.schema.rows import (
     CodesignRow,
     DesignRow,
+    FusionRow,
     LayerRow,
     ProgramRow,
     ScheduleRow,
@@ -20,6 +21,7 @@ from results.store.schema.tables import TABLES
 ROWS: dict[str, Any] = {
     "layers": LayerRow,
     "designs": DesignRow,
+    "fusions": FusionRow,
     "scratchpads": ScratchpadRow,
     "schedules": ScheduleRow,
     "programs": ProgramRow,

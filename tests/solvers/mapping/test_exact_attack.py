@@ -21,6 +21,7 @@ from solvers.mapping.problem import (
 )
 from solvers.outcome import Status
 from tests.solvers.mapping import random_problems
+from tests.thorough import tries
 
 SLACK = 1 - 1e-9
 """A bound may lie above a cost by the rounding of sums, never by more."""
@@ -66,8 +67,9 @@ def test_machines_of_any_kind_have_the_enumerated_optimum() -> None:
 @pytest.mark.slow
 def test_larger_problems_have_the_enumerated_optimum() -> None:
     """Hundreds of them: ``benchmarks/exact_attack.py``."""
-    drawn = islice(random_problems.problems(seed=2), 80)
-    assert sum(same_as_enumerated(problem, 50_000) for problem in drawn) >= 50
+    count = len(tries(24, thorough=80))
+    drawn = islice(random_problems.problems(seed=2), count)
+    assert sum(same_as_enumerated(problem, 50_000) for problem in drawn) >= count // 2
 
 
 def bounds_hold(problem: MappingProblem, mappings: int, seed: int) -> None:

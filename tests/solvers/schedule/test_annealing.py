@@ -29,7 +29,7 @@ from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.annealing import Cooling
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.exchange import exchanged
-from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.set.space import TreeSpace

@@ -19,7 +19,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations as program_violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.tree import has_bands
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
@@ -34,8 +34,8 @@ from solvers.schedule.known_trees import KnownTree, best_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.set import solver as annealing
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.operators import WEIGHTS, Current, Operators
-from solvers.schedule.set.row_bands import BAND_OPERATORS, BandRules
+from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.row_bands import BAND_OPERATORS, BandRules
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TilePart, requested_parts
@@ -71,7 +71,7 @@ def solution(outcome: Outcome[ScheduleSolution]) -> ScheduleSolution:
 
 def test_bands_are_found_where_maps_do_not_fit_and_a_replay_confirms_the_gain() -> None:
     problem = problem_on(small_chip("24 KiB"))
-    both = segment_chain.DEFAULT, BANDS
+    both = segment_chain.Params(), BANDS
     found = {params: segment_chain.solve(problem, Budget(60), params) for params in both}
     cycles, dram = [], []
     for outcome in found.values():

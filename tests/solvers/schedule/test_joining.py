@@ -14,12 +14,13 @@ from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, depth, leaves
 from solvers.budget import Budget
 from solvers.schedule import segment_chain
-from solvers.schedule.blocks import block_ends, blocks
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.joining import joined, joints
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.segment_chain import Params, comb
+from solvers.schedule.segment_chain import Params
+from solvers.schedule.segment_chain.blocks import block_ends, blocks
+from solvers.schedule.segment_chain.forms import comb
+from solvers.schedule.segment_chain.joining import joined, joints
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
 
 

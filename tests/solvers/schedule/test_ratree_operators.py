@@ -11,8 +11,8 @@ from costmodel.errors import InputError
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.editing import with_batch, with_subbatches
-from solvers.schedule.set.operators import OPERATORS, WEIGHTS, Current, Operators
+from solvers.schedule.set.operators.editing import with_batch, with_subbatches
+from solvers.schedule.set.operators.operators import OPERATORS, WEIGHTS, Current, Operators
 from solvers.schedule.set.params import OperatorsOf
 from solvers.schedule.set.search import OPERATORS_OF
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace

@@ -24,7 +24,8 @@ from solvers.schedule import segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.segment_chain import Params, comb, necks
+from solvers.schedule.segment_chain import Params
+from solvers.schedule.segment_chain.forms import comb, necks
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
@@ -135,7 +136,7 @@ def test_the_answer_is_the_best_of_all_chains(
     case: tuple[LayerGraph, tuple[int, int], int, int], objective: str, with_blocks: bool
 ) -> None:
     problem = problem_of(case, objective)
-    found = segment_chain.solve(problem, Budget(), Params(joined=False, blocks=with_blocks))
+    found = segment_chain.solve(problem, Budget(600), Params(joined=False, blocks=with_blocks))
     assert found.status is Status.FEASIBLE
     assert found.solution is not None
     assert violations(problem, found.solution) == []
@@ -181,7 +182,7 @@ def test_what_fits_in_no_single_round_takes_more() -> None:
 
 def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
     problem = problem_of(CASES[0], "edp")
-    whole, cut_short = (segment_chain.solve(problem, budget) for budget in (Budget(), Budget(600, 9)))
+    whole, cut_short = (segment_chain.solve(problem, budget) for budget in (Budget(600), Budget(600, 9)))
     assert cut_short.solution is not None
     assert "not all segments were counted" in cut_short.note
     assert whole.objective is not None

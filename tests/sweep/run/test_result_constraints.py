@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from costmodel.errors import InputError
-from results.front.left_out import left_out_sentence
+from results.front.left_out import BROKEN_BY_BOUNDS, left_out_sentence, outcome
 from results.front.pareto import design_frame, front_of, left_out_of
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
+from results.store.schema.rows import DesignRow
+from sweep.design.design_row import broken_by_bounds, design_row
 from sweep.design.evaluated_front import EvaluatedFront
+from sweep.design.workload import workload_of
 from sweep.run.progress.run_tally import RunTally
+from sweep.run.pruning import BoundsPruning
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.optuna_search import OptunaProposals
-from sweep.search.search import search_of
+from sweep.search.search import design_space, search_of
+from sweep.study.design_space import Constraint
 from sweep.study.study import Study, load_study
 from tests.sweep.conftest import PROBLEM, TINY
 from tests.sweep.ended import Command
@@ -104,6 +109,76 @@ def test_what_breaks_a_constraint_discards_no_other_design(
     fronts = [front_of(design_frame(run), names)[names].to_numpy().tolist() for run in runs]
     assert fronts[0]
     assert fronts[0] == fronts[1]
+
+
+PRUNED = "search: {method: grid, prune_by_bounds: true}\n"
+
+
+def test_designs_whose_bounds_break_a_constraint_are_not_solved(
+    unconstrained: RunFolder, write_study: WriteStudy, tmp_path: Path
+) -> None:
+    frame = design_frame(unconstrained)
+    # between the bounds of designs: some are beyond it whatever their mappings
+    bounds = sorted(set(frame["cycles_bound"]))
+    limit = float(bounds[0] + bounds[-1]) / 2
+    text = f"{TINY}constraints: [cycles <= {limit!r}, tokens_per_second >= 1]\n"
+    text = text.replace("networks: [problem.yaml]", "networks: [{network: problem.yaml, tokens: 1}]")
+    tally = RunTally()
+    whole = run_study(load_study(str(write_study(text))), tmp_path / "whole" / "run", HERE)
+    some = load_study(str(write_study(text + PRUNED)))
+    pruned = run_study(some, tmp_path / "pruned" / "run", HERE, observer=tally)
+    rows = {row["design_id"]: row for row in pruned.read_rows("designs")}
+    left = [row for row in rows.values() if outcome(cast(DesignRow, row)) == BROKEN_BY_BOUNDS]
+    assert 0 < len(left) < len(rows)
+    assert f"{len(left)} not solved, for their bounds break a constraint" in tally.summary
+    for row in left:
+        assert row["energy_pj"] is None
+        assert row["solves"] == 0
+        assert row["note"].startswith(f"cycles <= {limit:g} (is at least ")
+    task_by_task = BoundsPruning(some, workload := workload_of(some))
+    for design in design_space(some).grid():
+        made = task_by_task.discard(design, workload.tasks(design))
+        found = rows[design_row(some, design)["design_id"]]
+        assert (None if made is None else made["note"]) == (found["note"] if found in left else None)
+    for row in whole.read_rows("designs"):
+        if (found := rows[row["design_id"]]) in left:
+            assert row["cycles"] >= found["cycles_bound"] > limit
+    names = list(some.objectives)
+    fronts = [front_of(design_frame(run), names)["design_id"].tolist() for run in (whole, pruned)]
+    assert fronts[0]
+    assert fronts[0] == fronts[1]
+
+
+def test_times_and_rates_of_a_request_are_bounded(command_line: Command, tmp_path: Path) -> None:
+    free = RunFolder(tmp_path / "free")
+    assert (
+        command_line("run", written(tmp_path, PREFILL, DECODE), "--in-process", "-o", str(free.path)).status
+        == 0
+    )
+    frame = design_frame(free)
+    seconds = float(frame["time_to_first_token_bound_seconds"].min())
+    rate = float(frame["tokens_per_second"].max())
+    for limit, said in (
+        (f"time_to_first_token_seconds <= {seconds / 1e3:g}", "at least"),
+        (f"tokens_per_second >= {rate * 1e3:g}", "at most"),
+    ):
+        folder = tmp_path / said.replace(" ", "") / "run"
+        keys = {"constraints": [limit], "search": {"method": "grid", "prune_by_bounds": True}}
+        ended = command_line(
+            "run", written(tmp_path, PREFILL, DECODE, **keys), "--in-process", "-o", str(folder)
+        )
+        assert ended.status == 0
+        assert f"{len(frame)} not solved, for their bounds break a constraint" in ended.err
+        for row in RunFolder(folder).read_rows("designs"):
+            assert f"{limit} (is {said} " in row["note"]
+        assert not RunFolder(folder).read_rows("layers")
+
+
+def test_power_and_lower_limits_are_not_judged_by_lower_bounds() -> None:
+    limits = [Constraint.parse(text) for text in ("watts <= 1", "cycles >= 100", "energy_pj <= 5")]
+    row: Any = {"watts": 9.0, "cycles": 3, "energy_pj": 7.0}
+    assert broken_by_bounds(limits, row) == "energy_pj <= 5 (is at least 7)"
+    assert not broken_by_bounds(limits, row | {"energy_pj": 5.0})
 
 
 def test_only_designs_that_meet_the_constraints_dominate(tiny: Study) -> None:

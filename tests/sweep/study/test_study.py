@@ -30,7 +30,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert study.networks[0].network == "alexnet"
     assert study.networks[0].weight == 1.0
     assert study.objectives == ("energy_pj", "cycles", "area_um2")
-    assert study.mapping.solver == "cosa"
+    assert study.mapping.solver == "exact"
     assert study.search.method == "grid"
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from results.store.schema.tables import ANSWER_TABLES, TABLES
 from sweep.run.ledgers.epoch_ledger import EpochLedger
-from sweep.tasks.summaries import NEEDED, MappingSummary, ScheduleSummary, ScratchpadSummary
+from sweep.tasks.summaries import NEEDED, FusionSummary, MappingSummary, ScheduleSummary, ScratchpadSummary
 
 NO_TENSORS: Any = SimpleNamespace(planned=SimpleNamespace(graph=SimpleNamespace(tensors=())))
 READERS: dict[str, Callable[[Any], object]] = {
     "layers": MappingSummary.of,
+    "fusions": FusionSummary.of,
     "scratchpads": lambda row: ScratchpadSummary.of(row, NO_TENSORS),
     "schedules": ScheduleSummary.of,
 }

@@ -22,7 +22,8 @@ class LayerCost:
 
     ``turn`` is a turn whose outputs have no partial sums yet, ``continued`` one that goes on with some, of
     which there are ``continued_turns`` among all ``turns``. ``hoist_pj`` is the energy of words that enter
-    and leave hoisted tiles between turns.
+    and leave hoisted tiles between turns. ``beside_pj``: what each level spends beside the turns, innermost
+    first, on these words and on leakage while it waits for them; empty where nothing is hoisted.
     """
 
     turns: int
@@ -32,6 +33,17 @@ class LayerCost:
     hoist_pj: float
     energy_pj: float
     cycles: int
+    beside_pj: tuple[float, ...] = ()
+
+    @property
+    def levels_pj(self) -> tuple[float, ...]:
+        """The energy of each level, innermost first; the rest of ``energy_pj`` is of the MACs."""
+        found = [(self.turns - self.continued_turns) * level.energy_pj for level in self.turn.levels]
+        if self.continued is not None:
+            again = (self.continued_turns * level.energy_pj for level in self.continued.levels)
+            found = [one + other for one, other in zip(found, again, strict=True)]
+        beside = self.beside_pj or (0.0,) * len(found)
+        return tuple(one + other for one, other in zip(found, beside, strict=True))
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,11 @@ class GroupEvaluation:
     def edp_pj_cycles(self) -> float:
         """Energy times cycles, of the whole group."""
         return self.energy_pj * self.cycles
+
+    @property
+    def levels_pj(self) -> tuple[float, ...]:
+        """The energy of each level, innermost first; the rest of ``energy_pj`` is of the MACs."""
+        return tuple(map(sum, zip(*(cost.levels_pj for cost in self.layers), strict=True)))
 
 
 def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
@@ -81,7 +98,7 @@ def layer_cost(one: LayerTurns, nest: Mapping) -> LayerCost:
         cycles += continued * again.cycles
     if not one.hoisted:
         return LayerCost(one.turns, turn, continued, again, 0.0, energy, cycles)
-    hoist_pj, moved = _hoisted(one)
+    hoist_pj, spent_on, moved = _hoisted(one)
     longest = cycles
     for level, extra in moved.items():
         accesses = [
@@ -91,12 +108,15 @@ def layer_cost(one: LayerTurns, nest: Mapping) -> LayerCost:
         ]
         hardware = one.group.architecture.levels[level]
         longest = max(longest, ceil(bandwidth_cycles(hardware, accesses)))
-    leaking = sum(
+    leaking = [
         hardware.leakage_pj_per_cycle * used
         for hardware, used in zip(one.group.architecture.levels, nest.utilized_instances, strict=True)
-    )
-    energy += hoist_pj + (longest - cycles) * leaking
-    return LayerCost(one.turns, turn, continued, again, hoist_pj, energy, longest)
+    ]
+    energy += hoist_pj + (longest - cycles) * sum(leaking)
+    beside = [(longest - cycles) * leakage for leakage in leaking]
+    for level, spent in spent_on.items():
+        beside[level] += spent
+    return LayerCost(one.turns, turn, continued, again, hoist_pj, energy, longest, tuple(beside))
 
 
 def _turn(one: LayerTurns, nest: Mapping, *, continued: bool) -> tuple[Evaluation, list[dict[str, Counts]]]:
@@ -124,12 +144,12 @@ def _with_sums(counts: Counts, *, filled: bool) -> Counts:
     return counts._replace(reads=counts.updates, fills=fills)
 
 
-def _hoisted(one: LayerTurns) -> tuple[float, dict[int, Counts]]:
-    """pJ of the words that enter hoisted tiles in all turns, and the accesses, by level."""
+def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts]]:
+    """pJ of the words that enter hoisted tiles in all turns, in all and by level; the accesses, by level."""
     outermost = one.group.outermost
     levels = {level: one.group.architecture.levels[level] for level in (outermost - 1, outermost)}
     sums = {level: Counts(0, 0, 0, 0, 0) for level in levels}
-    energy = 0.0
+    energy, spent = 0.0, dict.fromkeys(levels, 0.0)
     for tile in one.hoisted:
         tensor = one.layer.tensor(tile.tensor)
         entering, leaving = tile.entering, 0
@@ -140,9 +160,11 @@ def _hoisted(one: LayerTurns) -> tuple[float, dict[int, Counts]]:
             outermost - 1: Counts(0, entering, 0, 0, 0),
         }
         for level, counts in moved.items():
-            energy += access_energy_pj(levels[level], counts, 1)
+            pj = access_energy_pj(levels[level], counts, 1)
+            energy += pj
+            spent[level] += pj
             sums[level] = Counts(*(a + b for a, b in zip(sums[level], counts, strict=True)))
-    return energy, sums
+    return energy, spent, sums
 
 
 def _times(turns: int, counts: Counts) -> Counts:

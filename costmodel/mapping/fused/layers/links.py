@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 from costmodel.errors import InputError, did_you_mean
@@ -38,7 +39,7 @@ def group_of(
         if known.count(name) != 1:
             expected = "the name of one layer" if known.count(name) else "the name of a layer"
             raise InputError(where, expected, name, did_you_mean(name, known), key="layers")
-    graph = _Graph(network, tuple(names), cut_rows)
+    graph = LayerLinks(network, tuple(names), cut_rows)
     layers = tuple(graph.layers[name][1] for name in names)
     intermediates = tuple(found for name in names if (found := graph.intermediate(name)))
     if not intermediates:
@@ -54,6 +55,8 @@ class _Route:
 
     linked: bool = True
     last_whole: bool = False
+    softmax: bool = False
+    """Whether it passes a softmax, as scores do on their way to the product with the values."""
 
     def through(self, kinds: Sequence[OperatorKind]) -> _Route:
         linked, last_whole = self.linked, self.last_whole
@@ -62,32 +65,57 @@ class _Route:
                 linked = False
             elif kind.role == "normalisation" and kind.elements != "pointwise":
                 linked, last_whole = linked and kind.name in BY_ROWS, True
-        return _Route(linked, last_whole)
+        softmax = self.softmax or any(kind.name == "softmax" for kind in kinds)
+        return _Route(linked, last_whole, softmax)
 
     def __and__(self, other: _Route) -> _Route:
-        return _Route(self.linked and other.linked, self.last_whole or other.last_whole)
+        return _Route(
+            self.linked and other.linked, self.last_whole or other.last_whole, self.softmax or other.softmax
+        )
 
 
-class _Graph:
-    def __init__(self, network: Network, names: tuple[str, ...], cut_rows: bool) -> None:
+class LayerLinks:
+    """What passes between the layers ``names`` of a network, in their order; see :func:`group_of`."""
+
+    def __init__(self, network: Network, names: tuple[str, ...], cut_rows: bool = False) -> None:
         self.network, self.names, self.cut_rows = network, names, cut_rows
         self.layers = {layer.name: (node, layer) for node in network.nodes for layer in node.layers}
+        self.values = {value.name: value for value in network.values}
         self.readers: dict[str, list[Node]] = {}
         for node in network.nodes:
             for value in dict.fromkeys(node.inputs):
                 self.readers.setdefault(value, []).append(node)
 
-    def intermediate(self, name: str) -> Intermediate | None:
-        """What the layer of this name passes to others of the group; None if nothing."""
+    def within(self, names: tuple[str, ...]) -> LayerLinks:
+        """The links between other layers of the same network."""
+        found = copy(self)
+        found.names = names
+        return found
+
+    def softmax_readers(self, name: str) -> list[str]:
+        """The layers that read what the layer of this name makes behind a softmax."""
+        readers = {reader for (reader, _), route in self._routes(name)[0].items() if route.softmax}
+        return [self.names[reader] for reader in sorted(readers)]
+
+    def _routes(self, name: str) -> tuple[dict[tuple[int, str], _Route], bool]:
+        """Every read of what a layer makes, by layer and tensor, and whether it is needed elsewhere, too."""
         node, layer = self.layers[name]
         found: dict[tuple[int, str], _Route] = {}
+        if node.kind.nest == "fused":
+            return found, True
         number = node.layers.index(layer)
         if number + 1 < len(node.layers):  # the scores of attention: its softmax stands in between
-            leaves = not self._add(found, node.layers[number + 1], "inputs", _Route(last_whole=True))
-        else:
-            leaves = False
-            for value in node.outputs:
-                leaves |= self._follow(value, _Route().through(node.kinds[1:]), found)
+            behind = _Route(last_whole=True, softmax=True)
+            return found, not self._add(found, node.layers[number + 1], "inputs", behind)
+        leaves = False
+        for value in node.outputs:
+            leaves |= self._follow(value, _Route().through(node.kinds[1:]), found)
+        return found, leaves
+
+    def intermediate(self, name: str) -> Intermediate | None:
+        """What the layer of this name passes to others of the group; None if nothing."""
+        found, leaves = self._routes(name)
+        layer = self.layers[name][1]
         position = self.names.index(name)
         reads = []
         for (reader, tensor), route in sorted(found.items()):
@@ -102,15 +130,15 @@ class _Graph:
 
     def _follow(self, value: str, route: _Route, found: dict[tuple[int, str], _Route]) -> bool:
         """Add all reads of a value to ``found``; whether anything else needs the value, too."""
-        leaves = self.network.value(value).kind == "output"
+        leaves = self.values[value].kind == "output"
         for node in self.readers.get(value, ()):
-            if node.layers:
+            if node.layers and node.kind.nest != "fused":
                 for layer, role in _operands(node, value):
                     leaves |= not self._add(found, layer, role, route)
             elif all(kind.role in PASSING for kind in node.kinds):
                 for made in node.outputs:
                     onwards = route.through(node.kinds)
-                    if self.network.value(made).shape != self.network.value(value).shape:
+                    if self.values[made].shape != self.values[value].shape:
                         onwards = replace(onwards, linked=False)
                     leaves |= self._follow(made, onwards, found)
             else:
@@ -148,6 +176,8 @@ class _Graph:
 
 def _operands(node: Node, value: str) -> Iterator[tuple[Layer, str]]:
     """The layers of a node, each with the role of its operand that the value is."""
+    if node.kind.nest == "fused":
+        return
     at = [number for number, name in enumerate(node.inputs) if name == value]
     if len(node.layers) == 2:  # attention: queries and keys, then scores and values
         for number in at:

@@ -179,8 +179,9 @@ class Builder:
         return Data(self.each_channel(data.parts, draft), rows.count, columns.count)
 
     def plain(self, name: str, data: Data) -> Data:
-        """The value with its padding made real: a copy that has the constant rows and columns around it, and
-        lacks those that are cut off.
+        """The value as a copy of which padding is a part.
+
+        The copy has the constant rows and columns around it, and lacks those that are cut off.
 
         The copy is a pooling with windows of one element, of which some lie in the padding.
         """

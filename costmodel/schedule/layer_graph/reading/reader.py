@@ -1,22 +1,25 @@
-"""Networks as a chip's scheduler sees them: operator graphs become layer graphs for one sample.
+"""Reads a network, which is a graph of operators, into the layers that a chip's scheduler sees.
+
+Layers are those of one sample. The rules are these:
 
 - Convolutions and products become layers with weights; in attention, activations are the weights.
 - Pooling, sums of several operands, softmax and normalisations become layers of vector units.
 - Activation functions, batch normalisation and arithmetic with constants are folded into the layer before
-  where no other layer reads its output; else they are a layer of their own.
+  them if no other layer reads its output. Otherwise they are a layer of their own.
 - Views (reshape, transpose, slice) are no layers. The reader knows where the elements of every value lie, so
-  that a consumer reads just these. A transposing layer comes before where rows must become channels, as for
-  the keys of attention (one for each head), and a copy where rows other than the first ones are read.
-- The tokens of a sequence are rows, and their features channels.
+  a layer that reads a view reads just its elements. There are two exceptions. A transposing layer is added
+  where rows must become channels, as for the keys of attention (one for each head). A copy is added where
+  rows other than the first ones are read.
+- The tokens of a sequence are rows, and their features are channels.
 
-Operator graphs in JSON may fold views away, which means that they leave them out. What the shapes then prove
-is derived: which axis is which where lengths differ, and rows and channels that stay what they were. What
-they do not prove is refused.
+Operator graphs in JSON may leave out views; they are *folded*. The reader then derives from the shapes which
+axis is which, where their lengths differ, and which rows and channels stay as they were. It refuses a network
+whose shapes do not prove that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -54,11 +57,11 @@ from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
 
 
 def layer_graph(network: Network) -> LayerGraph:
-    """The layers of ``network``, which must have a batch of 1, and whose outputs each of them reads.
+    """The layers of ``network``, each with the layers whose outputs it reads; the network's batch must be 1.
 
-    Raises InputError naming the node that a schedule cannot have: one with an unknown operator, with three
-    spatial axes or with a dilation; one that reads its input in a form that no layer here makes; or one that
-    does not say which part of its input it reads.
+    Raises InputError, which names the node, for a node that a schedule cannot have. It may have an unknown
+    operator, three spatial axes or a dilation; it may read its input in a form that no layer makes; or it may
+    not say which part of its input it reads.
     """
     if (stated := stated_graph(network)) is not None:
         return stated
@@ -75,17 +78,25 @@ def layer_graph(network: Network) -> LayerGraph:
     return graph
 
 
-# A statistic (one number for each position, such as a mean over channels) is no layer: the normalisation that
-# it belongs to computes it. So only the kinds of operators that normalisations consist of may read one.
+# A statistic is one number for each position, such as a mean over channels. It is no layer: the normalisation
+# to which it belongs computes it. So only operators of which normalisations are made may read one.
 _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
 _TAKE_SEVERAL = ("products", "elementwise", "concatenation")
-"""Roles with several operands that layers compute."""
+"""The roles of operators that may have several operands made by layers."""
+_WHY_NOT: Mapping[OperatorRole, str] = {
+    "search": ", which chooses by data: where its results go is known only when the network runs",
+    "attention": ", several products in one",
+    "resampling": ", which reads between positions",
+    "rearrangement": ", which moves data as no view does",
+}
+"""By role, why no schedule on a chip can have it."""
+_LAYER_BY_LAYER = "Layers can be mapped one by one all the same: 'solve mapping', or a study of architectures"
 
 
 class _LayerReader:
-    """Reads nodes in topological order and keeps, for every value, where its elements lie.
+    """Reads nodes in topological order, and notes for every value where its elements lie.
 
-    ``_data`` of a value is None for constants and for numbers about shapes, which no layer reads.
+    ``_data``: by value; None for constants and for numbers about shapes, which no layer reads.
     """
 
     def __init__(self, network: Network) -> None:
@@ -99,7 +110,7 @@ class _LayerReader:
         self.builder = Builder()
 
     def results(self) -> list[Slice]:
-        """The channels that make up the network's outputs, and the values that no node reads."""
+        """The channels of the network's outputs, and of the values that no node reads."""
         read = {name for node in self._network.nodes for name in node.inputs}
         ends = [
             self._data.get(value.name)
@@ -131,9 +142,10 @@ class _LayerReader:
         role, head = node.kind.role, node.operator.split("+")[0]
         if node.uncounted:
             raise InputError("", "an operator whose work is known", node.uncounted.why)
-        # tiles of a transposed convolution would add to one another's outputs, and boxes know no such sums
+        # Parts of a transposed convolution would add to one another's outputs, and boxes have no such sums.
         if role not in SCHEDULED or node.kind.nest == "transposed_convolution":
-            raise InputError("", "an operator that a chip's schedule can have", head)
+            why = _WHY_NOT.get(role, "")
+            raise InputError("", "an operator that a chip's schedule can have", head + why, _LAYER_BY_LAYER)
         products = 2 if node.kind.nest == "attention" else 1
         if role == "products" and len(node.layers) != products:
             raise InputError("", f"an operator of {products} products", len(node.layers))
@@ -179,7 +191,7 @@ class _LayerReader:
         return viewed(self.builder, data, view)
 
     def _others(self, node: Node) -> list[str]:
-        """The operands behind the first that are not constant: they belong to fused operators."""
+        """The operands after the first that are no constants: they belong to fused operators."""
         found = [name for name in node.inputs if self._data[name] is not None]
         return found[1:] if len(node.kinds) > 1 else []
 
@@ -209,7 +221,7 @@ class _LayerReader:
     def _with_operands(self, node: Node, extra: Sequence[str]) -> list[tuple[str, OperatorKind, Data | None]]:
         """The fused operators in their order: name in the file, kind, and second operand (None: a constant).
 
-        ``extra`` are the names of the operands that are left; element-wise operators take them in turn.
+        ``extra``: the operands that the first operator does not read; element-wise ones take them in turn.
         """
         names = node.operator.split("+")[1:]
         fused = list(zip(names, node.kinds[1:], strict=True))
@@ -220,10 +232,10 @@ class _LayerReader:
         return [(name, kind, taken.get(i)) for i, (name, kind) in enumerate(fused)]
 
     def _fused(self, node: Node, step: tuple[str, OperatorKind, Data | None], made: Data) -> Data:
-        """The result of the next operator fused to a node, on ``made``, that of the operators before it.
+        """The result of a fused operator; ``made`` is the result of the operators before it in the node.
 
-        ``step`` has its name, its kind and its second operand. An operand that is broadcast from the
-        network's input (a mask) counts as a constant.
+        ``step``: its name, its kind and its second operand. An operand that is broadcast from the network's
+        input (a mask) counts as a constant.
         """
         (operator, kind, operand), shape = step, self._values[node.outputs[0]].shape
         name = f"{node.name}.{operator}"
@@ -256,7 +268,9 @@ class _LayerReader:
             raise InputError("", "one or two spatial axes", view.made)
         if len(view.read) != len(view.made):
             raise InputError("", f"an input of {len(view.made)} axes, as its result", view.read)
-        if node.pooling is None:  # adaptive: its windows divide the rows, constants around them included
+        # The windows of adaptive pooling divide all rows, rows of constant padding included; so the padding
+        # has to be part of the data.
+        if node.pooling is None:
             data = self.builder.plain(node.name, data)
         data = as_image(data, view.read)
         windows = self._windows(node, view)
@@ -296,7 +310,8 @@ class _LayerReader:
             return data
         data = self.builder.plain(node.name, data)
         axes, over = known_axes(data), reduced_axes(node.attributes, view.read, view.made)
-        # which of C, H and W the reduction sums over, and which stay; a dim may not be among both
+        # The dims among C, H and W that the reduction sums over, and those that stay. A dim in both would be
+        # summed in part, which no layer does.
         gone = {digit.dim for axis in over for digit in axes[axis]}
         kept = {digit.dim for i, axis in enumerate(axes) if i not in over for digit in axis}
         if not gone:
@@ -337,7 +352,8 @@ class _LayerReader:
             found = [len(known_axes(data)) for data in operands]
             raise InputError("", f"operands of {len(made)} axes, as the result {made}", found)
         dims = {digit.dim for data in operands for digit in known_axes(data)[axis]}
-        # tokens of one row each: the axis has length 1 in every operand, so no digit says that it is rows
+        # Tokens of one row each: the axis has length 1 in every operand, so its digits do not say that it is
+        # an axis of rows.
         single = not dims and all((data.h, data.w) == (1, 1) and data.k > 1 for data in operands)
         if dims & {"H", "W"} or single:
             counts = [shape[axis] for shape in shapes]
@@ -348,7 +364,7 @@ class _LayerReader:
         return side_by_side(operands, axis)
 
     def _split(self, node: Node, data: Data) -> None:
-        """Note where the parts of a split lie. Of every other node only the first output is followed."""
+        """Note where the outputs of a split lie. Of all other nodes only the first output is read."""
         shapes = [self._values[name].shape for name in node.outputs]
         view = ViewNode(node.name, node.kind, node.attributes, self._values[node.inputs[0]].shape, ())
         self._data.update(zip(node.outputs, split(self.builder, data, view, shapes), strict=True))
@@ -378,12 +394,18 @@ def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
     return [seen if i in odd else shape for i, shape in enumerate(shapes)]
 
 
+def _shown(axes: Sequence[Digits]) -> str:
+    """``(1, H 64, C 128)``: the length of each axis, and which of a layer's axes it lies along."""
+    each = (" x ".join(f"{digit.dim} {digit.size}" for digit in axis) or "1" for axis in axes)
+    return f"({', '.join(each)})"
+
+
 def _alike(operands: Sequence[Data]) -> list[Data]:
     """Element-wise operands with their channels in one order, that of their axes.
 
-    The operand with the most elements says how the result lies (of two equal ones that which a layer
-    computes), and the network's input is laid out as it is. InputError where the same position in two boxes
-    is not the same element of the result.
+    The result lies as the operand with the most elements does; of two equal ones, as the one that a layer
+    computes. An operand that is the network's input is laid out likewise. InputError where the same channel,
+    row and column of two operands do not belong to the same element of the result.
     """
     ordered = [data if data.statistic else in_order_if_known(data) for data in operands]
     largest = max(ordered, key=lambda data: (not data.statistic, data.elements, not data.external))
@@ -394,13 +416,14 @@ def _alike(operands: Sequence[Data]) -> list[Data]:
         if data.external and not data.statistic and data.elements == largest.elements:
             data = Data((Slice(EXTERNAL, 0, largest.k),), largest.h, largest.w, largest.axes)
         if not data.statistic and data.axes is not None and not _lies_as(data, largest.axes):
-            raise InputError("", "operands that lie alike", f"{data.axes} and {largest.axes}")
+            lying = " and ".join(_shown(one) for one in (data.axes, largest.axes))
+            raise InputError("", "operands that lie alike", lying, _LAYER_BY_LAYER)
         found.append(data)
     return found
 
 
 def _lies_as(data: Data, axes: tuple[Digits, ...]) -> bool:
-    """Whether the value has, wherever ``axes`` lead, the element of the same channel, row and column.
+    """Whether each position along ``axes`` leads to the same channel, row and column of the value.
 
     Its axes must be the same, or broadcast: of length 1, or missing in front.
     """
@@ -412,10 +435,10 @@ def _lies_as(data: Data, axes: tuple[Digits, ...]) -> bool:
 
 
 def _checked(made: Data, value: Value, views_folded: bool) -> Data:
-    """``made`` if it has the value's shape, else InputError, as for a network of several samples.
+    """``made`` if it has the value's shape; else InputError, which a network of several samples gets here.
 
-    Where the file folds views away, a value of as many elements may have other axes: they become unknown
-    (None), and what reads the value must tell from shapes.
+    Where the file leaves out views, a value may have other axes and as many elements. Its axes are then
+    unknown (None), and the layer that reads it derives them from shapes.
     """
     if made.statistic or not value.elements:
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -591,9 +592,41 @@ def test_a_shape_is_read_from_the_file_of_the_weights(tmp_path: Path) -> None:
     assert only_layer(read_onnx(with_parameters_beside(tmp_path))).sizes == {"M": 6, "N": 5, "K": 4}
 
 
-def test_a_shape_in_a_missing_or_truncated_file_is_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (lambda file: file.unlink(), "found no such file. Put weights.bin into the folder of the ONNX file"),
+        (lambda file: file.write_bytes(b""), "found 0 bytes, where the numbers are to start at byte 0"),
+    ],
+)
+@pytest.mark.parametrize("doubled", [False, True])
+def test_a_shape_in_a_missing_or_truncated_file(
+    tmp_path: Path, spoil: Callable[[Path], object], found: str, doubled: bool
+) -> None:
     path = with_parameters_beside(tmp_path)
-    for spoil in (lambda file: file.write_bytes(b""), Path.unlink):
-        spoil(tmp_path / "weights.bin")
-        (row,) = uncounted_rows(read_onnx(path))
-        assert "the shape of r is not known because of node Reshape_0" in row["why"]
+    if doubled:  # the numbers go through arithmetic on their way
+        model = onnx.load(path, load_external_data=False)
+        model.graph.node.insert(0, helper.make_node("Mul", ["s", "one"], ["t"]))
+        model.graph.initializer.append(integers("one", 1))
+        model.graph.node[1].input[1] = "t"
+        path.write_bytes(model.SerializeToString())
+    spoil(tmp_path / "weights.bin")
+    with pytest.raises(InputError) as caught:
+        read_onnx(path)
+    message = str(caught.value)
+    assert "tensor s: expected its 2 numbers, which state a shape, in the file of weights" in message
+    assert str(tmp_path / "weights.bin") in message
+    assert found in message
+
+
+def test_weights_need_no_file_and_are_not_blamed(tmp_path: Path) -> None:
+    """The rows of a product follow from values; that its weights' file is missing does not matter."""
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"]),
+        helper.make_node("Cast", ["n"], ["c"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["c", "w"], ["d"]),
+        helper.make_node("MatMul", ["d", "x"], ["y"]),
+    ]
+    network = read_onnx(saved(tmp_path, nodes, [value("x", 4, 5)], [weights("w", 1)]))
+    (row,) = uncounted_rows(network)
+    assert "because of node NonZero_0" in row["why"]

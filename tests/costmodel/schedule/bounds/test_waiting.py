@@ -22,8 +22,9 @@ from solvers.schedule import exhaustive, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.segment_chain import comb
+from solvers.schedule.segment_chain.forms import comb
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
+from tests.thorough import tries
 
 
 def heavy_tail(count: int) -> LayerGraph:
@@ -119,7 +120,7 @@ def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:
         bounds = lower_bounds(graph, on, batch, costs)
         waiting += any(floor.order > max(floor.work, floor.dram) for one in least for floor in one.segments)
         evaluator = ChipEvaluator(graph, on, batch, costs)
-        for _ in range(400):
+        for _ in tries(150, thorough=400):
             try:
                 found = evaluator.evaluate(random_chain(random, graph, batch))
             except NotPossibleError:
@@ -127,7 +128,7 @@ def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:
             fitting += 1
             assert found.cycles >= bounds.cycles
             assert found.cycles >= min(one.cycles for one in least if one.rounds == found.rounds)
-    assert fitting > 100
+    assert fitting > 40
     assert waiting
 
 

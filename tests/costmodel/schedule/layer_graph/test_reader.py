@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,48 @@ def test_networks_that_no_schedule_can_have(name: str) -> None:
     with pytest.raises(InputError) as caught:
         load_layer_graph(name)
     assert REFUSED[name] in str(caught.value)
+
+
+WITH_HEADS = {"hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 100, "hidden_act": "silu"}
+LIKE_MIXTRAL = WITH_HEADS | {
+    "architectures": ["MixtralForCausalLM"],
+    "intermediate_size": 96,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+}
+LIKE_MAMBA = WITH_HEADS | {
+    "architectures": ["Mamba2ForCausalLM"],
+    "num_heads": 8,
+    "head_dim": 16,
+    "state_size": 16,
+    "n_groups": 2,
+    "expand": 2,
+    "conv_kernel": 4,
+    "chunk_size": 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "node", "why"),
+    [
+        (LIKE_MIXTRAL, "block0.mlp.router.top (topk)", "found topk, which chooses by data"),
+        (LIKE_MAMBA, "block0.scaled (mul)", "expected operands that lie alike, found (1, H "),
+    ],
+)
+def test_experts_and_state_spaces_have_no_schedule_yet(
+    tmp_path: Path, configuration: dict[str, Any], node: str, why: str
+) -> None:
+    """The node, the reason and what can be done instead."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(configuration))
+    with pytest.raises(InputError) as caught:
+        load_layer_graph(str(file), {"seq": 16})
+    message = str(caught.value)
+    assert f"node {node}: " in message
+    assert why in message
+    assert message.endswith("'solve mapping', or a study of architectures")
 
 
 def test_weighted_channels_are_products_on_a_chip() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from costmodel.schedule.program.listing import CODES, END, LOOP, Listing, boxes_of
+from costmodel.schedule.program.instruction_values import END, LOOP
+from costmodel.schedule.program.listing import CODES, Listing, boxes_of
 from costmodel.schedule.program.program import Instruction, Moves, Program, Repeat, box_at, counted
 from tests.costmodel.schedule.program.test_checker import pair
 

@@ -17,14 +17,14 @@ from costmodel.hardware.whole_chip import counted_architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.replay.replay import replay
-from costmodel.schedule.buffers import Held
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Box, Program, box_at
 from costmodel.schedule.program.writer import write_program
-from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.segment.buffers import Held
+from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -32,6 +32,7 @@ from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cos
 from costmodel.schedule.whole_chip.padding import padded_inputs
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer, mapped_chip, random_mapping
 from tests.costmodel.schedule.program.program_counts import done, dram_bytes, link_bytes, peaks
+from tests.thorough import tries
 
 ONE: dict[str, Any] = {"external_c": 4}
 LAYERS = {
@@ -43,7 +44,7 @@ LAYERS = {
     "depthwise": layer("one", "groupconv", h=4, w=2, r=3, c=4, k=4, groups=4, pad_h=1, input_w=2, **ONE),
     "products": layer("one", "fc", c=8, k=6, h=1, w=1, input_h=1, input_w=1, external_c=8),
 }
-TRIES = 100
+TRIES = len(tries(60, thorough=100))
 """Mappings that are drawn, of which many do not fit."""
 CHIPS = [mapped_chip(2, 2, 96), mapped_chip(3, 2, 128, link=1, stream=0), mapped_chip(1, 2, 64, dram=9)]
 
@@ -67,12 +68,12 @@ def program_of(
     return write_program(graph, evaluation), evaluation
 
 
-def drawn(on: Chip, one: NetworkLayer, batch: int, random: Random, tries: int) -> Iterator[WholeChipCost]:
+def drawn(on: Chip, one: NetworkLayer, batch: int, random: Random, count: int) -> Iterator[WholeChipCost]:
     """Costs by random mappings that keep everything in buffers, beside the outputs on their way out."""
     whole, nest = counted_architecture(on), one.nest(batch)
     assert whole is not None
     usable = on.tile.buffer.size_bytes - on.tile.output_stream_bytes
-    for _ in range(tries):
+    for _ in range(count):
         mapping = random_mapping(random, whole, nest)
         if mapping is None or len(mapping.levels[-2].keep) < len(nest.tensors):
             continue
@@ -115,8 +116,8 @@ def test_random_mappings(name: str) -> None:
             assert replay(program).operations == batch * rounds * one.operations
             again += any(message.after for message in program.messages)
             programs += 1
-    assert programs >= 5
-    assert again > 3  # partial sums come back
+    assert programs >= 2
+    assert again > 0  # partial sums come back
     assert parts == 0 or name == "groups"
 
 
@@ -175,7 +176,7 @@ def test_a_compute_has_what_it_needs_and_outputs_leave_complete(name: str) -> No
         # what tiles and visits have added to each output is all of its products
         assert set(stored.values()) == {whole}
         assert len(stored) == batch * one.k * one.h * one.w
-    assert computes > 50
+    assert computes > 20
 
 
 def one_by_one(loops: tuple[tuple[str, int], ...], on: Chip) -> tuple[Program, ChipEvaluation]:

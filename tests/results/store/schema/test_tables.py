@@ -43,7 +43,9 @@ def test_the_parquet_types_follow_the_kinds() -> None:
 
 
 def test_an_unknown_table_is_named() -> None:
-    with pytest.raises(WrongRowError, match=r"no such table.*layers, designs, scratchpads, schedules"):
+    with pytest.raises(
+        WrongRowError, match=r"no such table.*layers, designs, fusions, scratchpads, schedules"
+    ):
         table_named("layer")
 
 

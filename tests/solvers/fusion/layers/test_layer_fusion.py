@@ -10,7 +10,7 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.workload.network import gemm
 from solvers.budget import LEAST_SECONDS, Budget, Deadline
@@ -150,3 +150,22 @@ def test_what_is_no_problem_is_refused() -> None:
         LayerFusionProblem(group, cast(Any, "latency"))
     with pytest.raises(InputError, match="longest: expected a whole number of at least 1"):
         LayerFusionProblem(group, "edp", longest=0)
+
+
+def test_equal_layers_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gate and an up projection are one layer, and its answer by itself is that for its whole part."""
+    wide = [gemm(name, M=8, N=16, K=4) for name in ("gate", "up")]
+    layers = (*wide, gemm("down", M=8, N=4, K=16))
+    reads = (IntermediateRead(2, "A", (("M", "M"), ("N", "K"))),)
+    group = LayerGroup(load_architecture("simba"), layers, (Intermediate(0, reads), Intermediate(1, reads)))
+    solved: list[tuple[object, object, str]] = []
+    asked = exact.solve
+
+    def counted(problem: MappingProblem, budget: Budget, *params: Any) -> Any:
+        solved.append((problem.layer.shape, problem.rules, problem.objective))
+        return asked(problem, budget, *params)
+
+    monkeypatch.setattr(exact, "solve", counted)
+    outcome = solve(LayerFusionProblem(group, "energy", 1), Budget(60))
+    assert outcome.status is Status.OPTIMAL
+    assert len(solved) == len({shape for shape, _, _ in solved}) == 2

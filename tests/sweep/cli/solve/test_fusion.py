@@ -113,6 +113,10 @@ def test_layers_of_a_network_are_mapped_together() -> None:
         ((*MLP, "--layers", PAIR, "--longest", "0"), "--longest: expected a whole number of at least 1"),
         ((*MLP, "--layers", PAIR, "--objective", "area"), "--objective: expected one of energy"),
         ((*MLP, "--layers", PAIR, "--solver", "fusion_exact"), "--solver"),
+        (
+            (*MLP, "--layers", PAIR, "--timeloop", "a.yaml"),
+            "Timeloop, which has no form for loops that layers",
+        ),
         (("--architecture", "gemmini", *MLP[2:], "--layers", PAIR), "an architecture without timing"),
     ],
 )

@@ -131,6 +131,8 @@ def test_fan_outs_and_bandwidths_cost_what_turns_cost() -> None:
                 energy += cost.continued_turns * cost.continued.energy_pj
                 assert cost.continued.energy_pj > cost.turn.energy_pj
             assert cost.energy_pj == pytest.approx(energy)
+        macs = sum(layer.macs for layer in group.layers) * machine.compute.energy_pj
+        assert sum(found.levels_pj) + macs == pytest.approx(found.energy_pj)
 
 
 def test_what_a_group_cannot_be_is_refused() -> None:

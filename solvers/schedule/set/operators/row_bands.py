@@ -1,8 +1,8 @@
-"""Bands of rows in annealed trees: which segments have them, how many, and what a changed tree keeps of them.
+"""Bands of rows in annealed trees: operators that change their number, and rules that keep trees valid.
 
-SET's trees have no bands, so its operators know nothing of them: they move layers into a segment that has
-bands, put a new cut around it, or give a cut below it several sub-batches. What they made is settled
-afterwards: a segment keeps as many of its bands as its layers can have, and cuts below it have one sub-batch.
+SET's trees have no bands, so its operators do not respect them: they move layers into a segment that has
+bands, put a new cut around it, or give a cut below it several sub-batches. So after each operator the tree is
+*settled*: a segment keeps as many of its bands as its layers can have, and cuts below it get one sub-batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_bands, leaves,
 from solvers.divisors import divisors
 
 BAND_OPERATORS = ("more_bands", "fewer_bands")
-"""Not SET's: raise, or lower, the number of bands of the segment that has a leaf."""
+"""Operators that SET does not have: raise, or lower, the number of bands of the segment of a random leaf."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class BandRules:
     most: int
 
     def changed(self, segment: Cut, more: bool, random: Random) -> Cut | None:
-        """The segment with more bands, or fewer: the next number, or with probability 1/2 each time one more.
+        """The segment with more bands, or with fewer.
 
-        The cuts below it get one sub-batch. None where the segment can have no such bands.
+        The number of bands goes one step up or down among the possible ones, and another step with
+        probability 1/2 each time. The cuts below the segment get one sub-batch. None where it can have no
+        such bands.
         """
         every = self._numbers(segment)
         lower = [one for one in every if one < segment.bands][::-1]
@@ -44,7 +46,7 @@ class BandRules:
         return None if self._violations(found) else found
 
     def settled(self, tree: TreeNode, before: TreeNode) -> TreeNode:
-        """The ``tree`` with bands only where they may be; what is not new since ``before`` stays as it is."""
+        """The ``tree`` with bands only where they may be; segments that ``before`` has stay as they are."""
         _, known = rounds_of_segments(before)
         rounds, segments = rounds_of_segments(tree)
         same = {id(one) for one in known}
@@ -56,6 +58,7 @@ class BandRules:
         return settled[0]
 
     def _settled(self, segment: TreeNode) -> TreeNode:
+        """The segment with the most bands, up to its own number, that its layers can have."""
         if not has_bands(segment):
             return segment
         assert isinstance(segment, Cut)
@@ -75,7 +78,7 @@ class BandRules:
         return [one for one in divisors(last.h) if one <= self.most]
 
     def _violations(self, segment: Cut) -> list[str]:
-        # what an operator has made is a valid tree but for layers that may have no such bands
+        # An operator makes a valid tree except for the bands, so nothing else is checked.
         return segment_band_violations(segment, self.graph)
 
 

@@ -13,10 +13,10 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 
 
 class Step(NamedTuple):
-    """A cut on the way from the root to a node; ``place`` is the index of the child where the way goes on."""
+    """A cut on the way from the root to a node; ``rank`` is the index of the child where the way goes on."""
 
     cut: Cut
-    place: int
+    rank: int
 
 
 Path = tuple[Step, ...]
@@ -34,14 +34,14 @@ def _add_paths(node: TreeNode, path: Path, found: list[Path]) -> None:
     if isinstance(node, Leaf):
         found.append(path)
         return
-    for place, child in enumerate(node.children):
-        _add_paths(child, (*path, Step(node, place)), found)
+    for rank, child in enumerate(node.children):
+        _add_paths(child, (*path, Step(node, rank)), found)
 
 
 def rebuilt(path: Path, node: TreeNode) -> TreeNode:
     """The whole tree with ``node`` in the position to which ``path`` leads: all cuts above it are new."""
-    for cut, place in reversed(path):
-        node = spliced(cut, place, place + 1, node)
+    for cut, rank in reversed(path):
+        node = spliced(cut, rank, rank + 1, node)
     return node
 
 

@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.hardware.chip import TileBuffer
+from costmodel.hardware.widths import whole_bytes
+
 Array = NDArray[Any]
 
 
@@ -31,7 +34,7 @@ class Held:
     ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from
     producers below the node's parent (its siblings), ``arriving[1]`` from below the parent of that, and so
     on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles,
-    with the rows of inputs that a leaf keeps from band to band (:mod:`.row_bands`).
+    with the rows of inputs that a leaf keeps from band to band (:mod:`costmodel.schedule.row_bands`).
     ``busy``: the most of everything but weights that a tile holds at a time while the node runs.
     """
 
@@ -54,6 +57,14 @@ class Held:
     def from_further(self) -> Any:
         """Bits [tiles], or 0, from producers that are not below the node's parent."""
         return sum(self.arriving[1:])
+
+
+def overflow_reason(name: str, held: Held, buffer: TileBuffer) -> str:
+    """Why the node called ``name`` does not fit the tiles' buffers; empty where it does."""
+    most = held.most
+    if most <= buffer.size_bits:
+        return ""
+    return f"{name}: a tile has to hold {whole_bytes(most):,} bytes and has {buffer.size_bytes:,}"
 
 
 def leaf_held(weights: Array, from_dram: Array, arriving: tuple[Array, ...], stream_bits: int) -> Held:

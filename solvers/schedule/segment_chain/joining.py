@@ -1,9 +1,12 @@
-"""Neighbouring segments of a tree that become one: what the first hands to the second stays on the chip.
+"""Joins neighbouring segments of a tree into one, which keeps the data between them on the chip.
 
-A T cut with the two segments as its children keeps every edge between them, whatever they are themselves:
-layers in turn, a pipeline, or many sub-batches. Where one of them is a T cut of one sub-batch its children
-may as well become children of the new cut: then only the last of them hands anything on, and less is held.
-Two T cuts of equally many sub-batches may also become one, which goes through the layers of both each time.
+There are several ways to join two segments:
+
+- A T cut with both as its children keeps every edge between them, whatever they are themselves: layers in
+  turn, a pipeline, or a cut of many sub-batches.
+- Where one of them is a T cut of one sub-batch, its children may become children of the new cut. Then only
+  the last of them hands data on, and less is held.
+- Two T cuts of equally many sub-batches may become one, which goes through the layers of both each time.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ def joined(
 ) -> tuple[Cut, int]:
     """The tree with its segments joined as long as that pays, and how many trees were counted for it.
 
-    ``tree``: a root T cut that the chip can run. Of all pairs of neighbours, the one whose joining makes the
-    objective least is joined first. ``go_on``: asked before each pair.
+    ``tree``: a root T cut that the chip can run. The pair whose joining makes the objective least is joined
+    first, and so on until no pair makes it less. ``go_on`` is asked before each pair is tried; where it says
+    no, the best tree found until then is the result.
     """
     least, counted = _value(tree, evaluator, objective), 0
     while True:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.schedule.allocation import allocate
+from costmodel.schedule.segment.allocation import allocate
 
 CHILDREN = st.lists(st.tuples(st.floats(0.1, 100), st.integers(1, 3)), min_size=1, max_size=4)
 

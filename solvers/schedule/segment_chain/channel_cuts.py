@@ -1,10 +1,10 @@
-"""Where it pays to cut the input channels of leaves, tried leaf by leaf on a schedule that has been found.
+"""Cuts the input channels of a schedule's leaves where that pays, trying one leaf after the other.
 
 A leaf whose input channels are cut (:mod:`costmodel.schedule.reductions`) keeps its tiles, and so do all
-others: how tiles are divided follows from layers and cuts alone. So each leaf of a schedule has few choices,
-the numbers of parts that divide its tiles, and a choice changes one segment. They are tried one after the
-other, in the order of layers, and the best one stays if it makes the schedule better. One pass is enough for
-most schedules; another one is made as long as the one before has changed something.
+others, because the division of tiles follows from layers and cuts alone. So each leaf has few choices, the
+numbers of parts that divide its tiles, and each choice changes one segment. The leaves are tried in the order
+of layers, and the best choice of a leaf stays if it makes the schedule better. Passes over all leaves go on
+until one changes nothing; for most schedules that is the second.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def with_channels_cut(
     tree: TreeNode,
     in_time: Callable[[], bool],
 ) -> TreeNode:
-    """The tree, with the input channels of leaves cut wherever that makes its objective less.
+    """The tree with the input channels of leaves cut wherever that lowers its objective.
 
-    Where ``costs`` is a table that lacks some and cannot solve them, TileCostsNeeded is raised with those of
-    all choices: the caller has them solved and calls again.
+    Raises TileCostsNeeded, with the tile costs of all choices, where ``costs`` is a table that lacks some of
+    them and cannot solve them; the caller has them solved and calls again.
     """
     evaluation = evaluator.evaluate(tree)
     tiles = {one.node.layer: one.tiles for one in evaluation.nodes() if isinstance(one.node, Leaf)}

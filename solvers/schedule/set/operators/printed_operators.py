@@ -1,4 +1,4 @@
-"""The operators of SET by the text of section 4.2.1: at any cut of the tree, not at that of a random leaf."""
+"""The operators of SET as the text of section 4.2.1 has them: they change a random cut of the tree."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
-from solvers.schedule.set.editing import Path, rebuilt, spliced
-from solvers.schedule.set.operators import Current, Operators
-from solvers.schedule.set.row_bands import BandRules
+from solvers.schedule.set.operators.editing import Path, rebuilt, spliced
+from solvers.schedule.set.operators.operators import Current, Operators
+from solvers.schedule.set.operators.row_bands import BandRules
 from solvers.schedule.set.space import TreeSpace
 
 
 class PrintedOperators(Operators):
     """OP2 to OP6 as printed; OP1 is that of :class:`Operators`.
 
-    There, a leaf is drawn, and the cut around it changes. In a tree of many layers most leaves are far from
-    the root, so that few draws group the root's children. Here every cut is as likely as any other.
+    :class:`Operators` draws a leaf and changes the cut around it. In a tree of many layers most leaves are
+    far from the root, so few of its draws group the root's children. Here every cut is as likely as any
+    other.
     """
 
     def _move(self, current: Current, number: int, random: Random) -> TreeNode | None:
@@ -29,35 +30,35 @@ class PrintedOperators(Operators):
         if len(path[-1].cut.children) < 3:
             return None
         beside = [
-            (level, place)
+            (level, rank)
             for level in (len(path) - 1, len(path) - 2)
             if level >= 0
-            for place, child in enumerate(path[level].cut.children)
-            if isinstance(child, Cut) and place != path[level].place
+            for rank, child in enumerate(path[level].cut.children)
+            if isinstance(child, Cut) and rank != path[level].rank
         ]
         if not beside:
             return None
-        level, place = random.choice(beside)
-        target = path[level].cut.children[place]
+        level, rank = random.choice(beside)
+        target = path[level].cut.children[rank]
         assert isinstance(target, Cut)
-        position = self._position(path, level, place, target, random)
+        position = self._position(path, level, rank, target, random)
         if position is None:
             return None
         leaf = Leaf(self._layer(path), target.batch // target.subbatches)
-        return _transferred(path, level, place, spliced(target, position, position, leaf))
+        return _transferred(path, level, rank, spliced(target, position, position, leaf))
 
-    def _position(self, path: Path, level: int, place: int, target: Cut, random: Random) -> int | None:
+    def _position(self, path: Path, level: int, rank: int, target: Cut, random: Random) -> int | None:
         """A random position among the children of ``target`` that the leaf may take; None if there is none.
 
-        ``target`` is child ``place`` of the cut at ``level`` of the path. The leaf passes all layers between
+        ``target`` is child ``rank`` of the cut at ``level`` of the path. The leaf passes all layers between
         its old position and the new one, and may pass neither what it reads nor what reads it. Layers stand
         in topological order, so a layer on which it depends by way of others stands with one of them between.
         """
-        later = place > path[level].place
+        later = rank > path[level].rank
         between = [
             child
             for at in range(level, len(path))
-            for child in _passed(path, at, place if at == level else None, later)
+            for child in _passed(path, at, rank if at == level else None, later)
         ]
         if not self._may_pass(self._layer(path), between, later):
             return None
@@ -77,8 +78,8 @@ class PrintedOperators(Operators):
 
     @staticmethod
     def _layer(path: Path) -> str:
-        cut, place = path[-1]
-        leaf = cut.children[place]
+        cut, rank = path[-1]
+        leaf = cut.children[rank]
         assert isinstance(leaf, Leaf)
         return leaf.layer
 
@@ -112,22 +113,25 @@ class MixedOperators(Operators):
 
 
 def _passed(path: Path, at: int, target: int | None, later: bool) -> tuple[TreeNode, ...]:
-    """Children at step ``at`` between the leaf's branch and child ``target``, None: to the cut's end."""
+    """The children of the cut at step ``at`` that the leaf passes on its way to child ``target``.
+
+    None: it passes all children up to the end of the cut.
+    """
     cut, own = path[at]
     if later:
         return cut.children[own + 1 : target]
     return cut.children[(-1 if target is None else target) + 1 : own]
 
 
-def _transferred(path: Path, level: int, place: int, target: Cut) -> TreeNode:
-    """The tree without the leaf at the end of ``path``, with ``target`` as child ``place`` at ``level``."""
+def _transferred(path: Path, level: int, rank: int, target: Cut) -> TreeNode:
+    """The tree without the leaf at the end of ``path``, with ``target`` as child ``rank`` at ``level``."""
     cut, own = path[level]
     if level == len(path) - 1:
-        children = [target if at == place else child for at, child in enumerate(cut.children) if at != own]
+        children = [target if at == rank else child for at, child in enumerate(cut.children) if at != own]
     else:
         parent, leaf = path[-1]
         rest = spliced(parent, leaf, leaf + 1)
         children = [
-            target if at == place else rest if at == own else child for at, child in enumerate(cut.children)
+            target if at == rank else rest if at == own else child for at, child in enumerate(cut.children)
         ]
     return rebuilt(path[:level], spliced(cut, 0, len(cut.children), *children))

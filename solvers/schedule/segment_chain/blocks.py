@@ -1,9 +1,10 @@
-"""Nested T cuts that keep every edge of a run of layers on the chip, and little data for long.
+"""Nested T cuts that keep every edge of a run of layers on the chip, each for a short time.
 
-In a T cut an edge stays on the chip from one child to the next. So the layers are cut into *blocks*, runs of
-neighbouring layers that are the children of one T cut: as many as there can be, such that every edge stays
-within its block or goes to the next one. Within a block the same is done again. Where each layer reads the
-one before it only, every layer is a block, and there is one flat cut. A residual block comes out as this::
+In a T cut an edge stays on the chip from one child to the next. So the layers are divided into *blocks*, runs
+of neighbouring layers that become the children of one T cut. Every edge must stay within its block or go to
+the next one, and there are as many blocks as that allows. Each block is divided likewise. Where each layer
+reads only the one before it, every layer is a block, and there is one flat cut. A residual block becomes
+this::
 
     layers and what they read      blocks
     a                              T 8/1
@@ -17,9 +18,9 @@ one before it only, every layer is a block, and there is one flat cut. A residua
                                        f 8
                                        g 8
 
-Here the outputs of ``a`` are held until ``d`` has run, and not longer. In a comb
-(:func:`.segment_chain.comb`) what a layer gets from before its own cut is held until the comb ends, as
-everything after it is below that cut: buffers hold the data of all edges at the same time.
+Here the outputs of ``a`` are held until ``d`` has run, and not longer. In a comb (:func:`.forms.comb`) all
+later layers are below the cut of a layer. So data that comes from before that cut is held until the comb
+ends, and buffers hold the data of all edges at the same time.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ Edge = tuple[int, int]
 
 
 def block_ends(edges: Sequence[Edge], count: int) -> list[int]:
-    """Where the blocks of ``count`` layers end, each as the position after its last layer.
+    """The ends of the blocks of ``count`` layers, each as the position after the block's last layer.
 
-    The first block is the first layer. Each further one begins as early as it may: behind the consumers of
-    all edges that the beginning of the block before it has cut. No choice gives more blocks.
+    The first block is the first layer. Each later block begins as early as it may. An edge that crosses the
+    beginning of the block before may not cross the new beginning as well, so that lies behind the consumers
+    of all these edges. No other choice gives more blocks.
     """
     ends, begin = [], 1
     while begin < count:

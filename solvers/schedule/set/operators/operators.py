@@ -16,7 +16,7 @@ from random import Random
 from costmodel.errors import InputError
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode, depth
 from solvers.divisors import divisors
-from solvers.schedule.set.editing import (
+from solvers.schedule.set.operators.editing import (
     Path,
     alternating,
     paths_of,
@@ -25,7 +25,7 @@ from solvers.schedule.set.editing import (
     with_batch,
     with_subbatches,
 )
-from solvers.schedule.set.row_bands import BAND_OPERATORS, BandRules
+from solvers.schedule.set.operators.row_bands import BAND_OPERATORS, BandRules
 from solvers.schedule.set.space import TreeSpace
 
 OPERATORS = ("swap", "move", "group", "ungroup", "more_subbatches", "fewer_subbatches")
@@ -60,7 +60,7 @@ class Current:
         found: dict[tuple[int, ...], Path] = {}
         for path in self.paths:
             for level in range(len(path)):
-                found.setdefault(tuple(step.place for step in path[:level]), path[: level + 1])
+                found.setdefault(tuple(step.rank for step in path[:level]), path[: level + 1])
         return list(found.values())
 
 
@@ -128,11 +128,11 @@ class Operators:
         it is: a leaf enters a cut at the near end.
         """
         path, step = current.paths[number], -1 if random.random() < 0.5 else 1
-        parent, place = path[-1]
-        # with fewer children, the leaf would leave behind a cut of one child, which no search makes
+        parent, rank = path[-1]
+        # With fewer children the leaf would leave behind a cut of one child, which no search makes.
         if len(parent.children) < 3:
             return None
-        beside = place + step
+        beside = rank + step
         if not 0 <= beside < len(parent.children):
             return self._moved_out(path, step)
         neighbour = parent.children[beside]
@@ -140,7 +140,7 @@ class Operators:
             return None
         leaf = Leaf(_leaf(path).layer, neighbour.batch // neighbour.subbatches)
         end = 0 if step > 0 else len(neighbour.children)
-        pair = min(place, beside)
+        pair = min(rank, beside)
         return rebuilt(path[:-1], spliced(parent, pair, pair + 2, spliced(neighbour, end, end, leaf)))
 
     def _moved_out(self, path: Path, step: int) -> TreeNode | None:
@@ -148,8 +148,8 @@ class Operators:
         # the root has no siblings
         if len(path) < 2:
             return None
-        (parent, place), (above, at) = path[-1], path[-2]
-        rest, leaf = spliced(parent, place, place + 1), Leaf(_leaf(path).layer, parent.batch)
+        (parent, rank), (above, at) = path[-1], path[-2]
+        rest, leaf = spliced(parent, rank, rank + 1), Leaf(_leaf(path).layer, parent.batch)
         pair: tuple[TreeNode, TreeNode] = (rest, leaf) if step > 0 else (leaf, rest)
         return rebuilt(path[:-2], spliced(above, at, at + 1, *pair))
 
@@ -161,12 +161,12 @@ class Operators:
         new cut replaces the root. Only so does a search come to trees whose root is an S cut.
         """
         path = current.paths[number]
-        parent, place = path[-1]
+        parent, rank = path[-1]
         count = len(parent.children)
         if count < 3 and not (self._space.name == "paper" and len(path) == 1):
             return None
         other = random.randrange(count)
-        return self._grouped(path, min(place, other), max(place, other) + 1, random)
+        return self._grouped(path, min(rank, other), max(rank, other) + 1, random)
 
     def _grouped(self, path: Path, low: int, high: int, random: Random) -> TreeNode | None:
         """Children ``low`` to before ``high`` of the cut of the last step below a new cut."""
@@ -181,7 +181,7 @@ class Operators:
         if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
             return None
         grouped = self._new_cut(parent, children, len(path), random)
-        # a new segment is also tried with bands at once: without them it may not fit
+        # A new segment is also tried with bands at once, as it may not fit the buffers without them.
         if self._bands is not None and len(path) == 1 and parent.kind == "T" and random.random() < 0.5:
             grouped = self._bands.changed(grouped, True, random) or grouped
         return rebuilt(path[:-1], spliced(parent, low, high, grouped))
@@ -202,7 +202,8 @@ class Operators:
         samples = parent.batch // parent.subbatches
         cut = Cut(kind, samples, 1, children)
         if self._space.name != "paper":
-            # here a new pipeline begins with one sample a sub-batch, a new T cut with all samples in one
+            # In these spaces a new pipeline begins with one sample a sub-batch, and a new T cut with all
+            # samples in one.
             cut = with_subbatches(cut, samples) if kind == "S" else cut
             retyped = alternating(cut, kind)
             assert isinstance(retyped, Cut)
@@ -223,7 +224,7 @@ class Operators:
         return "T" if parent.kind == "S" else "S"
 
     def _parts(self, batch: int, random: Random) -> int:
-        """A random number of sub-batches: 1 or one a sample in 2 of 5 cases each, else any divisor."""
+        """A random number of sub-batches: 1 or ``batch`` with probability 2/5 each, else any divisor."""
         draw = random.random()
         return 1 if draw < 0.4 else batch if draw < 0.8 else random.choice(divisors(batch))
 
@@ -238,13 +239,14 @@ class Operators:
         """
         if len(path) < 2:
             return None
-        (cut, _), (above, place) = path[-1], path[-2]
+        (cut, _), (above, rank) = path[-1], path[-2]
         children = tuple(with_batch(child, cut.batch) for child in cut.children)
-        # below the root's children, kinds alternate: the children are now one level higher, so they change
+        # Kinds alternate below the root's children. The cut's children are one level higher now, so theirs
+        # change.
         if self._space.name != "paper" and len(path) > 2:
             other: CutKind = "S" if above.kind == "T" else "T"
             children = tuple(alternating(child, other) for child in children)
-        return rebuilt(path[:-2], spliced(above, place, place + 1, *children))
+        return rebuilt(path[:-2], spliced(above, rank, rank + 1, *children))
 
     def _more_subbatches(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP5: a cut above the leaf gets more, smaller sub-batches."""
@@ -265,9 +267,10 @@ class Operators:
         return rebuilt(path[:-1], with_subbatches(cut, cut.subbatches // factor)) if factor > 1 else None
 
     def _subbatched(self, current: Current, number: int, random: Random) -> Path | None:
-        """The path to a random cut above the leaf, that cut included; None mostly if it is the root.
+        """The path to a random cut above the leaf, whose sub-batches OP5 and OP6 change.
 
-        The cut is the last step's; OP5 and OP6 change it.
+        The last step of the path has that cut. If it is the root the result is mostly None
+        (``ROOT_SUBBATCHES``).
         """
         path = current.paths[number]
         level = random.randrange(len(path))
@@ -318,8 +321,8 @@ def _applies(operator: str, space: TreeSpace) -> bool:
 
 def _leaf(path: Path) -> Leaf:
     """The leaf to which a path leads."""
-    cut, place = path[-1]
-    leaf = cut.children[place]
+    cut, rank = path[-1]
+    leaf = cut.children[rank]
     assert isinstance(leaf, Leaf)
     return leaf
 
@@ -331,10 +334,10 @@ def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> TreeNode:
     everything above it is rebuilt once.
     """
     common = 0
-    while left[common].place == right[common].place:
+    while left[common].rank == right[common].rank:
         common += 1
     cut = left[common].cut
-    before, after = left[common].place, right[common].place
+    before, after = left[common].rank, right[common].rank
     cut = spliced(cut, before, before + 1, rebuilt(left[common + 1 :], first))
     cut = spliced(cut, after, after + 1, rebuilt(right[common + 1 :], second))
     return rebuilt(left[:common], cut)

@@ -1,0 +1,153 @@
+"""How a leaf runs in time: what it fetches before a batch, and what it moves while it computes.
+
+:class:`costmodel.schedule.starts.NodeRuns` says what the numbers mean. Inputs come before their batch, and
+pinned weights come before the first batch. Of streamed weights the first slices come before each batch, and
+all others while it runs. Outputs leave while the leaf runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.leaf.leaf_layer import LeafLayer
+from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
+from costmodel.schedule.leaf.streams import LeafRun
+from costmodel.schedule.row_bands import LeafBands
+from costmodel.schedule.starts import BatchRun, NodeRuns
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LeafTraffic:
+    """What a leaf moves over all its runs.
+
+    ``read``, ``written``: bits of DRAM. ``busiest``: bits on the busiest link, times the number of DRAM
+    ports.
+    """
+
+    read: int
+    written: int
+    busiest: int
+
+
+def pinned_runs(
+    chip: Chip, layer: LeafLayer, run: LeafRun, traffic: LeafTraffic, tile_cycles: int
+) -> NodeRuns:
+    """The runs of a leaf with pinned weights, or with none that are parameters."""
+    weights = layer.parameter_bits
+    links = chip.least_cycles(0, traffic.busiest, run.runs)
+    inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
+    # A leaf that runs once has all its inputs before, so only its outputs use links and DRAM while it runs.
+    on_links = 0 if run.runs == 1 else links
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), on_links)
+    return NodeRuns(
+        BatchRun(weights + inputs, links, running, weights + inputs + outputs),
+        BatchRun(inputs, links, running, inputs + outputs),
+    )
+
+
+def streamed_runs(
+    chip: Chip,
+    layer: LeafLayer,
+    run: LeafRun,
+    traffic: LeafTraffic,
+    tile_cycles: int,
+    k_parts: int,
+    slices: int,
+) -> NodeRuns:
+    """The runs of a leaf with streamed weights, all alike.
+
+    The output channels are cut into ``k_parts``, and each of these into ``slices``.
+    """
+    weights = layer.parameter_bits
+    links = chip.least_cycles(0, traffic.busiest, run.runs)
+    ahead = layer.first_slices_bits(k_parts, slices)
+    inputs, outputs = traffic.read // run.runs - weights, traffic.written // run.runs
+    during = chip.least_cycles(weights - ahead + outputs, 0)
+    # With one run of one slice all inputs and weights have come before, as for pinned weights.
+    on_links = 0 if run.runs == 1 and slices == 1 else links
+    batch = BatchRun(ahead + inputs, links, max(tile_cycles, during, on_links), weights + inputs + outputs)
+    return NodeRuns(batch, batch)
+
+
+def reduced_runs(
+    chip: Chip,
+    layer: LeafLayer,
+    run: LeafRun,
+    found: FoundReduction,
+    gathering: Gathering,
+    tile_cycles: int,
+) -> NodeRuns:
+    """The runs of a leaf whose input channels are cut.
+
+    Partial sums leave while they are computed, and outputs leave while partial sums are added.
+    """
+    weights = layer.parameter_bits
+    links = chip.least_cycles(0, int(found.links.max()), run.runs)
+    inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
+    computing = max(tile_cycles - gathering.cycles, gathering.link_cycles)
+    running = computing + max(gathering.cycles, chip.least_cycles(outputs, 0))
+    running = max(running, 0 if run.runs == 1 else links)
+    # The first fetch is of inputs and weights; partial sums use links later.
+    fetched = chip.least_cycles(0, int((found.links - found.sum_links).max()), run.runs)
+    return NodeRuns(
+        BatchRun(weights + inputs, fetched, running, weights + inputs + outputs),
+        BatchRun(inputs, fetched, running, inputs + outputs),
+    )
+
+
+def in_bands(
+    chip: Chip, layer: LeafLayer, run: LeafRun, bands: LeafBands, cost: LeafCost, band_cycles: Array
+) -> LeafCost:
+    """The cost of a leaf that runs band by band, from its ``cost`` in one piece.
+
+    ``band_cycles`` [bands]: of the slowest tile. Traffic and energy stay the same: every row of inputs comes
+    once, as a tile keeps the rows that later bands read. Only times differ, and what tiles hold at a time.
+    The very first band counts by itself, and all others are taken to be equally long.
+    """
+    each, times = [int(one) for one in band_cycles], run.runs * bands.count
+    held, kept = cost.held.copy(), np.zeros(chip.tiles, np.int64)
+    first_part = 0
+    for number, stream in enumerate(layer.streams):
+        if stream.kind == "inputs":
+            stay, come = bands.held(stream.producer, run.runs > 1)
+            of_row = cost.held[number] // bands.rows_read
+            held[number] = come * of_row
+            kept += stay * of_row
+            begin, end = bands.coming(None)[0]
+            first_part = max(first_part, end - begin)
+    weights, rows = layer.parameter_bits, layer.layer.h
+    inputs, outputs = cost.dram_read_bits - weights, cost.dram_write_bits
+    first_in = inputs // run.runs * first_part // max(bands.rows_read, 1)
+    first_out = outputs // run.runs * bands.heights[0] // rows
+    busiest = chip.least_cycles(0, int(cost.links.max()), times)
+    # The mean of all bands but the first, rounded up.
+    later_in, later_out = (
+        -(-(whole - one) // (times - 1)) for whole, one in ((inputs, first_in), (outputs, first_out))
+    )
+    later_cycles = -(-(run.runs * sum(each) - each[0]) // (times - 1))
+    first = max(each[0], chip.least_cycles(first_out, 0), busiest)
+    later = max(later_cycles, chip.least_cycles(later_out, 0), busiest)
+    runs = NodeRuns(
+        BatchRun(weights + first_in, busiest, first, weights + first_in + first_out),
+        BatchRun(later_in, busiest, later, later_in + later_out),
+    )
+    moved = cost.dram_read_bits + cost.dram_write_bits
+    cycles = max(later_cycles, chip.least_cycles(moved, int(cost.links.max()), times))
+    return replace(
+        cost,
+        cycles=cycles,
+        held=held,
+        kept=kept,
+        runs=runs,
+        bands=bands,
+        band_cycles=tuple(each),
+        tile_cycles=sum(each),
+    )

@@ -1,0 +1,159 @@
+"""Evaluates the leaves of one segment on their tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.leaf.streams import LeafRun, Placement
+from costmodel.schedule.row_bands import LeafBands
+from costmodel.schedule.segment.buffers import Held, leaf_held, overflow_reason, streamed
+from costmodel.schedule.segment.known_nodes import KnownNodes
+from costmodel.schedule.segment.node_cost import NodeCost
+from costmodel.schedule.tree.segment_flow import SegmentFlow
+from costmodel.schedule.tree.tree import Leaf
+from costmodel.schedule.tree.validity import NotPossibleError
+
+Array = NDArray[Any]
+
+
+class LeafNodes:
+    """Evaluates the leaves of one segment, which runs ``batch`` samples and has the data flow ``flow``.
+
+    ``bands``: the bands of rows of each layer, by number; empty for a segment without bands.
+
+    The leaves of a tree are in topological order from left to right, and are asked for in that order. The
+    placement of each is kept, because the layers that read its outputs fetch them from these tiles.
+    """
+
+    def __init__(
+        self,
+        search: LeafSearch,
+        flow: SegmentFlow,
+        known: KnownNodes,
+        batch: int,
+        bands: Mapping[int, LeafBands],
+    ) -> None:
+        self._search, self._flow, self._known = search, flow, known
+        self._batch, self._bands = batch, bands
+        self._chip, self._graph = search.chip, search.graph
+        self._placements: dict[int, Placement] = {}
+
+    def cost(self, leaf: Leaf, first: int, tiles: int, free: int | None) -> NodeCost:
+        """What a leaf costs on the tiles ``first`` to ``first + tiles - 1``, as cheap as it can be there.
+
+        ``free``: the leaf's weights have to be streamed, and each tile has to leave so many bits of its
+        buffer free. None: the leaf pins or streams its weights, whichever costs it less.
+        Raises NotPossibleError where no partition fits.
+        """
+        layer, flow, placements = self._graph.index[leaf.layer], self._flow, self._placements
+        numbers = flow.sources.get(layer, ())
+        # Equal placements are one object, which the leaf search never forgets. So its id stands for it, and
+        # is faster to hash.
+        near = tuple(
+            [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
+        )
+        to_dram, bands = layer in flow.written, self._bands.get(layer)
+        # Leaves with bands or with cut input channels pin their weights, whatever they are asked for.
+        pins = bands is not None or leaf.reduced > 1 or not self._search.layers[layer].has_parameters
+        if pins:
+            free = None
+        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near, bands, leaf.reduced)
+
+        def count() -> NodeCost:
+            runs = self._batch // leaf.batch
+            streams = free is not None
+            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, streams, free or 0, bands, leaf.reduced)
+            return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
+
+        found = self._known.leaf(key, count)
+        assert found.leaf is not None
+        self._placements[layer] = found.leaf.placement
+        return found
+
+    def _searched(self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> NodeCost:
+        """The cost of a leaf that was not evaluated before.
+
+        ``producers``: the placements of the layers whose outputs come over the NoC. A producer outside of the
+        segment is not among them: its outputs come from DRAM.
+        """
+        tiles, runs = run.tiles, run.runs
+        cost = self._search.cost(layer, run, producers)
+        if cost is None and tiles % leaf.reduced:
+            raise NotPossibleError(
+                f"{leaf.layer}: its input channels are in {leaf.reduced} parts, which do not divide {tiles} "
+                "tiles"
+            )
+        if cost is None:
+            raise NotPossibleError(
+                f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
+                "of tiles and PEs"
+            )
+        held = self._held(layer, cost, producers)
+        if reason := overflow_reason(leaf.layer, held, self._chip.tile.buffer):
+            raise NotPossibleError(reason)
+        return NodeCost(
+            node=leaf,
+            first_tile=run.first_tile,
+            tiles=tiles,
+            cycles=cost.cycles,
+            parts_pj=self._parts_pj(cost),
+            dram_read_bits=cost.dram_read_bits,
+            dram_write_bits=cost.dram_write_bits,
+            busy=runs * (tiles * cost.tile_cycles - _waiting_for_sums(tiles, cost)),
+            links=cost.links,
+            held=held,
+            runs=cost.runs,
+            leaf=cost,
+        )
+
+    def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
+        """Energy by ENERGY_PARTS, in pJ. Links count bits times ports, so their sum is divided by ports."""
+        noc, dram = self._chip.noc, self._chip.dram
+        hop_bits = int(cost.links.sum()) / len(self._chip.ports)
+        dram_pj = cost.dram_read_bits * dram.read_pj_per_bit
+        dram_pj += cost.dram_write_bits * dram.write_pj_per_bit
+        return cost.tiles_pj, cost.transfers_pj, hop_bits * noc.hop_pj_per_bit, dram_pj
+
+    def _held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
+        """The bits that a leaf holds: pinned weights, inputs from DRAM and inputs from ``producers``.
+
+        Inputs from producers are sorted by the number of cuts between producer and consumer, because a
+        producer further up the tree sends its data earlier (:class:`.buffers.Held`).
+        """
+        weights = from_dram = np.zeros(self._chip.tiles, np.int64)
+        arriving: list[Array] = []
+        for stream, held in zip(self._search.layers[layer].streams, cost.held, strict=True):
+            if stream.pinned:
+                weights = held
+            elif stream.producer is not None and stream.producer in producers:
+                # Index 0 is filled by siblings; missing indices in between are zeros, since the cuts add up
+                # levels by position.
+                above = self._flow.cuts_between(stream.producer, layer)
+                arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
+                arriving[above] = arriving[above] + held
+            elif stream.kind != "outputs":
+                from_dram = from_dram + held
+        found = leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bits)
+        if cost.kept is not None:
+            # Rows for the next band stay beside the weights while other leaves run.
+            return replace(found, weights=weights + cost.kept)
+        if cost.gathering is not None:
+            # Partial sums come while the leaf runs, and are gone when it ends.
+            return replace(found, busy=found.busy + cost.gathering.sums)
+        if not cost.slices:
+            return found
+        of_slice = self._search.layers[layer].slice_bits(weights, cost.slices)
+        # While a slice is computed the next one arrives, so a tile holds two of them, or the only one.
+        return streamed(found, of_slice, min(cost.slices, 2) * of_slice)
+
+
+def _waiting_for_sums(tiles: int, cost: LeafCost) -> int:
+    """Tile-cycles of a run in which tiles that own no outputs wait while the owners add partial sums."""
+    return 0 if cost.gathering is None else (tiles - cost.gathering.owners) * cost.gathering.cycles
