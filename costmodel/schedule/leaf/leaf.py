@@ -82,13 +82,20 @@ class LeafSearch:
         pinned or streamed, whichever costs the leaf less.
         """
         streams = self._streams(number, run, producers)
-        # Layers of one shape share their answers. Streams say all that the producers have to do with it.
-        key = (self._first_of_shape[number], run, streams)
+        key = (self._representative(number, run), run, streams)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
         if key not in self._known:
             self._known[key] = self._cheapest(number, run, streams, producers)
         return self._known[key]
+
+    def _representative(self, number: int, run: LeafRun) -> int:
+        """The layer whose answers are this layer's too.
+
+        Layers of one shape share theirs, as streams say all that producers have to do with them. Not so in
+        bands, which name producers by number.
+        """
+        return number if run.bands is not None else self._first_of_shape[number]
 
     def _streams(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> Streams:
         layer = self.layers[number]
@@ -98,7 +105,7 @@ class LeafSearch:
         self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
     ) -> LeafCost | None:
         """The cheapest way of a leaf that is not known, by how its weights may come."""
-        first = self._first_of_shape[number]
+        first = self._representative(number, run)
         # Leaves with cut input channels or with bands pin their weights; others may have none to stream.
         if run.reduced > 1:
             return self._cheapest_reduction(first, replace(run, streamed=False), streams)

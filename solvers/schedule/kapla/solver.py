@@ -29,7 +29,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "17"
+VERSION = "18"
 DEFAULT = Params()
 
 

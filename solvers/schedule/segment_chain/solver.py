@@ -54,7 +54,7 @@ from solvers.schedule.segment_chain.counted_segments import CountedSegments
 from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
 
-VERSION = "7"
+VERSION = "8"
 DEFAULT = Params()
 
 TIME_FOR_CUTS = 0.25

@@ -20,7 +20,7 @@ from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations, leaf_bands
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.text import format_tree, parse_tree
-from costmodel.schedule.tree.tree import Cut, has_bands
+from costmodel.schedule.tree.tree import Cut, Leaf, has_bands
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.tree.validity import violations as tree_violations
 from tests import thorough
@@ -210,6 +210,26 @@ def test_an_intermediate_that_does_not_fit_stays_on_the_chip_in_bands() -> None:
         assert found.dram_bytes < 0.6 * apart.dram_bytes
         assert found.energy_pj < 0.75 * apart.energy_pj
         assert found.cycles == pytest.approx(result.cycles, rel=0.01)
+
+
+@pytest.mark.parametrize("first", [8, 4], ids=["first and last alike", "first of another shape"])
+def test_rows_wait_for_the_band_that_reads_them(first: int) -> None:
+    """Rows of ``a`` are made ahead, for the 5 x 5 windows of ``b``; two wait in the buffer of ``c``.
+
+    They also do where ``a`` has the shape of ``c``.
+    """
+    sizes: dict[str, Any] = {"k": 8, "h": 16, "w": 16}
+    layers = (
+        layer("a", c=first, external_c=first, **sizes),
+        layer("b", c=8, r=5, s=5, pad_h=2, pad_w=2, producers=(0,), **sizes),
+        layer("c", c=8, producers=(0,), **sizes),
+    )
+    tree = "T 1/1\n\tS 1/1x4\n" + "".join(f"\t\t{one.name} 1\n" for one in layers)
+    found = evaluated(tree, graph=LayerGraph("branches", layers))
+    (last,) = (node.leaf for node in found.nodes() if node.node == Leaf("c", 1))
+    assert last is not None
+    assert last.kept is not None
+    assert int(last.kept.sum()) == 2 * 16 * 8 * 8
 
 
 def test_bands_do_not_pay_where_the_intermediate_fits() -> None:
