@@ -139,6 +139,8 @@ def entry(function: FunctionT) -> FunctionT:
     that it was made of changes: see :mod:`costmodel.machine_code`.
     """
     compiled = numba.njit(**ENTERED)(function)
+    if cast(Any, numba.config).DISABLE_JIT:  # numba hands the function back as it is
+        return cast(FunctionT, compiled)
     compiled.get_call_template = partial(_refuse, function.__qualname__)
     # numba asks this for the type of every argument; without it named tuples would have to be typed as
     # references in the whole process, in other packages' functions as well

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,3 +102,16 @@ def test_imports_after_functions_and_words_in_docstrings_are_seen() -> None:
         ["Expr", "Import", "ClassDef"],
         ["Import", "If"],
     ]
+
+
+def test_where_numba_is_told_not_to_compile_an_entry_stays_python() -> None:
+    """``NUMBA_DISABLE_JIT``, which numba reads when it is imported."""
+    code = "from costmodel.compiled import entry; print(entry(lambda one: type(one).__name__)('text'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "str\n"

@@ -93,7 +93,7 @@ def test_the_wall_limit_ends_a_loop_inside_c(tmp_path: Path) -> None:
 def test_the_last_items_do_not_wait_behind_a_long_one() -> None:
     """Two workers: while one naps for long, the other does all the rest, whoever had it before."""
     payloads: Payloads = {f"warm{n}": ("echo", n) for n in range(200)}
-    payloads |= {"long": ("nap", 4.0)} | {f"end{n}": ("echo", n) for n in range(30)}
+    payloads |= {"long": ("nap", 10.0)} | {f"end{n}": ("echo", n) for n in range(30)}
     with RayRuntime(work, RuntimeSettings(target_seconds=0.3)) as runtime:
         order = [completion.key for completion in complete_all(runtime, payloads.items())]
     assert order[-1] == "long"

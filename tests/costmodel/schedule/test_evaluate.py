@@ -213,7 +213,7 @@ def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, num
 @pytest.mark.parametrize("most", [MOST_REMEMBERED, 7])
 def test_what_is_remembered_costs_what_it_costs_anew(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """Many trees by one evaluator, which may have to forget between them, and each by a new one."""
-    monkeypatch.setattr("costmodel.schedule.segment.MOST_REMEMBERED", most)
+    monkeypatch.setattr("costmodel.schedule.segment.known_nodes.MOST_REMEMBERED", most)
     graph, on, random = every_kind(), CHIPS[1], Random(5)
     costs, possible = FormulaCosts(graph), 0
     evaluator = ChipEvaluator(graph, on, 4, costs)
