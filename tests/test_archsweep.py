@@ -313,7 +313,7 @@ def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.Mo
         (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", wall_seconds=0), ["wall_seconds", "0"]),
         (
             lambda: NOTEBOOK.solve_mapping(LAYER, "simba", params={"x": 1}),
-            ["params.x", "parameters of cosa"],
+            ["params.x", "parameters of exact"],
         ),
         (lambda: NOTEBOOK.solve_scratchpad("alexnet", "big"), ["big", "MR"]),
         (lambda: NOTEBOOK.solve_schedule("alexnet", "eyeriss"), ["chip", "eyeriss"]),

@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[list[str], list[str]]] = {
     "unknown objective": ([*ON_EYERISS, GEMM, "--objective", "beauty"], ["objective", "beauty", "edp"]),
     "unknown parameter": ([*ON_EYERISS, GEMM, "--params", '{"x": 1}'], ["params", "x"]),
     "wrong parameter": (
-        [*ON_EYERISS, GEMM, "--params", '{"engine": "gurobi"}'],
+        [*ON_EYERISS, GEMM, "--solver", "cosa", "--params", '{"engine": "gurobi"}'],
         ["engine", "gurobi", "highs"],
     ),
     "parameters not JSON": ([*ON_EYERISS, GEMM, "--params", "{"], ["--params", "JSON"]),
