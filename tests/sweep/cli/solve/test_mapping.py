@@ -41,7 +41,7 @@ def test_the_certificate_and_the_space(solve: Command, solver: str) -> None:
 
 def test_people_read_the_same(solve: Command) -> None:
     layer = '{"shape": "gemm", "dims": {"M": 197, "N": 3072, "K": 768}}'
-    ended = solve("--architecture", "simba", "--layer", layer, "--padding", "0.02")
+    ended = solve("--architecture", "simba", "--layer", layer, "--padding", "0.02", "--solver", "cosa")
     shown = ("feasible", "bound", "gap", "solved by", "space", "padded to", "M=200", "useful utilization")
     for part in shown:
         assert part in ended.out
@@ -109,7 +109,7 @@ def test_wrong_constraints_name_their_file_and_key(solve: Command, rules: str, m
     [
         (["--keep", "most"], ["keep", "one of fitting, free, all", "most"]),
         (["--padding", "-1"], ["padding", "-1"]),
-        (["--tolerance", "0.1"], ["parameters of cosa", "tolerance"]),
+        (["--solver", "cosa", "--tolerance", "0.1"], ["parameters of cosa", "tolerance"]),
         (["--solver", "auto", "--tolerance", "2"], ["auto: tolerance", "2"]),
         (["--constraints", "none.yaml"], ["none.yaml"]),
     ],
