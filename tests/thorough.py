@@ -14,9 +14,9 @@ asked = False
 """Whether this run tries everything; ``tests/conftest.py`` sets it before test files are imported."""
 
 
-def tries(usually: int, *, thorough: int) -> range:
-    """The numbers of the tries, or seeds, of this run."""
-    return range(thorough if asked else usually)
+def how_many(usually: int, *, thorough: int) -> int:
+    """How many cases a test of this run draws, or finds of some kind at least."""
+    return thorough if asked else usually
 
 
 def also(*values: Any) -> list[Any]:

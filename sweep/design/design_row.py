@@ -173,10 +173,9 @@ def broken_by_bounds(constraints: Sequence[Constraint], row: DesignRow) -> str:
     """
     values, broken = cast(dict[str, Any], row), list[str]()
     for one in constraints:
-        value = values.get(one.quantity)
-        for results, upper, how in ((_RISING, True, "at least "), (_FALLING, False, "at most ")):
-            if value is not None and one.quantity in results and one.is_upper == upper:
-                broken += [] if one.met_by(float(value)) else [reason(str(one), float(value), how)]
+        value, bounded = values.get(one.quantity), _RISING if one.is_upper else _FALLING
+        if value is not None and one.quantity in bounded and not one.met_by(float(value)):
+            broken.append(reason(str(one), float(value), "at least " if one.is_upper else "at most "))
     return reasons(broken)
 
 

@@ -136,17 +136,12 @@ class FusedGroups:
 
         ``layers``: those of all demands, one by one.
         """
-        found = []
-        for group, task in zip(self.groups, tasks, strict=True):
-            together = group_bounds(group.fused.on(task.architecture))
-            alone = [layers[member] for member in group.members]
-            found.append(
-                (
-                    min(together[0], sum(energy for energy, _ in alone)),
-                    min(together[1], sum(cycles for _, cycles in alone)),
-                )
+        return [
+            _bounds_of_either(
+                group_bounds(group.fused.on(task.architecture)), [layers[member] for member in group.members]
             )
-        return found
+            for group, task in zip(self.groups, tasks, strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -179,9 +174,9 @@ class GroupOutcome:
     @property
     def bounds(self) -> tuple[float, float]:
         """Proven lower bounds on energy (pJ) and cycles, together or one by one."""
-        return (
-            min(self.answer.energy_bound_pj, sum(layer.energy_bound_pj for layer in self.layers)),
-            min(self.answer.cycles_bound, sum(layer.cycles_bound for layer in self.layers)),
+        return _bounds_of_either(
+            (self.answer.energy_bound_pj, self.answer.cycles_bound),
+            [(layer.energy_bound_pj, layer.cycles_bound) for layer in self.layers],
         )
 
     @property
@@ -193,6 +188,14 @@ class GroupOutcome:
         for layer in self.layers:
             found.update(dict(layer.levels))
         return dict(found)
+
+
+def _bounds_of_either(
+    together: tuple[float, float], layers: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """Lower bounds on energy (pJ) and cycles of a group that is mapped together or layer by layer."""
+    energy, cycles = sum(energy for energy, _ in layers), sum(cycles for _, cycles in layers)
+    return min(together[0], energy), min(together[1], cycles)
 
 
 def _architecture(study: Study) -> Architecture:

@@ -265,9 +265,8 @@ class MappingWorkload:
         if not self._limits:
             return ""
         problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
-        found = [space_bounds(problem) for problem in problems]
         own = self._own_demands(design)
-        return self._broken(design, own, [(one.energy_pj, float(one.cycles)) for one in found[own]])
+        return self._broken(design, own, _each_bounded(problems)[own])
 
     def broken_by_least(self, design: Design, parts: Sequence[tuple[float, float]]) -> str:
         """As :meth:`broken_by_bounds`, from what one run of each of the :attr:`solves` takes at least."""

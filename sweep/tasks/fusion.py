@@ -32,6 +32,7 @@ from sweep.tasks.mapping import (
     architecture_content,
     architecture_id,
     check_versions,
+    proven_bounds,
     solve_columns,
     solve_content,
 )
@@ -163,17 +164,14 @@ def run_fusion_task(content: ReadOnlyDict[str, Any]) -> FusionColumns:
 
 def _columns(problem: LayerFusionProblem, outcome: Outcome[GroupMapping]) -> FusionColumns:
     """The columns of a ``fusions`` row that the solve decides (see ``results/store/schema/tables.py``)."""
-    energy, cycles = group_bounds(problem.group)
-    proven = {"energy": energy, "cycles": cycles}
-    if problem.objective in proven and outcome.bound is not None:
-        proven[problem.objective] = max(proven[problem.objective], outcome.bound)
+    energy, cycles = proven_bounds(group_bounds(problem.group), problem.objective, outcome.bound)
     columns: FusionColumns = {
         "status": str(outcome.status),
         "objective": outcome.objective,
         "bound": outcome.bound,
         "gap": outcome.gap,
-        "energy_bound_pj": proven["energy"],
-        "cycles_bound": proven["cycles"],
+        "energy_bound_pj": energy,
+        "cycles_bound": cycles,
         "cpu_seconds": outcome.cpu_seconds,
         "wall_seconds": outcome.wall_seconds,
         "note": outcome.note or None,

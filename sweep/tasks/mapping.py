@@ -243,10 +243,20 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> Map
 def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
     bounds = space_bounds(problem)
-    proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
-    if problem.objective in proven and outcome.bound is not None:
-        proven[problem.objective] = max(proven[problem.objective], outcome.bound)
-    return {"energy_bound_pj": proven["energy"], "cycles_bound": proven["cycles"]}
+    energy, cycles = proven_bounds((bounds.energy_pj, float(bounds.cycles)), problem.objective, outcome.bound)
+    return {"energy_bound_pj": energy, "cycles_bound": cycles}
+
+
+def proven_bounds(
+    bounds: tuple[float, float], objective: str, of_objective: float | None
+) -> tuple[float, float]:
+    """``bounds`` on energy (pJ) and cycles, with a solver's own on the objective where that is above them."""
+    energy, cycles = bounds
+    if of_objective is not None and objective == "energy":
+        energy = max(energy, of_objective)
+    if of_objective is not None and objective == "cycles":
+        cycles = max(cycles, of_objective)
+    return energy, cycles
 
 
 def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:

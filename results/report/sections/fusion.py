@@ -72,10 +72,10 @@ def _cells(run: RunData, one: Group) -> list[Cell]:
     design, network, group = one
     row = run.fusions.get(group["task_id"])
     costs = []
-    for name in ("energy_pj", "cycles"):
-        now, before = (group["energy_pj"], group["unfused_energy_pj"])
-        if name == "cycles":
-            now, before = float(group["cycles"]), float(group["unfused_cycles"])
+    for name, now, before in (
+        ("energy_pj", group["energy_pj"], group["unfused_energy_pj"]),
+        ("cycles", float(group["cycles"]), float(group["unfused_cycles"])),
+    ):
         scale = scale_for(name, [now, before])
         costs += [number_cell(scale.text(value), value) for value in (now, before)]
     gap, spent = (row["gap"], row["cpu_seconds"]) if row else (None, None)

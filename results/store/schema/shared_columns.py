@@ -29,6 +29,10 @@ IDENTITY = (
 ARCHITECTURE_ID = Column("architecture_id", "string", "", "hash of `architecture`", required=True)
 """A hash beside the architecture itself: queries group and join by it without comparing whole documents."""
 
+ARCHITECTURE_PART = Column(
+    "architecture", "json", "", "the part of the architecture that the answer depends on"
+)
+
 SOLVER = Column("solver", "string", "", "catalogue name of the solver", required=True)
 
 ASKED_HOW = (
@@ -40,6 +44,14 @@ ASKED_HOW = (
 
 MAPPING_OBJECTIVE = Column(
     "objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True
+)
+
+MAPPING_STATUS = Column(
+    "status",
+    "string",
+    "",
+    "optimal (proven on the cost model), feasible, infeasible (proven), unknown, or failed",
+    required=True,
 )
 
 PROOF = (

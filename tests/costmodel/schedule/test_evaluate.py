@@ -28,7 +28,7 @@ from tests.costmodel.schedule.chip_cases import (
     read_in_part,
 )
 from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
-from tests.thorough import tries
+from tests.thorough import how_many
 
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
 OTHER_WIDTHS = [
@@ -97,7 +97,7 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> None:
     checked = streaming = 0
-    for seed in SEEDS if on is not SMALL else tries(60, thorough=200):
+    for seed in SEEDS if on is not SMALL else range(how_many(60, thorough=200)):
         found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
@@ -112,7 +112,7 @@ def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip, idle: bool) -> 
         assert evaluation.energy_pj == pytest.approx(total, rel=1e-12)
         checked += 1
     assert checked >= len(SEEDS) // 5
-    assert streaming > 1 or on is not SMALL
+    assert streaming > how_many(1, thorough=5) or on is not SMALL
 
 
 def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]]) -> None:
@@ -135,7 +135,7 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
 def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
     """What the model charges is enough, and not more for leaves side by side or one after the other."""
     graph, exact, streaming = every_kind(), 0, 0
-    for seed in SEEDS if on is not SMALL else tries(60, thorough=200):
+    for seed in SEEDS if on is not SMALL else range(how_many(60, thorough=200)):
         found = evaluated(graph, on, seed, idle)
         if found is None:
             continue
@@ -155,7 +155,7 @@ def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
                 if not (isinstance(segment.node, Cut) and segment.node.kind == "S"):
                     assert segment.held.most == most
     assert exact > 3 or on is SMALL
-    assert streaming > 0 or on is not SMALL
+    assert streaming > how_many(0, thorough=3) or on is not SMALL
 
 
 def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) -> Iterator[str]:

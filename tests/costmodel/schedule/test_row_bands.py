@@ -23,11 +23,11 @@ from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, has_bands
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.tree.validity import violations as tree_violations
-from tests import thorough
 from tests.costmodel.schedule.band_cases import drawn, windows, written
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
 from tests.costmodel.schedule.chip_counts import inputs
 from tests.costmodel.schedule.program.test_writer import check_counts, needed, read_by_computes
+from tests.thorough import how_many
 
 
 def pair(**sizes: Any) -> LayerGraph:
@@ -273,7 +273,7 @@ def test_random_segments_with_bands() -> None:
 
 @pytest.mark.slow
 def test_many_random_segments_with_bands() -> None:
-    ratios = counted(range(20, 220 if thorough.asked else 90))
+    ratios = counted(range(20, how_many(90, thorough=220)))
     assert 0.97 < mean(ratios) < 1.08
     assert min(ratios) > 0.75
 

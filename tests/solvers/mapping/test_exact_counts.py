@@ -27,11 +27,11 @@ from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace
 from solvers.mapping.problem import MappingProblem, objective_of
 from tests.solvers.mapping.random_problems import invented_problems, problems
 from tests.solvers.mapping.uneven_enumeration import problems as uneven_problems
-from tests.thorough import tries
+from tests.thorough import how_many
 
 pytestmark = pytest.mark.slow
 
-PROBLEMS = len(tries(60, thorough=150))
+PROBLEMS = how_many(60, thorough=150)
 ASSIGNMENTS = 6
 MAPPINGS = 12
 
@@ -88,6 +88,6 @@ def test_the_search_counts_mappings_as_evaluate_does(draw: Callable[[int], Itera
             else:
                 assert found <= expected * (1 + 1e-9), (problem, mapping)
                 below += 1
-    assert equal > 400
-    assert sliding > 100
-    assert below > 5
+    assert equal > how_many(400, thorough=1000)
+    assert sliding > how_many(100, thorough=300)
+    assert below > how_many(5, thorough=20)

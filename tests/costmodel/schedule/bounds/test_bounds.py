@@ -35,11 +35,11 @@ from tests.costmodel.schedule.chip_cases import (
     random_tree,
     strided,
 )
-from tests.thorough import tries
+from tests.thorough import how_many
 
 SMALLEST = 72
 """Bytes of buffers that two layers of a small network do not fit."""
-TREES = len(tries(32, thorough=80))
+TREES = how_many(32, thorough=80)
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
             assert found.cycles >= bounds.cycles
             for exponents in ((2.0, 1.0), (1.0, 1.0), (1.0, 3.0)):
                 assert Objective(*exponents).value(found.energy_pj, found.cycles) >= bounds.product(exponents)
-    assert fitting > 3
+    assert fitting > how_many(3, thorough=8)
 
 
 @pytest.mark.slow
@@ -95,8 +95,8 @@ def test_trees_with_layers_on_the_whole_chip_are_not_below(graph: LayerGraph, on
                 mapped += sum(segment.whole_chip is not None for segment in found.segments)
                 assert found.energy_pj >= bounds.energy_pj
                 assert found.cycles >= bounds.cycles
-    assert fitting > 3
-    assert mapped > 3
+    assert fitting > how_many(3, thorough=8)
+    assert mapped > how_many(3, thorough=8)
 
 
 @pytest.mark.slow

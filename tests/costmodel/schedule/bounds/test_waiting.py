@@ -24,7 +24,7 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.segment_chain.forms import comb
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
-from tests.thorough import tries
+from tests.thorough import how_many
 
 
 def heavy_tail(count: int) -> LayerGraph:
@@ -120,7 +120,7 @@ def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:
         bounds = lower_bounds(graph, on, batch, costs)
         waiting += any(floor.order > max(floor.work, floor.dram) for one in least for floor in one.segments)
         evaluator = ChipEvaluator(graph, on, batch, costs)
-        for _ in tries(150, thorough=400):
+        for _ in range(how_many(150, thorough=400)):
             try:
                 found = evaluator.evaluate(random_chain(random, graph, batch))
             except NotPossibleError:
@@ -128,7 +128,7 @@ def test_random_trees_do_not_wait_less(on: Chip, batch: int) -> None:
             fitting += 1
             assert found.cycles >= bounds.cycles
             assert found.cycles >= min(one.cycles for one in least if one.rounds == found.rounds)
-    assert fitting > 40
+    assert fitting > how_many(40, thorough=100)
     assert waiting
 
 

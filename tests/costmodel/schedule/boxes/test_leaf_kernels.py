@@ -29,7 +29,7 @@ from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from tests.costmodel.schedule.boxes.elements import random_layer
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip
-from tests.thorough import tries
+from tests.thorough import how_many
 
 NETWORKS = ["set-resnet50", "set-googlenet", "kapla-mobilenet", "set-bert", "resnext50", "vit_b_16"]
 
@@ -97,7 +97,7 @@ def _is_skipped(ranges: Any, which: tuple[int, ...]) -> bool:
 def test_messages_have_the_sizes_that_the_kernel_finds() -> None:
     """Bytes between all pairs of parts over all runs, of batches that may differ, on random graphs."""
     random, compared = Random(17), 0
-    for _ in tries(200, thorough=600):
+    for _ in range(how_many(200, thorough=600)):
         graph, batch = random_graph(random), random.randint(1, 4)
         number, theirs = len(graph.layers) - 1, random.randint(1, 4)
         runs = theirs * random.randint(1, 2)
@@ -105,7 +105,7 @@ def test_messages_have_the_sizes_that_the_kernel_finds() -> None:
             producers = dict(_placed(random, graph, theirs))
             _compare(graph, layer, (batch, theirs, runs), parts, producers)
             compared += 1
-    assert compared > 150
+    assert compared > how_many(150, thorough=500)
 
 
 ELEMENTS = ElementBits(1, 1, 1, 1)

@@ -19,7 +19,7 @@ from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.network import Layer
 from tests.costmodel.schedule.boxes.elements import Numbers, numbered, random_layer, touched_of
-from tests.thorough import tries
+from tests.thorough import how_many
 
 
 def random_graph(random: Random) -> LayerGraph:
@@ -100,7 +100,7 @@ def jumps(space: Layer, box: Box) -> bool:
 @pytest.mark.slow
 def test_messages_are_the_elements_that_one_part_needs_and_the_other_makes() -> None:
     random, compared, moved = Random(7), 0, 0
-    for _ in tries(400, thorough=1500):
+    for _ in range(how_many(400, thorough=1500)):
         graph, batch = random_graph(random), random.randint(1, 3)
         last, numbers = graph.layers[-1], element_numbers(graph, batch)
         space = last.space(batch)
@@ -137,8 +137,8 @@ def test_messages_are_the_elements_that_one_part_needs_and_the_other_makes() -> 
                     (part, source): volumes[part, source] for part, source in np.argwhere(volumes).tolist()
                 }
         _check_input(graph, space, boxes, needed_by, numbers[-1], batch)
-    assert compared > 1200
-    assert moved > 12_000
+    assert compared > how_many(1200, thorough=5000)
+    assert moved > how_many(12_000, thorough=50_000)
 
 
 def _needed(

@@ -32,7 +32,7 @@ from costmodel.schedule.whole_chip.cost import WholeChipCost, streamed_layer_cos
 from costmodel.schedule.whole_chip.padding import padded_inputs
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer, mapped_chip, random_mapping
 from tests.costmodel.schedule.program.program_counts import done, dram_bytes, link_bytes, peaks
-from tests.thorough import tries
+from tests.thorough import how_many
 
 ONE: dict[str, Any] = {"external_c": 4}
 LAYERS = {
@@ -44,7 +44,7 @@ LAYERS = {
     "depthwise": layer("one", "groupconv", h=4, w=2, r=3, c=4, k=4, groups=4, pad_h=1, input_w=2, **ONE),
     "products": layer("one", "fc", c=8, k=6, h=1, w=1, input_h=1, input_w=1, external_c=8),
 }
-TRIES = len(tries(60, thorough=100))
+TRIES = how_many(60, thorough=100)
 """Mappings that are drawn, of which many do not fit."""
 CHIPS = [mapped_chip(2, 2, 96), mapped_chip(3, 2, 128, link=1, stream=0), mapped_chip(1, 2, 64, dram=9)]
 
@@ -116,8 +116,8 @@ def test_random_mappings(name: str) -> None:
             assert replay(program).operations == batch * rounds * one.operations
             again += any(message.after for message in program.messages)
             programs += 1
-    assert programs >= 2
-    assert again > 0  # partial sums come back
+    assert programs >= how_many(2, thorough=5)
+    assert again > how_many(0, thorough=3)  # partial sums come back
     assert parts == 0 or name == "groups"
 
 
@@ -176,7 +176,7 @@ def test_a_compute_has_what_it_needs_and_outputs_leave_complete(name: str) -> No
         # what tiles and visits have added to each output is all of its products
         assert set(stored.values()) == {whole}
         assert len(stored) == batch * one.k * one.h * one.w
-    assert computes > 20
+    assert computes > how_many(20, thorough=50)
 
 
 def one_by_one(loops: tuple[tuple[str, int], ...], on: Chip) -> tuple[Program, ChipEvaluation]:

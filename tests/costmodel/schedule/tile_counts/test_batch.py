@@ -20,7 +20,7 @@ from costmodel.schedule.tile_counts.batch import BatchTileCounter
 from costmodel.schedule.tile_counts.tile_count import counted_on_tile
 from costmodel.workload.network import Layer, convolution
 from tests.costmodel.mapping.test_batch import architectures, layers
-from tests.thorough import tries
+from tests.thorough import how_many
 
 RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]
 
@@ -34,7 +34,7 @@ RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]
 )
 @settings(
     deadline=None,
-    max_examples=len(tries(40, thorough=150)),
+    max_examples=how_many(40, thorough=150),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_row_equals_the_count_of_one_mapping(
