@@ -189,6 +189,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "the same annealing over segments whose layers run side by side as a pipeline",
     ),
     Entry(
+        "auto_schedule",
+        "schedule",
+        "solvers.schedule.auto",
+        SCHEDULE_OBJECTIVES,
+        "a portfolio: KAPLA's chains, the best chain, SET's annealing; the best tree annealed further",
+        draws=False,
+    ),
+    Entry(
         "exhaustive_schedule",
         "schedule",
         "solvers.schedule.exhaustive",

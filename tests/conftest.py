@@ -57,12 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """All tests take three processes where there are two cores; tests that were chosen run in this one.
+    """All tests take four processes where there are two cores; tests that were chosen run in this one.
 
-    Two processes keep two cores busy. The third one is there because those with clusters mostly wait.
+    Two processes keep two cores busy. Two more are there because those with clusters mostly wait.
     """
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return 3 if everything and len(os.sched_getaffinity(0)) > 1 else 0
+    return 4 if everything and len(os.sched_getaffinity(0)) > 1 else 0
 
 
 AT_ONCE = 2

@@ -1,12 +1,13 @@
 """Solvers for a whole network on a tiled chip: which RA tree runs it with the least energy and delay.
 
-Start with ``problem.py``, which states the problem; ``chip_model.py`` counts what a tree costs. Six solvers
-look for trees:
+Start with ``problem.py``, which states the problem; ``chip_model.py`` counts what a tree costs. Seven
+solvers look for trees:
 
 - ``set/`` anneals them (SET);
 - ``kapla/`` prunes and ranks chains of segments (KAPLA);
 - ``segment_chain/`` finds the best of a smaller space of such chains exactly, and then joins neighbours;
 - ``layer_pipeline.py`` and ``layer_sequential.py`` anneal within the two patterns that are older than SET;
+- ``auto.py`` asks those above and improves the best of their trees;
 - ``exhaustive.py`` tries every tree of small networks, to measure the others by.
 
 All ask ``tiles/`` for the cost of a part of a layer on one tile.

@@ -31,7 +31,7 @@ class SchedulerChoice(Keys):
     solver: str = "set"
     """A schedule solver of ``archsweep list solvers``."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
-    """How many seeds; 1 for a solver that draws nothing, since every seed would give the same answer."""
+    """How many seeds; 1 for a solver with which every seed gives the same answer."""
     seed: Seed = 0
     """The first seed; the others follow it."""
     epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
@@ -56,7 +56,7 @@ class SchedulerChoice(Keys):
     def _seeds_that_differ(cls, seeds: int, read: ValidationInfo) -> int:
         chosen = read.data.get("solver")
         if seeds > 1 and chosen in WITHOUT_DRAWS:
-            raise InputError("", f"1, for {chosen} draws nothing: every seed gives the same answer", seeds)
+            raise InputError("", f"1, for every seed gives the same answer with {chosen}", seeds)
         return seeds
 
     @model_validator(mode="after")

@@ -107,11 +107,13 @@ def exhaustive_cases() -> Iterator[Case]:
 
 
 def schedule_cases(entry: Entry) -> Iterator[Case]:
-    """The first layers of networks, released and on chips; two solvers cost no released trees."""
+    """The first layers of networks, released and on chips; solvers of chains cost no released trees."""
     if entry.name == "exhaustive_schedule":
         yield from exhaustive_cases()
         return
-    kapla, on_chips = entry.name == "kapla_schedule", entry.name in ("kapla_schedule", "segment_chain")
+    kapla, auto = entry.name == "kapla_schedule", entry.name == "auto_schedule"
+    on_chips = kapla or auto or entry.name == "segment_chain"
+    own = {"beta": 5, "annealings": 1} if auto else {}
     budget = Budget(ENOUGH, None if on_chips else 60, seed=1)
     for (network, count, batch), name in [] if on_chips else product(RELEASED, NAMES[:4]):
         problem = released(network, count, batch, Objective.named(name))
@@ -121,12 +123,12 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
         yield Case(f"{network}, {count} layers, batch {batch}, {NAMES[number]}", problem, budget, {}, tree)
     for (network, count, batch), name in product(ON_TILES, NAMES[:4] if on_chips else NAMES[2:4]):
         problem = on_a_chip(network, count, batch, Objective.named(name))
-        yield Case(f"{network} on tiles, {count} layers, batch {batch}, {name}", problem, budget, {}, tree)
+        yield Case(f"{network} on tiles, {count} layers, batch {batch}, {name}", problem, budget, own, tree)
     graphs = (every_kind(), chain(5, h=3, w=5), chain(4, h=7), strided())
     for graph, (columns, rows, batch, buffer) in product(graphs, ((3, 2, 4, 1 << 20), (2, 1, 6, 260))):
         problem = by_formula(graph, columns, rows, batch, buffer)
         name = f"{graph.name} of {len(graph.layers)}, {columns} x {rows} tiles of {buffer} bytes"
-        yield Case(name, problem, budget, {}, tree)
+        yield Case(name, problem, budget, own, tree)
         if not on_chips:  # long enough for every operator and for a falling temperature to matter
             yield Case(f"{name}, 600 rounds", problem, Budget(ENOUGH, 600, seed=2), {}, tree)
     for graph in (training_graph(chain(2)), two_products()):
@@ -134,7 +136,7 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
             f"{graph.name} of {len(graph.layers)} layers, some alone",
             with_whole_chip_layers(graph, 2),
             budget,
-            {},
+            own,
             tree,
         )
     for params in KAPLA_PARAMS if kapla else ():

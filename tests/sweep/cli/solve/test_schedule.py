@@ -268,7 +268,7 @@ def test_schedules_that_cannot_be_counted_say_why(
         (("--network", "kapla-mlp-s.training"), "schedule.whole_chip: expected whole_chip: true, for "),
         (
             ("--solver", "kapla_schedule", "--params", "{}", "--seeds", "2"),
-            "1, for kapla_schedule draws nothing",
+            "1, for every seed gives the same answer with kapla_schedule",
         ),
     ],
 )

@@ -1,0 +1,196 @@
+"""A portfolio of schedule solvers: what each is best at, one after the other, and the best tree improved.
+
+Which scheduler wins depends on the network and the chip (``docs/studies.md``, study ``schedulers``). KAPLA's
+chains and the best chain of segments are found step by step and know long segments. An annealing knows every
+tree, and finds those near the one from which it starts. So the chains come first, then SET's annealing from
+the better of its two patterns. At last an annealing of low temperatures goes on from the best tree of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.schedule.tree.tree import TreeNode
+from solvers.budget import LEAST_SECONDS, Budget, Deadline
+from solvers.checks import check, check_counts, is_number
+from solvers.outcome import Outcome, Status, noting_limits, proven
+from solvers.schedule import kapla, segment_chain
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.refinement import solve_from
+from solvers.schedule.set.search import AnnealingPlan
+
+NAME = "auto_schedule"
+
+MEMBERS = ("kapla_schedule", "segment_chain", "set")
+
+VERSION = (
+    f"1 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION}"
+)
+"""With those of the members: when an answer of theirs can change, so can this one's."""
+
+Solve = Callable[[ScheduleProblem, Budget], Outcome[ScheduleSolution]]
+
+
+@dataclass(frozen=True)
+class Params:
+    """``members``: the solvers that take part. ``beta``: rounds of an annealing for each layer.
+
+    ``annealings``: how many seeds SET's annealing has, from 0 on, one after the other.
+    ``refinement``: with this fraction of the rounds an annealing goes on from the best tree; 0: none does.
+    """
+
+    members: tuple[str, ...] = MEMBERS
+    beta: float = SetParams.beta
+    annealings: int = 2
+    refinement: float = 0.25
+
+    def __post_init__(self) -> None:
+        listed = isinstance(self.members, (list, tuple)) and len(self.members) > 0
+        known = listed and all(member in MEMBERS for member in self.members)
+        check(NAME, "members", known, f"some of {', '.join(MEMBERS)}", self.members)
+        object.__setattr__(self, "members", tuple(self.members))
+        check_counts(NAME, self, {"annealings": 1})
+        right = is_number(self.refinement, 0, 1)
+        check(NAME, "refinement", right, "a fraction from 0 to 1", self.refinement)
+        right = is_number(self.beta, 0, inf) and self.beta > 0
+        check(NAME, "beta", right, "a number above 0", self.beta)
+
+    @property
+    def annealing(self) -> SetParams:
+        """SET's annealing as its released program starts it, so LP's and LS's trees are among its own."""
+        return SetParams(beta=self.beta, start="patterns", initial_temperature=SetParams.pattern_temperature)
+
+
+DEFAULT = Params()
+
+
+@noting_limits
+def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
+    """The best tree of all members and of the annealing that goes on from it; ``solved_by`` says whose it is.
+
+    ``budget.iterations`` is the limit of each solve of a member. Its seed is not looked at. A member that
+    refuses the problem is left out and noted, as ``kapla_schedule`` is where a layer needs the whole chip and
+    none is offered. Every answer is a judge's count, and the bound is the best of theirs.
+
+    Tile costs may be lacking that this process cannot solve. TileCostsNeeded is raised then, by the first
+    member that lacks some; the caller has them solved and calls again. InputError for a model other than the
+    chip's, which chains need.
+    """
+    if not isinstance(problem.model, ChipModel):
+        remedy = "Take set, layer_sequential or layer_pipeline"
+        raise InputError(NAME, "the chip model", problem.model.name, remedy, key="model")
+    portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds))
+    if "kapla_schedule" in params.members:
+        portfolio.ask("kapla_schedule", 0.25, kapla.solve)
+    if "segment_chain" in params.members:
+        portfolio.ask("segment_chain", 0.4, segment_chain.solve)
+    if "set" in params.members:
+        for number in range(params.annealings):
+            part = 0.7 / (params.annealings - 0.7 * number)
+            portfolio.ask("set", part, partial(_annealed, params.annealing, number))
+    best = portfolio.best
+    if params.refinement and best is not None and best.solution is not None:
+        portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
+    return portfolio.outcome()
+
+
+def _annealed(
+    params: SetParams, number: int, problem: ScheduleProblem, budget: Budget
+) -> Outcome[ScheduleSolution]:
+    return set_annealing.solve(problem, replace(budget, seed=number), params)
+
+
+def _improved(
+    params: Params, tree: TreeNode, problem: ScheduleProblem, budget: Budget
+) -> Outcome[ScheduleSolution]:
+    """What the cool end of an annealing finds from ``tree``; it gets all of the budget's time."""
+    annealing = params.annealing
+    rounds = annealing.rounds(len(problem.graph.layers))
+    plan = AnnealingPlan(set_annealing.spaces_of(annealing), annealing, rounds)
+    # solve_from takes the same fraction of the seconds as of the rounds
+    seconds = replace(budget, wall_seconds=budget.wall_seconds / params.refinement)
+    return solve_from(problem, seconds, plan, tree, params.refinement)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a member answered in one turn."""
+
+    member: str
+    outcome: Outcome[ScheduleSolution]
+
+    @property
+    def value(self) -> float:
+        """The objective; infinite without a tree."""
+        return inf if self.outcome.objective is None else self.outcome.objective
+
+    def told(self, before: set[str]) -> str:
+        """The objective in four digits, CPU seconds, and what of the member's note is not in ``before``."""
+        value = "no tree" if self.outcome.solution is None else f"{self.value:.4g}"
+        # several members reach the same limits, which are to be named once
+        new = [part for part in self.outcome.note.split("; ") if part and part not in before]
+        before.update(new)
+        own = f" ({'; '.join(new)})" if new else ""
+        return f"{self.member}: {value} in {self.outcome.cpu_seconds:.1f} CPU s{own}"
+
+
+@dataclass
+class _Portfolio:
+    """What the members have answered so far, and what others refused the problem with."""
+
+    problem: ScheduleProblem
+    budget: Budget
+    deadline: Deadline
+    answers: list[_Answer] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def ask(self, member: str, part: float, solve: Solve) -> None:
+        """Give a member a turn of ``part`` of the time left, unless the best tree is proven."""
+        if self.best is not None and self.best.status is Status.OPTIMAL:
+            return
+        seconds = max(LEAST_SECONDS, part * self.deadline.left)
+        try:
+            outcome = solve(self.problem, replace(self.budget, wall_seconds=seconds, seed=0))
+        except InputError as refusal:
+            self.refusals.append(f"{member} refuses the problem: {refusal}")
+        else:
+            self.answers.append(_Answer(member, outcome))
+
+    @property
+    def _first_of_best(self) -> _Answer | None:
+        return min(self.answers, key=lambda answer: answer.value, default=None)
+
+    @property
+    def best(self) -> Outcome[ScheduleSolution] | None:
+        """The first of the best answers; None without a tree."""
+        first = self._first_of_best
+        return None if first is None or first.outcome.solution is None else first.outcome
+
+    def outcome(self) -> Outcome[ScheduleSolution]:
+        """The best tree and bound, the records of all annealings, and what members say of themselves."""
+        every, watch = [answer.outcome for answer in self.answers], self.deadline.watch
+        bound = max((one.bound for one in every if one.bound is not None), default=None)
+        best, first, said = self.best, self._first_of_best, set[str]()
+        whose = [] if best is None or first is None else [f"the tree is of {first.member}"]
+        totals: dict[str, Any] = {
+            "cpu_seconds": watch.cpu_seconds,
+            "wall_seconds": watch.wall_seconds,
+            "note": "; ".join([*whose, *(answer.told(said) for answer in self.answers), *self.refusals]),
+            "evaluations": sum(one.evaluations for one in every),
+        }
+        if best is None or first is None or best.solution is None or best.objective is None:
+            return Outcome(Status.UNKNOWN, None, None, bound, **totals)
+        status = best.status
+        if bound is not None:
+            status, bound = proven(best.objective, bound)
+        phases = tuple(phase for one in every if one.solution for phase in one.solution.phases)
+        solution = replace(best.solution, phases=phases)
+        return Outcome(status, solution, best.objective, bound, solved_by=first.member, **totals)
