@@ -31,6 +31,8 @@ def test_names() -> None:
         "eyeriss",
         "eyeriss-v1",
         "gemmini",
+        "gpu-a100",
+        "gpu-k80",
         *KAPLA,
         "nvdla-full",
         "simba",
@@ -43,6 +45,16 @@ def test_every_library_file_loads_and_survives_json(name: str) -> None:
     chip = load_architecture(name)
     assert chip.name == name
     assert Architecture.from_json(json.loads(json.dumps(chip.to_json()))) == chip
+
+
+@pytest.mark.parametrize(("name", "cores", "tera"), [("gpu-k80", 2496, 4.37), ("gpu-a100", 6912, 19.5)])
+def test_gpus_have_the_operations_a_second_that_their_maker_states(
+    name: str, cores: int, tera: float
+) -> None:
+    """8.74 TFLOPS of single precision for both GPUs of a K80; a multiply-accumulate is two."""
+    gpu = load_architecture(name)
+    assert gpu.mac_units == cores
+    assert 2 * cores * gpu.frequency_hz / 1e12 == pytest.approx(tera, rel=2e-3)
 
 
 # --- the reference's five: compared number by number here, without the code that reads the reference form

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import archsweep
 from costmodel.errors import InputError
 from costmodel.formats.networks import load_network
-from costmodel.workload.network import distinct_layers
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer, convolution, distinct_layers, gemm
 from results.store.folder import RunFolder
 from solvers.catalogue import solver
 from sweep.cli.main import app
@@ -75,6 +77,35 @@ def test_a_figure_is_the_geometric_mean_of_layers() -> None:
     assert geomean([2.0, 8.0]) == pytest.approx(4.0)
 
 
+def test_gpus_are_compared_with_the_tuner_that_measures_least() -> None:
+    """On the K80 a program needs a third of the tuner's cycles; on the A100 nobody has an answer."""
+    rows: dict[str, dict[Any, Any]] = {key: {} for gpu in cosa.GPUS for key in cosa.needed(gpu, "cycles")}
+    rows[cosa.study_key("k80", "cycles", cosa.TUNED)] = {LAYERS[0]: {"cycles": 300, "cpu_seconds": 4.0}}
+    default = "CoSA, polished (default)"
+    rows[cosa.study_key("k80", "cycles", default)] = {LAYERS[0]: {"cycles": 100, "cpu_seconds": 0.5}}
+    table = cosa.on_gpus(rows, "quick")
+    tuned, program = table.rows
+    assert tuned == (f"k80: {cosa.TUNED}", 1.0, 1.0, 1.0, 4.0)
+    assert program[0] == f"k80: {default}"
+    assert program[1:] == pytest.approx((3.0, 3.0, 1.0, 0.5))
+    assert "No GPU ran" in table.remarks[0]
+    assert table.bars is not None
+    assert set(table.bars.series) == {f"k80: {cosa.TUNED}", f"k80: {default}"}
+
+
+@pytest.mark.parametrize("gpu", ["gpu-k80", "gpu-a100"])
+@pytest.mark.parametrize(
+    "layer", [convolution("window", N=2, K=8, C=6, P=4, Q=4, R=3, S=3), gemm("product", M=8, N=12, K=6)]
+)
+def test_no_thread_of_a_gpu_adds_to_anothers_outputs(gpu: str, layer: Layer) -> None:
+    mapping = archsweep.solve_mapping(layer, gpu, "cycles").mapping
+    assert isinstance(mapping, Mapping)
+    spread = {dim for level in mapping.levels for dim, _ in level.spatial}
+    assert spread
+    (output,) = (tensor for tensor in layer.tensors if tensor.is_output)
+    assert spread <= output.dims
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="cosa"):
         paper_of("cosaa")
@@ -90,15 +121,15 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     with pytest.raises(InputError, match="the file"):
-        reproduce_paper("cosa", ["11"], "quick", file, RuntimeChoice(in_process=True), False)
+        reproduce_paper("cosa", ["10"], "quick", file, RuntimeChoice(in_process=True), False)
     assert file.read_text() == "mine"
 
 
 def test_what_is_not_reproduced_is_said_and_asks_for_no_study(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["paper", "cosa", "--figure", "11", "-o", str(tmp_path / "out"), "--json"])
+    done = CliRunner().invoke(app, ["paper", "cosa", "--figure", "10", "-o", str(tmp_path / "out"), "--json"])
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
-    assert "GPU" in said["figures"][0]["not_reproduced"]
+    assert "mesh of PEs" in said["figures"][0]["not_reproduced"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["paper.html"]
 
 
