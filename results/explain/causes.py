@@ -15,7 +15,7 @@ MOST_KEYS = 3
 def causes_of(
     here: Mapping[str, Any], there: Mapping[str, Any], axes: Sequence[str], models: tuple[str, str]
 ) -> tuple[str, ...]:
-    """Everything that differs between the questions of two rows of ``layers`` or ``schedules``.
+    """Everything that differs between the questions of two rows of ``layers``, ``fusions`` or ``schedules``.
 
     ``axes``: those whose values differ between the designs. ``models``: the versions of the cost model that
     the runs were made with; it is no column of a row, and is a part of what answers are known by.
@@ -26,7 +26,7 @@ def causes_of(
     if models[0] != models[1]:
         found.append(f"cost model {models[0] or 'unknown'} → {models[1] or 'unknown'}")
     if here.get("layer_shape") != there.get("layer_shape") or any(
-        here.get(key) != there.get(key) for key in ("network_content", "batch")
+        here.get(key) != there.get(key) for key in ("layer_group", "network_content", "batch")
     ):
         found.append("network: another shape")
     found += _hardware(
@@ -35,7 +35,12 @@ def causes_of(
     found += _solver(here, there)
     found += _setting("parameter", here, there, "params")
     found += _setting("budget", here, there, "budget")
-    for key, name in (("objective_name", "objective"), ("tile_mapper", "tile mapper"), ("space", "space")):
+    for key, name in (
+        ("objective_name", "objective"),
+        ("tile_mapper", "tile mapper"),
+        ("space", "space"),
+        ("longest", "how many layers may be together"),
+    ):
         if _asked(here.get(key)) != _asked(there.get(key)):
             both = f" {here[key]} → {there[key]}" if key == "objective_name" else ""
             found.append(f"{name}{both}")

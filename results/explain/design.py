@@ -9,19 +9,22 @@ from typing import Any
 
 from results.explain.neighbour import BetterDesign, better_designs
 from results.explain.stored_rows import rows_of
-from results.front.networks import NetworkRuns
+from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
 from results.store.schema.chips import SCHEDULES
-from results.store.schema.rows import LeafRow, LevelColumn
-from results.store.schema.tables import LAYERS
+from results.store.schema.rows import FusedEntry, LeafRow, LevelColumn
+from results.store.schema.tables import FUSIONS, LAYERS
 
 NOT_STORED = "not stored"
 """What binds a layer whose row has no levels: it was solved before rows had them."""
 ON_TILES, MOVING = "MAC units of its tiles", "DRAM or mesh"
+TOGETHER = "layers mapped together"
+"""What cycles of groups are counted under: rows do not say what binds them."""
 MOST_CHANGES = 5
 """The most layers that are listed of those that a better design changes."""
 OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles", "bound_by", "cycles_without")
 """Columns of ``layers`` with long values: they are read for explained designs only."""
+OF_GROUPS = ("task_id", "status", "solver", "energy_by_level_pj", "tree")
 OF_SCHEDULES = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
 
 
@@ -55,6 +58,33 @@ class LayerExplanation:
 
 
 @dataclass(frozen=True)
+class GroupExplanation:
+    """Layers that the study asks to map together; energies (pJ) and cycles are of one occurrence.
+
+    ``runs``: how often the design's totals count them together; 0 where one by one they cost less, and then
+    they are among the layers, too. ``unfused_energy_pj``, ``unfused_cycles``: what they cost one by one.
+    ``energy_by_level_pj``: of the mapping together, innermost first. ``tree``: its loops as text, with what
+    each level holds.
+    """
+
+    layers: tuple[str, ...]
+    network: str
+    runs: float
+    status: str
+    solver: str
+    energy_pj: float
+    cycles: int
+    unfused_energy_pj: float
+    unfused_cycles: int
+    energy_by_level_pj: Mapping[str, float]
+    tree: str
+
+    @property
+    def name(self) -> str:
+        return group_label(self.layers)
+
+
+@dataclass(frozen=True)
 class ScheduleExplanation:
     """The schedule of one network on a chip: its tree as text, its leaves, where its energy goes."""
 
@@ -83,6 +113,7 @@ class DesignExplanation:
     energy_by_level_pj: Mapping[str, float]
     bound_by: Mapping[str, float]
     layers: tuple[LayerExplanation, ...]
+    groups: tuple[GroupExplanation, ...]
     schedules: tuple[ScheduleExplanation, ...]
     better: tuple[BetterDesign, ...]
     changes: tuple[tuple[LayerChange, ...], ...]
@@ -120,10 +151,13 @@ def explained(run: RunData, design: int) -> DesignExplanation:
     """All that the rows of the run say of one design, which has answers."""
     layers = design_layers_explained(run, design)
     better = better_designs(run, design)
-    schedules = _schedules(run, design)
+    groups, schedules = _groups(run, design), _schedules(run, design)
     binders: dict[str, float] = defaultdict(float)
     for layer in layers:
         binders[layer.bound_by] += layer.runs * layer.cycles
+    for group in groups:
+        if group.runs:
+            binders[TOGETHER] += group.runs * group.cycles
     for schedule in schedules:
         for leaf in schedule.leaves:
             binders[leaf_bound_by(leaf)] += schedule.weight * leaf["runs"] * leaf["cycles"]
@@ -138,6 +172,7 @@ def explained(run: RunData, design: int) -> DesignExplanation:
         energies if isinstance(energies, Mapping) else {},
         dict(sorted(binders.items(), key=lambda pair: -pair[1])),
         layers,
+        groups,
         schedules,
         better,
         tuple(
@@ -266,6 +301,34 @@ def block_loops(block: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     }
     loops = [(sides[dim], dim, block["factors"][dim]) for dim in reversed(block["permutation"])]
     return [loop for loop in loops if loop[2] > 1]
+
+
+def _groups(run: RunData, design: int) -> tuple[GroupExplanation, ...]:
+    asked = [
+        (network, group)
+        for network in run.networks(design).values()
+        for group in network.one_run.get("fused", ())
+    ]
+    if not asked:
+        return ()
+    rows = rows_of(run, FUSIONS, OF_GROUPS, (group["task_id"] for _, group in asked))
+    return tuple(_group(network, group, rows.get(group["task_id"], {})) for network, group in asked)
+
+
+def _group(network: NetworkRuns, group: FusedEntry, row: Mapping[str, Any]) -> GroupExplanation:
+    return GroupExplanation(
+        tuple(group["layers"]),
+        network.name,
+        network.weight * group["count"],
+        str(row.get("status", "")),
+        str(row.get("solver", "")),
+        float(group["energy_pj"]),
+        int(group["cycles"]),
+        float(group["unfused_energy_pj"]),
+        int(group["unfused_cycles"]),
+        row.get("energy_by_level_pj") or {},
+        row.get("tree") or "",
+    )
 
 
 def _schedules(run: RunData, design: int) -> tuple[ScheduleExplanation, ...]:

@@ -73,6 +73,8 @@ def _sections(run: RunData, design: DesignExplanation, number: int) -> list[Repo
     if design.layers:
         found.append(ReportSection(f"{key}-energy", f"{name}: where energy goes", _energy(design, key)))
         found.append(ReportSection(f"{key}-nests", f"{name}: loop nests and accesses", _nests(design, key)))
+    if design.groups:
+        found.append(ReportSection(f"{key}-groups", f"{name}: layers mapped together", _groups(design)))
     if design.schedules:
         found.append(ReportSection(f"{key}-schedules", f"{name}: schedules", _schedules(design)))
     found.append(ReportSection(f"{key}-better", f"{name}: what is better nearby", _better(design)))
@@ -312,6 +314,30 @@ def accesses_table(layer: LayerExplanation) -> Markup:
         "Cycles of its bandwidth",
     )
     return table(headers, rows, "Words that each level reads and writes")
+
+
+def _groups(design: DesignExplanation) -> Markup:
+    """Groups of layers with what they cost one by one, and the trees of those that are mapped together."""
+    rows = []
+    for group in design.groups:
+        scale = scale_for("energy_pj", [group.energy_pj, group.unfused_energy_pj])
+        rows.append(
+            (
+                f"{group.network}/{group.name}",
+                number_cell(digits(group.runs) if group.runs else "none", group.runs),
+                group.status,
+                number_cell(scale.text(group.energy_pj), group.energy_pj),
+                number_cell(scale.text(group.unfused_energy_pj), group.unfused_energy_pj),
+                number_cell(f"{group.cycles:,}", float(group.cycles)),
+                number_cell(f"{group.unfused_cycles:,}", float(group.unfused_cycles)),
+            )
+        )
+    headers = ("Layers", "Runs together", "Status", "Energy", "One by one", "Cycles", "One by one")
+    parts = [table(headers, rows, "Layers mapped together")]
+    for group in design.groups:
+        if group.runs and group.tree:
+            parts += [element("h3", f"{group.network}/{group.name}"), element("pre", group.tree)]
+    return joined(parts)
 
 
 def _schedules(design: DesignExplanation) -> Markup:

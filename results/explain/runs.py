@@ -12,10 +12,11 @@ import numpy as np
 
 from results.explain.causes import causes_of
 from results.explain.stored_rows import rows_of
+from results.front.networks import group_label
 from results.front.pareto import front_mask, hypervolume, reference_point
 from results.report.data import RunData
 from results.store.schema.chips import SCHEDULES
-from results.store.schema.tables import LAYERS
+from results.store.schema.tables import FUSIONS, LAYERS
 
 ASKED = (
     "task_id",
@@ -28,6 +29,7 @@ ASKED = (
     "cycles",
 )
 OF_LAYERS = (*ASKED, "layer_shape", "architecture", "space")
+OF_GROUPS = (*ASKED, "layer_group", "longest", "architecture")
 OF_SCHEDULES = (*ASKED, "network_content", "batch", "chip", "tile_mapper")
 
 
@@ -61,7 +63,8 @@ class ChangedSides:
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """A layer, or a whole schedule, of a design that both runs have and that costs something else there.
+    """A layer, layers mapped together, or a whole schedule of a design that both runs have, and whose cost
+    is another there.
 
     Ratios are those of the second run over the first; ``causes`` see :mod:`results.explain.causes`.
     """
@@ -181,7 +184,8 @@ def _changed_sides(
 
 
 Answers = dict[tuple[str, str], Mapping[str, Any]]
-"""The rows that a design rests on, by network and layer; a schedule's layer is ``schedule``."""
+"""The rows that a design rests on, by network and layer; a schedule's layer is ``schedule``, that of layers
+mapped together ``first + second``."""
 
 
 def _differences(
@@ -220,17 +224,21 @@ def _versions(run: RunData) -> Mapping[str, Any]:
 
 
 def _answers(run: RunData, designs: set[int]) -> dict[int, Answers]:
-    """For each design, the rows of its layers and schedules."""
+    """For each design, the rows of its layers, of layers mapped together, and of schedules."""
     asked: dict[int, dict[tuple[str, str], str]] = {design: {} for design in designs}
     run.details.load(run.design_id(design) for design in designs)
     for design in designs:
         for name, network in run.networks(design).items():
             for layer in network.one_run.get("layers", ()):
                 asked[design][name, layer["name"]] = layer["task_id"]
+            for group in network.one_run.get("fused", ()):
+                asked[design][name, group_label(group["layers"])] = group["task_id"]
             if schedule := network.one_run.get("schedule"):
                 asked[design][name, "schedule"] = schedule
     used = {task_id for some in asked.values() for task_id in some.values()}
-    rows = rows_of(run, LAYERS, OF_LAYERS, used) | rows_of(run, SCHEDULES, OF_SCHEDULES, used)
+    rows: dict[str, dict[str, Any]] = {}
+    for table, columns in ((LAYERS, OF_LAYERS), (FUSIONS, OF_GROUPS), (SCHEDULES, OF_SCHEDULES)):
+        rows |= rows_of(run, table, columns, used)
     return {
         design: {key: rows[task_id] for key, task_id in some.items() if task_id in rows}
         for design, some in asked.items()

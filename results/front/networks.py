@@ -6,7 +6,7 @@ design add up all runs, so whoever shows a part of a design multiplies by the we
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +38,13 @@ class NetworkRuns:
         """``energy_pj`` or ``cycles`` of all runs, None where the network has no answer."""
         value = self.one_run.get(column)
         return None if value is None else self.weight * float(value)
+
+
+def group_label(names: Sequence[str]) -> str:
+    """The names of layers that are mapped together as one: ``block0.attention.scores + values``."""
+    first, *others = names
+    beginning = first.rpartition(".")[0]
+    return " + ".join([first, *(name.removeprefix(f"{beginning}.") for name in others)])
 
 
 def networks_of(networks: object) -> dict[str, NetworkRuns]:

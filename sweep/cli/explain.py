@@ -123,6 +123,7 @@ def _print(design: DesignExplanation) -> None:
         print_table("layers", headers, [_row(layer) for layer in design.layers])
     for layer in design.layers:
         _print_nest(layer)
+    _print_groups(design)
     for schedule in design.schedules:
         leaves = [
             (
@@ -181,6 +182,31 @@ def _print_nest(layer: LayerExplanation) -> None:
     if rows:
         headers = ("level", "tensor", "reads", "fills", "updates", "energy", "words of a tile")
         print_table("accesses of all instances, in words", headers, rows)
+
+
+def _print_groups(design: DesignExplanation) -> None:
+    """What layers cost together and one by one, and the loops of those that are mapped together."""
+    rows = [
+        (
+            f"{group.network}/{group.name}",
+            digits(group.runs) if group.runs else "none",
+            group.status,
+            _energy(group.energy_pj),
+            _energy(group.unfused_energy_pj),
+            f"{group.cycles:,}",
+            f"{group.unfused_cycles:,}",
+        )
+        for group in design.groups
+    ]
+    if not rows:
+        return
+    headers = ("layer", "runs together", "status", "energy", "one by one", "cycles", "one by one")
+    print_table("layers mapped together", headers, rows)
+    console = Console(highlight=False, soft_wrap=True)
+    for group in design.groups:
+        if group.runs and group.tree:
+            console.print(f"\n{group.network}/{group.name}", markup=False)
+            console.print("\n".join(f"  {line}" for line in group.tree.splitlines()), markup=False)
 
 
 def _print_changes(changes: tuple[LayerChange, ...], title: str) -> None:

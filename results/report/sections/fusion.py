@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from results.front.networks import NetworkRuns
+from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
 from results.report.html import Cell, Markup, ReportSection, element, joined, number_cell, paragraph, table
-from results.report.sections.layers import group_label
 from results.store.schema.rows import FusedEntry
 from results.units import NOTHING, TIMES, percent, scale_for, seconds
 

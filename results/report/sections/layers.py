@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from results.front.networks import NetworkRuns
+from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
 from results.report.html import chart_text
 from results.report.sections.spending import NOT_ITEMISED
@@ -78,13 +78,6 @@ def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry
         # what only rows of single layers have is unknown here
         "solve": {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
     }
-
-
-def group_label(names: Sequence[str]) -> str:
-    """The names of layers that are mapped together as one: ``block0.attention.scores + values``."""
-    first, *others = names
-    beginning = first.rpartition(".")[0]
-    return " + ".join([first, *(name.removeprefix(f"{beginning}.") for name in others)])
 
 
 def energy_pj(layer: LayerCost) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.json.fused_layers_json import group_from_json
 from costmodel.hardware.architecture import Architecture
+from results.explain.design import TOGETHER, explained
+from results.explain.runs import compared
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
@@ -23,6 +26,7 @@ from results.store.schema.rows import AnswerRow
 from solvers.budget import Budget
 from solvers.fusion.layers.problem import LayerFusionProblem
 from solvers.fusion.layers.solver import solve
+from sweep.cli.explain import explain_designs
 from sweep.cli.main import main
 from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.design.workload import workload_of
@@ -120,6 +124,50 @@ def test_a_design_counts_the_better_of_both(write: WriteStudy, tmp_path: Path) -
         assert network["cycles"] * 3 == design["cycles"]
         assert [layer["count"] for layer in network["layers"]] == [0, 0]
         assert design["solves"] == len(network["layers"]) + 1
+
+
+def test_groups_are_explained_with_their_trees_and_cycles(
+    write: WriteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_study(write(), tmp_path / "runs" / "with", HERE)
+    run = RunData.read(folder.path)
+    for design in range(len(run.designs)):
+        found = explained(run, design)
+        (group,) = found.groups
+        assert (group.name, group.runs) == ("block0.scores + values", 6)
+        assert group.energy_pj < group.unfused_energy_pj
+        assert sum(group.energy_by_level_pj.values()) == pytest.approx(group.energy_pj, rel=1e-12)
+        assert found.layers == ()
+        assert found.bound_by == {TOGETHER: found.metrics["cycles"]}
+    explain_designs(str(folder.path), ["knee"], tmp_path / "page.html", False)
+    said, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+    assert "layers mapped together" in said
+    assert run.knee is not None
+    (group,) = explained(run, run.knee).groups
+    assert escape(group.tree, quote=False) in page
+    for line in group.tree.splitlines():
+        assert f"  {line}\n" in said
+    assert "block0.scores + values" in page
+
+
+def test_groups_of_two_runs_are_compared_with_the_cause(write: WriteStudy, tmp_path: Path) -> None:
+    """Energy is minimised in one run and cycles in the other."""
+    runs = {
+        objective: RunData.read(
+            run_study(
+                write(STUDY.replace("objective: energy", f"objective: {objective}")),
+                tmp_path / objective / "with",
+                HERE,
+            ).path
+        )
+        for objective in ("energy", "cycles")
+    }
+    found = [one for one in compared(runs).differences if one.name == "block0.scores + values"]
+    assert found
+    for difference in found:
+        assert difference.energy_ratio >= 1 - 1e-12
+        assert difference.cycles_ratio <= 1 + 1e-12
+        assert "objective energy → cycles" in difference.causes
 
 
 def test_rows_are_what_the_solver_says_and_can_be_solved_again(write: WriteStudy, tmp_path: Path) -> None:
