@@ -146,7 +146,7 @@ def _layers(paper: Paper, effort: Effort) -> dict[str, list[Layer]]:
 
 
 def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]]) -> LayerRows:
-    columns = ["layer_shape", "energy_pj", "cycles", "cpu_seconds", "status"]
+    columns = ["layer_shape", "energy_pj", "cycles", "cpu_seconds", "status", "mapping"]
     found: dict[Layer, ReadOnlyDict[str, Any]] = {}
     for row in run.read("layers", ["task_id", *columns]).to_pylist():
         shape = row["layer_shape"]

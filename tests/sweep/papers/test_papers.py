@@ -142,6 +142,8 @@ def test_the_command_runs_studies_and_takes_them_up_again(tmp_path: Path) -> Non
         "--figure",
         "6",
         "--figure",
+        "8",
+        "--figure",
         "table-6",
         "--in-process",
         "-o",
@@ -154,6 +156,10 @@ def test_the_command_runs_studies_and_takes_them_up_again(tmp_path: Path) -> Non
     rows = {row[0]: row[1:] for row in figures["6"]["rows"]}
     assert rows[cosa.RANDOM] == pytest.approx([1.0, 1.0, len(LAYERS)])
     assert set(rows) == set(cosa.SCHEDULERS)
+    parts = {row[0]: row[1:] for row in figures["8"]["rows"]}
+    assert set(parts) == set(cosa.SCHEDULERS)
+    # the scheduler that minimises the sum has less of it than one that draws mappings
+    assert parts["CoSA, as printed, one shot"][3] < parts[cosa.RANDOM][3]
     with (out / "figure-6.csv").open() as file:
         written = list(csv.reader(file))
     assert [row[0] for row in written[1:]] == list(cosa.SCHEDULERS)
