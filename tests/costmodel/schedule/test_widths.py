@@ -34,7 +34,7 @@ from tests.costmodel.schedule.chip_cases import (
     strided,
 )
 from tests.costmodel.schedule.program.program_counts import written
-from tests.thorough import how_many
+from tests.thorough import also, how_many
 
 
 def forged(true: Chip) -> Chip:
@@ -58,7 +58,7 @@ def without_word_bits(stack: Architecture | None) -> Architecture:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kapla-16x16-paper", "kapla-16x16-released"])
+@pytest.mark.parametrize("name", ["kapla-16x16-paper", *also("kapla-16x16-released")])
 @pytest.mark.parametrize(
     "graph", [every_kind(), strided(), training_graph(strided())], ids=lambda one: one.name
 )

@@ -155,7 +155,7 @@ def test_impossible_constraints_are_named(
 
 @pytest.mark.slow
 @every_solver
-@pytest.mark.parametrize("name", ["eyeriss", "B_simba_like", "E_four_level", "D_tpu_like"])
+@pytest.mark.parametrize("name", ["eyeriss", "E_four_level", *also("B_simba_like", "D_tpu_like")])
 def test_real_layers(entry: Entry, name: str) -> None:
     """Strides, one-word registers, double buffers, leakage; provers may refuse with a reason."""
     architecture = load_architecture(name)

@@ -25,6 +25,7 @@ from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
 from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 from tests.solvers.mapping.uneven_enumeration import least, problems, random_costs
+from tests.thorough import how_many
 
 UNEVEN = SpaceRules(uneven=True)
 VIT = gemm("vit", M=197, N=768, K=3072)
@@ -38,7 +39,7 @@ def even(problem: MappingProblem) -> MappingProblem:
 def test_as_good_as_every_uneven_mapping() -> None:
     """To the last digit, but for the order in which floating-point numbers are added."""
     enumerated, gained = 0, 0
-    for problem in islice(problems(seed=3), 12):
+    for problem in islice(problems(seed=3), how_many(8, thorough=12)):
         if (every := least(problem, limit=3000)) is None:
             continue
         enumerated += 1
@@ -56,7 +57,7 @@ def test_as_good_as_every_uneven_mapping() -> None:
         assert evenly is not None
         assert outcome.objective <= evenly
         gained += outcome.objective < evenly * (1 - 1e-9)
-    assert enumerated > 4
+    assert enumerated > how_many(2, thorough=4)
     assert gained > 0
 
 

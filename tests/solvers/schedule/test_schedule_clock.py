@@ -26,6 +26,7 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
+from tests.thorough import also
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +112,7 @@ def test_the_clock_is_honoured(name: str, looks: int, monkeypatch: pytest.Monkey
         assert outcome.solution is not None
 
 
-@pytest.mark.parametrize("looks", [500, 3600, 9000])
+@pytest.mark.parametrize("looks", [500, 9000, *also(3600)])
 def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
     looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

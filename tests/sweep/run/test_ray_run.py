@@ -94,7 +94,7 @@ def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
     ("number", "place"),
     [
         (signal.SIGINT, ["--workers", "2"]),
-        (signal.SIGTERM, ["--in-process"]),
+        pytest.param(signal.SIGTERM, ["--in-process"], marks=pytest.mark.thorough),
         (signal.SIGKILL, ["--in-process"]),
     ],
     ids=["SIGINT", "SIGTERM", "SIGKILL"],

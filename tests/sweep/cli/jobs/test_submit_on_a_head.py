@@ -303,7 +303,11 @@ def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tm
     assert not set(SECRETS) & set(listed)
 
 
-@pytest.mark.parametrize("command", [("python", "-m", "archsweep"), ("archsweep",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [("python", "-m", "archsweep"), pytest.param(("archsweep",), marks=pytest.mark.thorough)],
+    ids=" ".join,
+)
 def test_a_ray_job_with_files_of_the_users_that_have_our_names(
     head: Head, write_study: WriteStudy, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
