@@ -9,6 +9,10 @@ proven. The mean of several is 1 less the geometric mean of the ratios. ``E`` an
 energy and cycles over their own bounds, ``DRAM`` its traffic over what every schedule moves. With ``--parts``
 each part of the bound stands beside that of the pair's best answer, as in ``chip_bounds.py``.
 
+The last line of the parts says what a perfect bound on the choice of segments would
+leave of the gap if every schedule had the best answer's segments: its DRAM traffic, and in each segment
+the larger of its tiles' work and that traffic, without any waiting.
+
 With ``--buffer`` every tile has that buffer instead. Where it holds everything, no bound that counts what
 overflows buffers could be higher; the gap that is left has other causes.
 """
@@ -16,7 +20,7 @@ overflows buffers could be higher; the gap that is left has other causes.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -27,7 +31,7 @@ from chip_bounds import Attack, show_parts
 
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
-from costmodel.schedule.bounds.bounds import least_by_rounds
+from costmodel.schedule.bounds.bounds import LeastOfRounds, least_by_rounds
 from costmodel.schedule.bounds.compulsory import compulsory
 from costmodel.schedule.evaluation import ChipEvaluation
 from solvers.budget import Budget, Stopwatch
@@ -158,7 +162,20 @@ def answered(name: str, pair: Pair, asked: Namespace) -> list[dict[str, Any]]:
         watch = Stopwatch()
         least = least_by_rounds(graph, chip, pair.batch, model.tile_costs)
         show_parts(Attack(bounds, least, [], trees, {}, watch.cpu_seconds), graph, chip, pair.batch)
+        best = min((tree for _, tree in trees), key=lambda tree: tree.energy_pj * tree.cycles)
+        print(f"with the segments of the best tree: gap {_gap_of_own_segments(best, least):.3f}")
     return rows
+
+
+def _gap_of_own_segments(tree: ChipEvaluation, least: Sequence[LeastOfRounds]) -> float:
+    """The gap in E D to a bound that knows a tree's segments and their DRAM traffic, but not how they run."""
+    chip = tree.chip
+    cycles = tree.rounds * sum(
+        max(one.busy / chip.tiles, one.dram_bits / chip.dram.bits_per_cycle) for one in tree.segments
+    )
+    parts = next(one.parts_pj for one in least if one.rounds == tree.rounds)
+    energy = sum(parts[part] for part in ("tiles", "transfers", "noc")) + tree.parts_pj["dram"]
+    return 1 - (energy + chip.idle_pj_per_cycle * cycles) * cycles / (tree.energy_pj * tree.cycles)
 
 
 def main() -> int:
