@@ -163,7 +163,8 @@ def answered(name: str, pair: Pair, asked: Namespace) -> list[dict[str, Any]]:
         least = least_by_rounds(graph, chip, pair.batch, model.tile_costs)
         show_parts(Attack(bounds, least, [], trees, {}, watch.cpu_seconds), graph, chip, pair.batch)
         best = min((tree for _, tree in trees), key=lambda tree: tree.energy_pj * tree.cycles)
-        print(f"with the segments of the best tree: gap {_gap_of_own_segments(best, least):.3f}")
+        own = min(_gap_of_own_segments(best, least), 1 - bound / (best.energy_pj * best.cycles))
+        print(f"with the segments of the best tree: gap {own:.3f}")
     return rows
 
 
