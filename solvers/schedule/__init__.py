@@ -5,7 +5,7 @@ solvers look for trees:
 
 - ``set/`` anneals them (SET);
 - ``kapla/`` prunes and ranks chains of segments (KAPLA);
-- ``segment_chain/`` finds the best of a smaller space of such chains exactly, and then joins neighbours;
+- ``segment_chain/`` finds the best of a smaller space of such chains exactly, and improves it step by step;
 - ``layer_pipeline.py`` and ``layer_sequential.py`` anneal within the two patterns that are older than SET;
 - ``auto.py`` asks those above and improves the best of their trees;
 - ``exhaustive.py`` tries every tree of small networks, to measure the others by.

@@ -21,6 +21,7 @@ class Params:
     ``reductions``: the input channels of the best chain's leaves are cut where that pays
     (:mod:`.channel_cuts`).
     ``joined``: neighbouring segments of the best chain are joined where that pays (:mod:`.joining`).
+    ``changes``: the most trees that are tried by rearranging its cuts (:mod:`.rearranging`); 0: none.
     """
 
     longest: int = 8
@@ -30,7 +31,9 @@ class Params:
     reductions: bool = False
     blocks: bool = True
     joined: bool = True
+    changes: int = 4000
 
     def __post_init__(self) -> None:
-        check_counts("chains of segments", self, {"longest": 1, "misses": 1, "combs": 1, "bands": 1})
+        least = {"longest": 1, "misses": 1, "combs": 1, "bands": 1, "changes": 0}
+        check_counts("chains of segments", self, least)
         check_switches("chains of segments", self, "blocks", "joined", "reductions")

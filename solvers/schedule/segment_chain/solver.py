@@ -30,7 +30,8 @@ best chain. The best chain follows from these costs exactly (:mod:`.chains`).
 With ``joined`` two neighbouring segments of that chain become one T cut, as long as that makes E^n D^m less;
 of all such pairs the best one first (:mod:`.joining`). The new segment keeps data on the chip that one hands
 to the other. So layers that run in many sub-batches and layers that run in few, or as a pipeline, share a
-segment. This is a search step by step, and its result need not be the best of its kind.
+segment. This is a search step by step, and its result need not be the best of its kind. At last the cuts of
+the tree are rearranged in small steps (:mod:`.rearranging`), above all so that weights come earlier.
 
 The space is small beside that of all RA trees, so this answers in seconds. An annealing reaches long segments
 rarely, because most single steps towards them cost more; so the answer is also a start for ``set``.
@@ -53,8 +54,9 @@ from solvers.schedule.segment_chain.channel_cuts import with_channels_cut
 from solvers.schedule.segment_chain.counted_segments import CountedSegments
 from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
+from solvers.schedule.segment_chain.rearranging import rearranged
 
-VERSION = "8"
+VERSION = "9"
 DEFAULT = Params()
 
 TIME_FOR_CUTS = 0.25
@@ -99,6 +101,9 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         tree, counted = Cut("T", problem.batch, rounds, chain.segments), segments.counted
         if params.joined and complete:
             tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
+            counted += tried
+        if complete:
+            tree, tried = rearranged(tree, segments.evaluator, problem.objective, params.changes, end.in_time)
             counted += tried
         whole: TreeNode = tree
         if params.reductions:

@@ -136,7 +136,7 @@ def test_the_answer_is_the_best_of_all_chains(
     case: tuple[LayerGraph, tuple[int, int], int, int], objective: str, with_blocks: bool
 ) -> None:
     problem = problem_of(case, objective)
-    found = segment_chain.solve(problem, Budget(600), Params(joined=False, blocks=with_blocks))
+    found = segment_chain.solve(problem, Budget(600), Params(joined=False, changes=0, blocks=with_blocks))
     assert found.status is Status.FEASIBLE
     assert found.solution is not None
     assert violations(problem, found.solution) == []
@@ -188,7 +188,7 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
     assert whole.objective is not None
     assert cut_short.objective is not None
     assert cut_short.objective >= whole.objective
-    assert (cut_short.evaluations, whole.evaluations) == (12, 36)
+    assert (cut_short.evaluations, whole.evaluations) == (12, 45)
     nothing = segment_chain.solve(problem, Budget(1e-6))
     assert (nothing.status, nothing.solution) == (Status.UNKNOWN, None)
     assert "the first chain: not done in 1e-06 s" in nothing.note
@@ -196,7 +196,7 @@ def test_what_ends_it_early_leaves_the_best_chain_so_far() -> None:
 
 def test_the_longest_segment_is_a_parameter() -> None:
     problem = problem_of(CASES[0], "edp")
-    single = segment_chain.solve(problem, Budget(), Params(longest=1, blocks=False, joined=False))
+    single = segment_chain.solve(problem, Budget(), Params(longest=1, blocks=False, joined=False, changes=0))
     assert single.solution is not None
     assert isinstance(single.solution.tree, Cut)
     assert len(single.solution.tree.children) == 4
@@ -228,7 +228,7 @@ def test_pipelines_of_combs_are_worth_it() -> None:
     costs = solved_costs(TileCostDemand(graph, on.tile, on.tiles, 8), TileMapper("nvdla"))
     problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
     with_them, without = (
-        segment_chain.solve(problem, Budget(600), Params(combs=combs, blocks=False, joined=False))
+        segment_chain.solve(problem, Budget(600), Params(combs=combs, blocks=False, joined=False, changes=0))
         for combs in (4, 1)
     )
     assert with_them.solution is not None
@@ -250,7 +250,7 @@ def test_turns_of_blocks_are_worth_it() -> None:
     problem = ScheduleProblem(graph, ChipModel(on, costs), 8, Objective.named("edp"))
     in_blocks, in_combs = (
         segment_chain.solve(problem, Budget(600), params)
-        for params in (Params(), Params(longest=16, blocks=False, joined=False))
+        for params in (Params(), Params(longest=16, blocks=False, joined=False, changes=0))
     )
     assert in_blocks.objective is not None
     assert in_combs.objective is not None
@@ -275,7 +275,7 @@ def test_longer_turns_go_from_neck_to_neck() -> None:
     problem = ScheduleProblem(
         graph, ChipModel(chip(4, 4, 1 << 20), FormulaCosts(graph)), 2, Objective.named("energy")
     )
-    found = segment_chain.solve(problem, Budget(), Params(longest=1, joined=False))
+    found = segment_chain.solve(problem, Budget(), Params(longest=1, joined=False, changes=0))
     assert found.solution is not None
     assert isinstance(found.solution.tree, Cut)
     # all layers are one segment, which no run of one layer is
