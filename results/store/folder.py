@@ -302,6 +302,8 @@ class RunWriter:
             if sum(batch.rows for batch in found) < rows:
                 return ()
             self._batches[table] = []
+            if not any(self._rows.values()) and not any(self._batches.values()):
+                self._stop_timer()  # it is for rows that wait: the next one starts it again
             return tuple(found)
 
     def sees(self, batch: RowBatch) -> bool:

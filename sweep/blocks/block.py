@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +22,8 @@ from sweep.study.design_table import DesignTable, Part, architecture_of, values_
 from sweep.tasks.summaries import MappingSummary
 
 Numbers = NDArray[np.int32]
+PartsOf = tuple[tuple[Part, ...], ...]
+"""For each position (see :class:`DesignParts`) parts by their numbers."""
 
 NOTED = 10
 """How many of the slowest solves of a block, and of its failed ones, are told to whoever watches the run."""
@@ -37,19 +39,19 @@ class Block:
 
     A block without groups has designs that break a constraint. They need a row and no solve.
 
-    ``parts``: for each position (see :class:`DesignParts`) the different parts that the designs have;
-    ``parts_of``: which of them each design has; ``choices``: its indices on the axes. ``begins``: where each
-    group's designs begin among these rows, and where the last one's end. ``seconds``: the worker begins no
-    further solve after so long. ``stored``: what the store knows of the block's solves. ``shared``: whether
-    the worker may write parts into the run folder, if it sees it. ``closes``: whether it makes the rows of
-    designs whose solves are all answered; else the driver does, which needs them to propose others.
-    ``at_once``: how many solves a worker gets at a time, where a sub-driver cuts the block up.
-    ``first_look``: the solves are those of the study's cheaper solver. ``front``: objectives of evaluated
-    designs, an array (designs, objectives); the worker leaves a group as soon as they dominate what its
-    designs can still reach. None: it solves all.
+    ``parts_of``: the number of each design's part at each position; ``choices``: its indices on the axes.
+    ``parts``: the parts that have these numbers. Empty: they are those of the work, which every worker has
+    (:meth:`with_parts`). ``begins``: where each group's designs begin among these rows, and where the last
+    one's end. ``seconds``: the worker begins no further solve after so long. ``stored``: what the store knows
+    of the block's solves. ``shared``: whether the worker may write parts into the run folder, if it sees it.
+    ``closes``: whether it makes the rows of designs whose solves are all answered; else the driver does,
+    which needs them to propose others. ``at_once``: how many solves a worker gets at a time, where a
+    sub-driver cuts the block up. ``first_look``: the solves are those of the study's cheaper solver.
+    ``front``: objectives of evaluated designs, an array (designs, objectives); the worker leaves a group as
+    soon as they dominate what its designs can still reach. None: it solves all.
     """
 
-    parts: tuple[tuple[Part, ...], ...]
+    parts: PartsOf
     parts_of: Numbers
     choices: NDArray[np.int64]
     begins: tuple[int, ...]
@@ -77,9 +79,13 @@ class Block:
         at_once: int = 1,
         first_look: bool = False,
         front: NDArray[np.float64] | None = None,
+        brings_parts: bool = True,
     ) -> Block:
-        """The block of these rows of a table; ``solves`` are ``first`` and how many."""
-        parts, parts_of = _different(table.parts.values, table.parts_of[rows])
+        """The block of these rows of a table; ``solves`` are ``first`` and how many.
+
+        ``brings_parts``: whether the worker does not have the table's parts.
+        """
+        parts, parts_of = _own(table.parts.values if brings_parts else (), table.parts_of[rows])
         choices = table.choices[rows]
         return Block(
             parts,
@@ -107,7 +113,7 @@ class Block:
         first, end = groups
         begins = self.begins[first : end + 1]
         rows = slice(begins[0], begins[-1])
-        parts, parts_of = _different(self.parts, self.parts_of[rows])
+        parts, parts_of = _own(self.parts, self.parts_of[rows])
         from_0 = tuple(begin - begins[0] for begin in begins)
         choices = self.choices[rows]
         return Block(
@@ -123,6 +129,10 @@ class Block:
             first_look=self.first_look,
             front=self.front,
         )
+
+    def with_parts(self, parts: PartsOf) -> Block:
+        """The same block with its parts, which are among these if it brings none."""
+        return self if self.parts else replace(self, parts=parts)
 
     @property
     def groups(self) -> int:
@@ -142,13 +152,14 @@ class Block:
             yield Design(values_of(space, choices), architecture, broken, baseline=baseline)
 
 
-def _different(
-    values: Sequence[Sequence[Part]], parts_of: NDArray[np.integer[Any]]
-) -> tuple[tuple[tuple[Part, ...], ...], Numbers]:
+def _own(values: Sequence[Sequence[Part]], parts_of: NDArray[np.integer[Any]]) -> tuple[PartsOf, Numbers]:
     """Of each position the parts that designs have, and their numbers among these for each design.
 
-    Designs of a grid differ in few parts, so each part travels once and a design as some numbers.
+    Designs of a grid differ in few parts, so each part travels once and a design as some numbers. Without
+    ``values`` the numbers stay as they are.
     """
+    if not values:
+        return (), parts_of.astype(np.int32)
     parts, columns = [], []
     for position, known in enumerate(values):
         different, inverse = np.unique(parts_of[:, position], return_inverse=True)

@@ -38,6 +38,7 @@ from sweep.blocks.block import (
     DiscardedDesigns,
     GroupBounds,
     GroupPart,
+    PartsOf,
     Reason,
     SmallBatches,
 )
@@ -89,6 +90,8 @@ class BlockWork:
     """What the study's cheaper solver is asked before its own; None where there is no such solver."""
     first_versions: dict[str, Any] = field(default_factory=dict)
     """As ``versions``, of the cheaper solver."""
+    parts: PartsOf = ()
+    """Of the run's table, where all designs are known beforehand: blocks need not bring any then."""
 
     @staticmethod
     def of(
@@ -97,6 +100,7 @@ class BlockWork:
         workload: MappingWorkload,
         study_id: str,
         folder: SharedFolder | None = None,
+        parts: PartsOf = (),
     ) -> BlockWork:
         first = first_look_workload(study, workload.demands)
         return BlockWork(
@@ -108,6 +112,7 @@ class BlockWork:
             folder=folder,
             first=first,
             first_versions=_versions(first) if first else {},
+            parts=parts,
         )
 
     def __call__(
@@ -118,15 +123,14 @@ class BlockWork:
             check_versions(self.first_versions)
         match work:
             case BoundsOf(block):
-                return self._solver.bounds(block)
-            case DiscardedDesigns():
-                return _BlockOfSolves(self._solver, work.block).discarded(work)
+                return self._solver.bounds(block.with_parts(self.parts))
+            case DiscardedDesigns(block):
+                return _BlockOfSolves(self._solver, block.with_parts(self.parts)).discarded(work)
             case SmallBatches():
                 answers = BlockAnswers(0, (RowBatch.joined(work.batches),), (), BlockTally())
             case Block():
-                answers = _BlockOfSolves(
-                    self._first_solver if work.first_look else self._solver, work
-                ).answers()
+                solver = self._first_solver if work.first_look else self._solver
+                answers = _BlockOfSolves(solver, work.with_parts(self.parts)).answers()
         if self.folder is None or not work.shared:
             return answers
         return replace(answers, batches=tuple(map(self.folder.stored, answers.batches)))

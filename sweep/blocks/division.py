@@ -19,7 +19,7 @@ from sweep.blocks.block_work import BlockWork
 from sweep.blocks.closing import Closing
 from sweep.blocks.lost_solve import lost_solve
 from sweep.blocks.open_groups import OpenGroups
-from sweep.blocks.sizes import SMOOTHING, latest_end, seconds_of_block
+from sweep.blocks.sizes import SMOOTHING, latest_end, solves_in_time
 from sweep.tasks.completions import is_of_environment
 from sweep.tasks.mapping import architecture_id, bare, mapping_id
 
@@ -55,7 +55,7 @@ class BlockDivision:
         key = str(self._count)
         self._count += 1
         self._out[key] = share, begin, end
-        return key, share.payload(begin, end, latest_end(workers))
+        return key, share.payload(begin, end, latest_end(self._seconds_each, workers))
 
     def file(self, completion: Completion) -> list[JoinedCompletion]:
         """Take in what a worker made; returns the answers that are whole by that."""
@@ -79,7 +79,7 @@ class BlockDivision:
         """What the driver says, but no more than takes the time that it should by this clock."""
         if self._seconds_each is None:
             return share.at_once
-        by_time = int(seconds_of_block(workers) / max(self._seconds_each, 1e-9))
+        by_time = int(solves_in_time(self._seconds_each, workers))
         return max(1, min(share.at_once, by_time))
 
     def _timed(self, seconds: float) -> None:
@@ -92,7 +92,10 @@ class _Share:
 
     def __init__(self, work: BlockWork, key: str, payload: Any) -> None:
         self._work, self._key, self._payload = work, key, payload
-        self._block = payload if isinstance(payload, Block) and payload.groups else None
+        self._block: Block | None = None
+        """What the share is cut from, with all its parts; None where one worker gets all of it."""
+        if isinstance(payload, Block) and payload.groups:
+            self._block = payload.with_parts(work.parts)
         self._workload = work.workload
         if self._block and self._block.first_look:
             assert work.first is not None
@@ -173,7 +176,9 @@ class _Share:
         group, position = self._place(begin)
         last, _ = self._place(end - 1)
         groups = group, last + 1
-        return self._block.part(groups, (position, end - begin), seconds, self._stored(begin, end))
+        # of the block as it came: what need not travel to here need not to a worker
+        came = cast(Block, self._payload)
+        return came.part(groups, (position, end - begin), seconds, self._stored(begin, end))
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:
         """What the store knows of these solves."""

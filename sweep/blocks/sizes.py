@@ -14,12 +14,17 @@ not idle between two, only where items take less than that (``Ledger.calls_per_w
 SHORTEST_BLOCK = 1.4
 """Seconds, of blocks that are not the last ones: with few workers calls may be shorter, but a block costs
 some ms whatever is in it, and a worker that waits for the next one some ms of this time."""
+FULL_BLOCK, LONGEST_FILLING = 4096, 4 * SHORTEST_BLOCK
+"""Solves, and seconds. What a block costs the driver whatever is in it, up to 4 ms with Ray's part, is under
+1 us for each of so many solves. So blocks of short solves take longer to have them, up to so many seconds;
+where that is not enough they take less again, for the driver's time is little beside longer solves."""
 SMOOTHING = 0.3
 """Weight of the newest block in the moving mean of the seconds of a solve."""
 FEW_WORKERS, FIRST_SOLVES = 64, 256
 """On so few workers the first blocks are single solves; on more, they are as large as this."""
 SHORTEST = 8
-"""At the end of a run blocks get smaller, so that workers end together, down to this part of a block."""
+"""At the end of a run blocks get smaller, so that workers end together, down to this part of one that is not
+filled."""
 LATE = 2.0
 """A block ends early after this many times the seconds that it was to take; the rest goes into others."""
 LONGEST_BLOCK = 60.0
@@ -31,14 +36,20 @@ SHARES_HELD = 3
 in the driver."""
 
 
-def seconds_of_block(workers: int) -> float:
-    """How long a block is to take where one process feeds so many workers."""
+def seconds_of_block(seconds_each: float, workers: int) -> float:
+    """How long a block of solves of ``seconds_each`` is to take where one process feeds so many workers."""
+    filled = max(FULL_BLOCK * seconds_each, 1e-9)
+    return max(_shortest(workers), min(filled, LONGEST_FILLING**2 / filled))
+
+
+def _shortest(workers: int) -> float:
+    """How long a block takes that is not filled, where one process feeds so many workers."""
     return max(SHORTEST_BLOCK, PART_OF_A_CALL * pace_for(workers).target_seconds)
 
 
-def latest_end(workers: int) -> float:
+def latest_end(seconds_each: float | None, workers: int) -> float:
     """Seconds after which a worker begins no further solve of a block."""
-    return min(LATE * seconds_of_block(workers), LONGEST_BLOCK)
+    return min(LATE * seconds_of_block(seconds_each or 0.0, workers), LONGEST_BLOCK)
 
 
 def solves_of_block(seconds_each: float | None, left: int, workers: int, shards: int = 0) -> int:
@@ -51,8 +62,14 @@ def solves_of_block(seconds_each: float | None, left: int, workers: int, shards:
     evenly = ceil(left / (BLOCKS_A_WORKER * max(1, workers)))
     if seconds_each is None:
         return max(1, min(FIRST_SOLVES, evenly)) if workers > FEW_WORKERS else 1
-    by_time = seconds_of_block(ceil(workers / max(1, shards))) / max(seconds_each, 1e-9)
-    return max(1, int(min(by_time, max(evenly, by_time / SHORTEST))))
+    fed = ceil(workers / max(1, shards))
+    fewest = _shortest(fed) / SHORTEST / max(seconds_each, 1e-9)
+    return max(1, int(min(solves_in_time(seconds_each, fed), max(evenly, fewest))))
+
+
+def solves_in_time(seconds_each: float, workers: int) -> float:
+    """Solves that take :func:`seconds_of_block` together."""
+    return seconds_of_block(seconds_each, workers) / max(seconds_each, 1e-9)
 
 
 def solves_of_share(block: int, workers: int, shards: int) -> int:

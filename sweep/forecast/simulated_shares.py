@@ -11,7 +11,7 @@ from random import Random
 
 from clusters.ledger import CALLS_PER_WORKER, Item
 from clusters.pace import DISPATCH_SECONDS
-from sweep.blocks.sizes import SMOOTHING, seconds_of_block, solves_of_block, solves_of_share
+from sweep.blocks.sizes import SMOOTHING, solves_in_time, solves_of_block, solves_of_share
 from sweep.forecast.simulated_run import BlockCosts, SimulatedBlockRun
 
 
@@ -89,7 +89,7 @@ class _SubDriver(SimulatedBlockRun):
         """As :meth:`sweep.blocks.division.BlockDivision._size`."""
         if self._mean is None:
             return share.at_once
-        by_time = int(seconds_of_block(len(self._workers)) / max(self._mean, 1e-9))
+        by_time = int(solves_in_time(self._mean, len(self._workers)))
         return max(1, min(share.at_once, by_time))
 
     def _answer(self, item: Item, seconds: float) -> None:

@@ -57,8 +57,9 @@ from sweep.study.study import Study
 from sweep.tasks.completions import check_environment
 from sweep.tasks.summaries import NEEDED
 
-JOINED_ROWS = 1500
-"""Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so."""
+JOINED_ROWS = 512
+"""Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so, by
+their number or by the clock."""
 BROKEN_AT_ONCE = 1000
 """Designs that break a constraint, in a block of their own: they only need rows."""
 DISCARDED_AT_ONCE = 500
@@ -76,6 +77,7 @@ class BlockRun:
     ``store`` has the answers of earlier runs; None solves everything. ``front``: designs outside
     the table, which may dominate bounds. ``learns``: what is proposed next depends on the rows of designs, so
     the driver makes them, workers none, and ``rows`` and ``answered`` keep what came of the table.
+    ``brings_parts``: the runtime was made before the table was, so that blocks bring the parts of designs.
     """
 
     first_look = False
@@ -92,12 +94,15 @@ class BlockRun:
         *,
         front: EvaluatedFront | None = None,
         learns: bool = False,
+        brings_parts: bool = False,
     ) -> None:
         assert isinstance(workload, MappingWorkload), "designs that ask for mappings and nothing else"
         self.study, self.table, self.workload, self.writer = study, table, workload, writer
         self.observer, self.store = observer or RunObserver(), store
         identity = study_id(study)
-        self.work = BlockWork.of(study, table.space, workload, identity, writer.shared())
+        self._brings_parts = brings_parts
+        parts = () if brings_parts else tuple(map(tuple, table.parts.values))
+        self.work = BlockWork.of(study, table.space, workload, identity, writer.shared(), parts)
         """What a runtime for the run does with a block."""
         self._closing = Closing(study, workload, identity)
         self._each = len(workload.solves)
@@ -207,7 +212,15 @@ class BlockRun:
         """The designs that break a constraint."""
         rows = np.flatnonzero(~self.table.feasible)
         for start in range(0, len(rows), BROKEN_AT_ONCE):
-            yield Block.of(self.table, rows[start : start + BROKEN_AT_ONCE], (0,), (0, 0), 0.0, shared=False)
+            yield Block.of(
+                self.table,
+                rows[start : start + BROKEN_AT_ONCE],
+                (0,),
+                (0, 0),
+                0.0,
+                shared=False,
+                brings_parts=self._brings_parts,
+            )
 
     def _most_out(self, runtime: Runtime) -> int:
         """How many blocks are handed out at most."""
@@ -264,7 +277,7 @@ class BlockRun:
         return self._block_of(
             groups,
             (begin % self._each, end - begin),
-            latest_end(runtime.workers),
+            latest_end(self._seconds_each, runtime.workers),
             self._stored(begin, end),
             self._at_once(runtime),
         )
@@ -279,12 +292,14 @@ class BlockRun:
     ) -> Block:
         """A block of whole groups of designs; ``solves`` are ``first`` and how many."""
         order, begins = self.table.by_group
-        rows = np.concatenate([order[begins[group] : begins[group + 1]] for group in groups.tolist()])
-        ends = np.cumsum(begins[groups + 1] - begins[groups]).tolist()
+        designs = begins[groups + 1] - begins[groups]
+        ends = np.cumsum(designs)
+        # of each row, where it is in the table's order: those of a group follow each other there and here
+        places = np.arange(ends[-1]) + np.repeat(begins[groups] - (ends - designs), designs)
         return Block.of(
             self.table,
-            rows,
-            (0, *ends),
+            order[places],
+            (0, *ends.tolist()),
             solves,
             seconds,
             stored,
@@ -293,6 +308,7 @@ class BlockRun:
             at_once=at_once,
             first_look=self.first_look,
             front=self._pruning.front if self._pruning is not None and self.found is not None else None,
+            brings_parts=self._brings_parts,
         )
 
     def _stored(self, begin: int, end: int) -> FoundAnswers | None:

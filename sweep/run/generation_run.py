@@ -108,6 +108,7 @@ class GenerationRun:
             self.store,
             front=self._front,
             learns=True,
+            brings_parts=True,
         )
         run.explore(runtime)
         order, begins = table.by_group

@@ -30,7 +30,7 @@ from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.journal import Journal
 from results.store.row_batch import RowBatch
 from results.store.schema.shared_columns import SCHEMA_VERSION
-from results.store.schema.tables import LAYERS
+from results.store.schema.tables import DESIGNS, LAYERS
 
 ROOT = Path(__file__).parents[3]
 Row = dict[str, Any]
@@ -82,6 +82,20 @@ def test_a_lone_row_is_on_disk_after_the_time_limit(run_path: Path, make_layer: 
         time.sleep(0.02)
     assert len(RunFolder(run_path).read("layers")) == 1
     run.close()
+
+
+def test_rows_that_somebody_else_joins_are_not_waited_for(run_path: Path, make_design: Make) -> None:
+    """A part is not made by the clock where all rows are with a worker: it makes the part."""
+    batch = RowBatch.of("designs", [DESIGNS.encode(make_design(number)) for number in range(3)])
+    with RunWriter(run_path, Buffering(rows=1000, seconds=3600)) as run:
+        run.append_batch(batch)
+        assert run.waiting("designs", 4) == ()
+        assert run._timer is not None
+        assert run.waiting("designs", 3) == (batch,)
+        assert run._timer is None
+        run.append_batch(batch)
+        assert run._timer is not None, "the next rows are written in time"
+    assert len(RunFolder(run_path).read("designs")) == 3
 
 
 def test_the_last_row_of_a_key_counts(run_path: Path, make_design: Make, small_parts: Buffering) -> None:

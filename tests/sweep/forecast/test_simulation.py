@@ -79,11 +79,12 @@ def test_blocks_without_costs_take_their_share(mean: float, workers: int) -> Non
 
 
 def test_the_worker_s_own_time_is_lost_and_the_driver_s_is_spread_over_a_block() -> None:
-    """Solves of 1 ms, to which a worker adds 1 ms; blocks of 1.4 s that cost the driver 14 ms."""
+    """Solves of 1 ms, to which a worker adds 1 ms; blocks of 4.1 s that cost the driver 41 ms."""
     half = block_forecast([1e-3], 100_000, 1, replace(NO_COSTS, worker=1e-3))
     assert half.efficiency == pytest.approx(0.5, rel=0.02)
-    run = block_forecast([1e-3], 1_000_000, 10, replace(NO_COSTS, block=0.014))
-    assert run.driver_busy == pytest.approx(0.1, rel=0.4), "10 workers; the last blocks are smaller"
+    run = block_forecast([1e-3], 1_000_000, 10, replace(NO_COSTS, block=0.041))
+    # of what is simulated, a third or so are the smaller blocks of the end
+    assert 0.1 < run.driver_busy < 0.17, "10 workers; the last blocks are smaller"
     assert run.efficiency > 0.93, "and the small blocks at the end"
 
 

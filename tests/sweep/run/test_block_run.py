@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from clusters.in_process import InProcessRuntime
@@ -25,7 +26,7 @@ from results.store.schema.columns import StoredRow
 from results.store.schema.tables import LAYERS
 from results.store.shared_folder import MARK
 from solvers.mapping.problem import MappingProblem
-from sweep.blocks.block import BlockTally
+from sweep.blocks.block import Block, BlockTally
 from sweep.blocks.block_work import Solve, solve
 from sweep.blocks.solve_ids import SolveIds
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
@@ -112,6 +113,24 @@ def test_ids_in_bulk_are_those_of_the_tasks(family: Study) -> None:
             tasks = planned.workload.tasks(planned.table.design(row))
             assert list(dict.fromkeys(task.id for task in tasks)) == found
     assert planned.distinct == len({task_id for found in ids for task_id in found}) == 6 * 13
+
+
+def test_designs_travel_as_numbers_of_parts_that_workers_have(family: Study, tmp_path: Path) -> None:
+    """The work has the parts once; a block and what is cut from it have the designs that the table has."""
+    with opened(family, tmp_path / "a") as run:
+        order, begins = run.table.by_group
+        groups = np.array([4, 1, 2])
+        block = run._block_of(groups, (0, 3 * 13))
+        assert block.parts == ()
+        rows = [row for group in groups for row in order[begins[group] : begins[group + 1]].tolist()]
+        bringing = Block.of(run.table, np.array(rows), block.begins, (0, 3 * 13), 0.0)
+        assert bringing.parts != ()
+        space, wanted = run.table.space, [run.table.design(row) for row in rows]
+        for one in (block, bringing):
+            whole = one.with_parts(run.work.parts)
+            assert list(whole.designs(space, 0, len(rows))) == wanted
+            cut = one.part((1, 3), (0, 26), 0.0).with_parts(run.work.parts)
+            assert list(cut.designs(space, 0, cut.begins[-1])) == wanted[block.begins[1] :]
 
 
 @dataclass(frozen=True)

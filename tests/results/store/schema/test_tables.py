@@ -56,3 +56,11 @@ def test_a_row_is_a_mapping_or_a_dataclass(make_layer: Callable[..., dict[str, A
     longer = make_dataclass("LongerRow", [*values, "colour"])(**values, colour="red")
     with pytest.raises(WrongRowError, match="unknown column 'colour'"):
         LAYERS.encode(longer)
+
+
+def test_a_value_that_holds_itself_is_refused(make_layer: Callable[..., dict[str, Any]]) -> None:
+    values = make_layer(3)
+    values["mapping"] = {"levels": []}
+    values["mapping"]["levels"].append(values["mapping"])
+    with pytest.raises(WrongRowError, match="column 'mapping' expects a dict, list or number"):
+        LAYERS.encode(values)
