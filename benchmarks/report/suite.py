@@ -457,7 +457,7 @@ LEFT_OUT = {
     "fidelity": "its table stands in docs/search.md: mapping three whole grids exactly takes many minutes",
     "soak": "it is of hours: a million solves with a worker killed every minute, whose rows have to be whole",
     "schedule_gaps": "its annealings of the library's studies take many minutes; chip_bounds attacks bounds",
-    "schedule_portfolio": "its table stands in docs/chips.md: each scheduler has as long as all together",
+    "schedule_portfolio": "each scheduler has as long as all together, which takes many minutes",
     "silicon": "its numbers stand in docs/silicon.md beside what does not fit and why",
     "thistle_cvxpy": "it decides between two ways to solve the same programs, and says nothing about results",
     "write_benchmarks": "it runs the others and writes BENCHMARKS.md",

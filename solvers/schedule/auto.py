@@ -16,7 +16,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.schedule.tree.tree import TreeNode
-from solvers.budget import LEAST_SECONDS, Budget, Deadline
+from solvers.budget import LEAST_SECONDS, MOST_SECONDS, Budget, Deadline
 from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.schedule import kapla, segment_chain
@@ -116,8 +116,8 @@ def _improved(
     rounds = annealing.rounds(len(problem.graph.layers))
     plan = AnnealingPlan(set_annealing.spaces_of(annealing), annealing, rounds)
     # solve_from takes the same fraction of the seconds as of the rounds
-    seconds = replace(budget, wall_seconds=budget.wall_seconds / params.refinement)
-    return solve_from(problem, seconds, plan, tree, params.refinement)
+    seconds = min(MOST_SECONDS, budget.wall_seconds / params.refinement)
+    return solve_from(problem, replace(budget, wall_seconds=seconds), plan, tree, params.refinement)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from released_model import ReleasedModel
 from costmodel.errors import InputError
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from solvers.budget import Budget
+from solvers.budget import MOST_SECONDS, Budget
 from solvers.outcome import Status
 from solvers.schedule import auto, kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel
@@ -83,6 +83,12 @@ def test_only_members_that_are_asked_for_take_part() -> None:
     assert found.solved_by == "segment_chain"
     assert found.objective == alone.objective
     assert "kapla_schedule" not in found.note
+
+
+def test_the_longest_budget_is_no_reason_to_refuse() -> None:
+    found = auto.solve(problem_of(chain(3)), Budget(wall_seconds=MOST_SECONDS), SHORT)
+    assert found.solution is not None
+    assert "refuses" not in found.note
 
 
 def test_without_time_members_say_so() -> None:
