@@ -529,8 +529,8 @@ def load_network(
     """A network of the library by its name, or the network of a file.
 
     Args:
-        name_or_path: A name, or a file: ``.onnx``, operator graph ``.json`` or ``.json.gz``, Timeloop
-            problem ``.yaml``.
+        name_or_path: A name, or a file: ``.onnx``, ``.pt2``, operator graph ``.json`` or ``.json.gz``,
+            Timeloop problem ``.yaml``.
         batch: Images or sequences; None is 1, or a file's own.
         dims: Symbolic lengths of an ONNX file.
 

@@ -29,14 +29,15 @@ from costmodel.workload.stored_bits import StoredBits
 def load_network(
     name_or_path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None
 ) -> Network:
-    """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, operator-graph
-    ``.json`` or ``.json.gz``, Hugging Face's ``config.json``, Timeloop problem ``.yaml`` (one node).
+    """A network of the library or a plug-in by name, or the network of a file: ``.onnx``, ``.pt2`` of
+    ``torch.export``, operator-graph ``.json`` or ``.json.gz``, Hugging Face's ``config.json``, Timeloop
+    problem ``.yaml`` (one node).
     NETWORK.fused and NETWORK.raw are the graphs of
     :func:`costmodel.formats.operator_networks.exported_names`.
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
-    otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it, or the lengths of a
-    model by its configuration (``seq``, ``past``). Networks for chips
+    otherwise. ``dims`` states the symbolic lengths of an ONNX or ``.pt2`` file, by their names in it, or the
+    lengths of a model by its configuration (``seq``, ``past``). Networks for chips
     (:func:`costmodel.formats.layer_graphs.layer_graph_names`) have a node for each layer, and so has the
     training step of any network, NAME.training. Raises InputError for an unknown name (with near
     names), a file that cannot be read, a batch that the file cannot take, and dims that it does not have.

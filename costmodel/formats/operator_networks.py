@@ -54,7 +54,7 @@ BUILT_IN: dict[str, Callable[[int], Network]] = {
 _CONFIGURATIONS = Path(__file__).parents[1] / "workload" / "library" / "configurations"
 TRAINING = ".training"
 """The suffix of a network's name, or a file's, that asks for the layers of its training step."""
-SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
+SUFFIXES = (".onnx", ".pt2", ".json", ".json.gz", ".yaml", ".yml")
 """How the names of networks' files end."""
 
 
@@ -102,7 +102,7 @@ def configured_names() -> tuple[str, ...]:
 def takes_dims(name_or_path: str | Path) -> bool:
     """Whether the network has lengths that are stated by name; a training step has those of its network."""
     name = str(name_or_path).removesuffix(TRAINING)
-    if name.endswith(".onnx") or _configured(name) is not None:
+    if name.endswith((".onnx", ".pt2")) or _configured(name) is not None:
         return True
     if not name.endswith((".json", ".json.gz")):
         return False
@@ -115,7 +115,7 @@ def takes_dims(name_or_path: str | Path) -> bool:
 def check_dims(name_or_path: str | Path, dims: Mapping[str, int] | None) -> None:
     """InputError for ``dims`` of a network that has no lengths to state."""
     if dims and not takes_dims(name_or_path):
-        expected = "no dims but for ONNX files and models by their configuration"
+        expected = "no dims but for ONNX files, saved programs (.pt2) and models by their configuration"
         raise InputError(f"network {name_or_path}", expected, dict(dims), key="dims")
 
 
@@ -228,6 +228,10 @@ def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) ->
         from costmodel.formats.onnx.reader import read_onnx
 
         return read_onnx(path, batch, dims)
+    if path.name.endswith(".pt2"):
+        from costmodel.formats.json.saved_program import read_saved_program
+
+        return read_saved_program(path, batch, dims)
     if path.name.endswith((".json", ".json.gz")):
         return _from_json(path, batch, dims or {})
     from costmodel.formats.timeloop.problem import read_problem

@@ -286,8 +286,10 @@ _OTHER_NAMES = {
     "avg_pool": "avg_pool1d avg_pool2d avg_pool3d",
     "adaptive_max_pool": "adaptive_max_pool2d",
     "adaptive_avg_pool": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d",
-    "identity": "clone contiguous copy to _to_copy alias detach",
-    "reshape": "view _unsafe_view getitem",
+    "identity": "clone contiguous copy to _to_copy alias detach lift_fresh_copy type_as",
+    "reshape": "view _unsafe_view getitem unflatten",
+    "expand": "expand_as",
+    "norm": "linalg_vector_norm",
     "pad": "constant_pad_nd",
     "split": "split_with_sizes chunk unbind",
     "upsample": (
@@ -296,7 +298,11 @@ _OTHER_NAMES = {
     "grid_sample": "grid_sampler_2d",
     "reflection_pad": "reflection_pad2d",
     "replication_pad": "replication_pad2d",
-    "full": "full_like zeros zeros_like ones ones_like scalar_tensor",
+    "full": "full_like zeros zeros_like ones ones_like scalar_tensor new_full new_zeros new_ones",
+    "tile": "repeat_interleave",
+    "logical_and": "__and__",
+    "logical_or": "__or__",
+    "logical_xor": "__xor__",
 }
 ALSO_CALLED: Mapping[str, str] = MappingProxyType(
     {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}

@@ -185,19 +185,29 @@ def attention_of(name: str, queries: View, keys: View, values: View) -> Counted:
     return Counted(scores.layers + weighted.layers, scores.note or weighted.note)
 
 
+NO_EINSUM = Uncounted("an einsum with a diagonal, or whose letters do not fit its operands")
+"""Why an einsum has no layers where :func:`einsum_of` has none."""
+
+
 def einsum_of(name: str, equation: str, operands: Sequence[View]) -> Counted | None:
     """The layers of an einsum: one for every product of two operands that sums over a letter of both.
 
     More than two operands are multiplied from left to right, as PyTorch does without a planner: the first
     two, what they make with the third, and so on. Letters that one operand alone has, and that nothing
     behind it needs, are summed before it is multiplied. A product that sums over nothing is element-wise
-    work and has no multiply-accumulates. None for a letter that an operand has twice (a diagonal), and for
-    letters that do not fit.
+    work and has no multiply-accumulates. None for a letter that an operand has twice (a diagonal), for
+    letters that do not fit, and for one that has different lengths in two operands, neither of them 1.
     """
     words = _words(equation, [len(view.axes) for view in operands])
     if words is None:
         return None
     *letters, result = words
+    lengths: dict[str, set[int]] = {}
+    for of_operand, view in zip(letters, operands, strict=True):
+        for letter, length in zip(of_operand, view.shape, strict=True):
+            lengths.setdefault(letter, {1}).add(length)
+    if any(len(found) > 2 for found in lengths.values()):
+        return None
     layers, note = list[Layer](), ""
     left, word = operands[0], letters[0]
     for i, right in enumerate(operands[1:], start=1):

@@ -30,7 +30,7 @@ class NetworkChoice(Keys):
     """A network of the study, with a batch and a weight of its own."""
 
     network: str
-    """A network of the library, or a file: ONNX, a config.json, an operator graph, a problem of Timeloop.
+    """A network of the library, or a file: ONNX, .pt2, config.json, operator graph, a problem of Timeloop.
 
     With ``.training`` behind the name it is the network's training step.
     """

@@ -16,7 +16,15 @@ from costmodel.workload.convolutions import Window, convolution_of, transposed_c
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Network, Node, Pooling, Uncounted, Value, ValueKind
 from costmodel.workload.operators import TABLE, UNKNOWN, Nest, kinds_of
-from costmodel.workload.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
+from costmodel.workload.products import (
+    NO_EINSUM,
+    Counted,
+    attention_of,
+    einsum_of,
+    folded_matmul_of,
+    linear_of,
+    matmul_of,
+)
 from costmodel.workload.views import whole
 
 
@@ -266,6 +274,11 @@ def _matmul(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) ->
     return Counted((folded_matmul_of(name, a, b, output),))
 
 
+def _einsum(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    operands = [whole(f"operand {number}", shape) for number, shape in enumerate(inputs)]
+    return einsum_of(name, attrs.text("equation", ""), operands) or Counted(uncounted=NO_EINSUM)
+
+
 def _attention(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
     """The layers of fused attention, whose result is (..., heads, queries, width).
 
@@ -316,4 +329,5 @@ _LAYERS: dict[Nest | None, _Counting] = {
     "linear": _linear,
     "matmul": _matmul,
     "attention": _attention,
+    "einsum": _einsum,
 }

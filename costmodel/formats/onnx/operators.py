@@ -20,7 +20,7 @@ from costmodel.workload.convolutions import (
 from costmodel.workload.digits import Shape
 from costmodel.workload.network import Pooling, Uncounted
 from costmodel.workload.operators import TABLE, UNKNOWN, Nest, OperatorKind
-from costmodel.workload.products import Counted, attention_of, einsum_of, matmul_of
+from costmodel.workload.products import NO_EINSUM, Counted, attention_of, einsum_of, matmul_of
 from costmodel.workload.views import View, stacked
 
 _IRREGULAR = {
@@ -90,9 +90,7 @@ def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], ou
     attributes = {attribute.name: attribute for attribute in node.attribute}
     factors = [operands[i] for i in factors_of(node)]
     found = _LAYERS[kind.nest](name, [view for view in factors if view], output, attributes)
-    return found or Counted(
-        uncounted=Uncounted("an einsum with a diagonal, or whose letters do not fit its operands")
-    )
+    return found or Counted(uncounted=NO_EINSUM)
 
 
 _ANOTHER_FORM = "ONNX Runtime's operator is not supported with these operands"

@@ -64,7 +64,7 @@ def exported(module: nn.Module, model: SmallModel, exporter: str) -> onnx.ModelP
             buffer = io.BytesIO()
             torch.onnx.export(module, inputs, buffer, dynamo=False, dynamic_axes=symbols(model), **stated)
             return onnx.load_model_from_string(buffer.getvalue())
-        shapes = _as_parameters(module, list(symbols(model).values()))
+        shapes = as_parameters(module, list(symbols(model).values()))
         program = torch.onnx.export(
             module, inputs, dynamo=True, dynamic_shapes=shapes, verbose=False, **stated
         )
@@ -72,7 +72,7 @@ def exported(module: nn.Module, model: SmallModel, exporter: str) -> onnx.ModelP
     return written
 
 
-def _as_parameters(module: nn.Module, shapes: list[dict[int, str]]) -> tuple[Any, ...]:
+def as_parameters(module: nn.Module, shapes: list[Any]) -> tuple[Any, ...]:
     """The shapes of the inputs as the parameters of ``forward`` are: those of ``*inputs`` are one tuple."""
     parameters = inspect.signature(module.forward).parameters.values()
     single = sum(one.kind != one.VAR_POSITIONAL for one in parameters)

@@ -180,7 +180,7 @@ def solve_codesign(
 
 @solve_app.command("scratchpad")
 def solve_scratchpad(
-    graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON or an ONNX file.")],
+    graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON, ONNX or .pt2.")],
     budget: Annotated[str, typer.Option(help="Scratchpad bytes: a number, or MR, MH, MP.")] = "MR",
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family scratchpad.")] = "cosma",
     parameters: Annotated[
