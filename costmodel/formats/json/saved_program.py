@@ -32,6 +32,9 @@ PROGRAMS = ("models/model.json", "serialized_exported_program.json")
 WRAPPERS = frozenset({"wrap_with_set_grad_enabled", "wrap_with_autocast"})
 """Operations that run a graph once, as it stands; its nodes are read as if they stood outside."""
 
+LONGEST_EXPRESSION = 1000
+"""Characters of a length's expression: those of real programs have some dozens."""
+
 _ARITHMETIC: Mapping[str, Callable[..., int]] = {
     "Add": lambda *terms: reduce(add, terms),
     "Mul": lambda *factors: reduce(mul, factors),
@@ -247,10 +250,10 @@ class _Reading:
             found, remedy = f"{unknown[0]}, which depends on data", f"To count with one: --dim {unknown[0]}=N"
             raise InputError(f"{self.where}: tensor {tensor}", expected, found, remedy, key="dims")
         try:
-            return _value(ast.parse(text, mode="eval").body, self.lengths)
+            return _value(_tree(text), self.lengths)
         except (ValueError, SyntaxError, ZeroDivisionError, OverflowError) as error:
             expected = "lengths that are sums, products and quotients of symbols"
-            raise InputError(f"{self.where}: tensor {tensor}", expected, f"{text} ({error})") from None
+            raise InputError(f"{self.where}: tensor {tensor}", expected, f"{text:.80} ({error})") from None
 
 
 def _known(operation: str) -> str:
@@ -292,8 +295,8 @@ def _symbols(size: Mapping[str, Any]) -> set[str]:
     if "as_expr" not in size:
         return set()
     try:
-        tree = ast.parse(size["as_expr"]["expr_str"], mode="eval")
-    except SyntaxError:
+        tree = _tree(size["as_expr"]["expr_str"])
+    except (ValueError, SyntaxError):
         return set()
     return {
         str(node.args[0].value)
@@ -304,6 +307,13 @@ def _symbols(size: Mapping[str, Any]) -> set[str]:
         and node.args
         and isinstance(node.args[0], ast.Constant)
     }
+
+
+def _tree(text: str) -> ast.expr:
+    """The expression as a syntax tree, of which nothing is run; ValueError for a long one."""
+    if len(text) > LONGEST_EXPRESSION:
+        raise ValueError(f"{len(text):,} characters, of {LONGEST_EXPRESSION:,} that are read")
+    return ast.parse(text, mode="eval").body
 
 
 def _value(node: ast.expr, lengths: Mapping[str, int]) -> int:

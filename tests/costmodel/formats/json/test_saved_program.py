@@ -186,6 +186,7 @@ def test_operations_that_nobody_knows_say_so(write: Write) -> None:
         (program(y=sizes(f"sin({S})", 6)), {"s0": 2}, "sin is not supported"),
         (program(y=sizes(f"Pow({S}, Integer(99))", 6)), {"s0": 2}, "a power of 99"),
         (program(y=sizes(f"open('file').read({S})", 6)), {"s0": 2}, "not arithmetic"),
+        (program(y=sizes("Add(" * 999 + S, 6)), {"s0": 2}, "characters, of 1,000"),
         ({"graph_module": {}}, {}, "the program of torch.export"),
         ([1, 2], {}, "the program of torch.export"),
         ("{", {}, "valid JSON"),
