@@ -54,15 +54,19 @@ def undisturbed(study: Study, folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Gathering:
-    """Solves once as many workers have begun a solve as the ``scene`` expects, and takes a while for it."""
+    """Solves, waits until as many workers have solved something as the ``scene`` expects, and then a while.
+
+    A worker's first solve loads machine code, which can take longer than all that others do meanwhile.
+    """
 
     scene: str
     nap: float
 
     def __call__(self, problem: MappingProblem, asked: LayerSolve) -> Any:
+        answer = solve(problem, asked)
         gather(Path(self.scene))
         time.sleep(self.nap)
-        return solve(problem, asked)
+        return answer
 
 
 class Act(RunObserver):
@@ -87,7 +91,7 @@ def test_a_node_that_comes_and_goes_again_and_again(many: Study, tmp_path: Path)
     nodes: list[Any] = []
 
     def come() -> None:
-        # no solve goes on until a worker of the new node has begun one
+        # no solve goes on until a worker of the new node has done one
         (scene / "expected.new").write_text(str(len(list((scene / "workers").iterdir())) + 1))
         (scene / "expected.new").rename(scene / "expected")
         nodes.append(cluster.add_node(num_cpus=1))
