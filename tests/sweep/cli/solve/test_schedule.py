@@ -282,7 +282,8 @@ def test_wrong_input_is_named(solve: Command, options: tuple[str, ...], said: st
 def test_a_solver_that_draws_nothing_has_one_seed() -> None:
     assert [ScheduleChoice(solver=name).seeds for name in ("set", "kapla_schedule")] == [4, 1]
     assert ScheduleChoice(solver="kapla_schedule", seeds=1, seed=3).seeds == 1
-    with pytest.raises(InputError, match=r"study: seeds: expected 1, for every seed gives the same answer with kapla_schedule"):
+    said = r"study: seeds: expected 1, for every seed gives the same answer with kapla_schedule"
+    with pytest.raises(InputError, match=said):
         check_keys(ScheduleChoice, {"solver": "kapla_schedule", "seeds": 4}, "study")
 
 
