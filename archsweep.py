@@ -372,7 +372,7 @@ def solve_schedule(
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
         whole_chip: Whether a layer may have the whole chip, its data in DRAM. None leaves it to the solver.
-        dims: Symbolic lengths of an ONNX file.
+        dims: Symbolic lengths of an ONNX or ``.pt2`` file.
         workers: Processes; 1 solves in this one, more start Ray here.
         folder: Run folder to keep, whose answers later calls use again. None keeps none.
         progress: Draw a progress bar on standard error.

@@ -14,51 +14,41 @@ Ends with status 1 if a rival's E D is less than that of ``auto_schedule`` by mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import record
-from schedule_gaps import PAIRS, QUICK
+from schedule_gaps import LONG, PAIRS, QUICK
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from solvers.budget import Budget, Stopwatch
+from solvers.catalogue import solver
 from solvers.outcome import Outcome
-from solvers.schedule import auto, kapla, layer_pipeline, layer_sequential, segment_chain
+from solvers.schedule import auto
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
-from solvers.schedule.set import solver as set_annealing
 
-Answer = Outcome[ScheduleSolution]
-CHAINS: dict[str, Callable[[ScheduleProblem], Answer]] = {
-    "kapla_schedule": lambda problem: kapla.solve(problem, Budget(MOST)),
-    "segment_chain": lambda problem: segment_chain.solve(problem, Budget(MOST)),
-}
-ANNEALINGS: dict[str, Callable[[ScheduleProblem, float, int], Answer]] = {
-    "set": lambda problem, beta, seed: set_annealing.solve(
-        problem, Budget(MOST, seed=seed), set_annealing.Params(beta=beta)
-    ),
-    "layer_pipeline": lambda problem, beta, seed: layer_pipeline.solve(
-        problem, Budget(MOST, seed=seed), layer_pipeline.Params(beta=beta)
-    ),
-    "layer_sequential": lambda problem, beta, seed: layer_sequential.solve(
-        problem, Budget(MOST, seed=seed), layer_sequential.Params(beta=beta)
-    ),
-}
+CHAINS = ("kapla_schedule", "segment_chain")
+ANNEALINGS = ("set", "layer_pipeline", "layer_sequential")
 RIVALS = (*CHAINS, *ANNEALINGS)
-MOST = 3600.0
 ROW = "{:<18} {:<17} {:>10} {:>7} {:>8} {:>7}"
+
+
+def solved(name: str, problem: ScheduleProblem, seed: int = 0, **params: Any) -> Outcome[ScheduleSolution]:
+    module = solver(name, "schedule").load()
+    found: Outcome[ScheduleSolution] = module.solve(problem, Budget(LONG, seed=seed), module.Params(**params))
+    return found
 
 
 def annealed(name: str, problem: ScheduleProblem, beta: float, seconds: float) -> tuple[float, float, float]:
     """The best E D within about so many CPU seconds, those that it took, and the rounds a layer of all."""
     clock = Stopwatch()
-    first = ANNEALINGS[name](problem, beta, 0)
+    first = solved(name, problem, beta=beta)
     taken = clock.cpu_seconds
     more = beta * max(0.0, seconds - taken) / taken
     values = [first.objective]
     if more >= 1:
-        values.append(ANNEALINGS[name](problem, more, 1).objective)
+        values.append(solved(name, problem, 1, beta=more).objective)
     found = [value for value in values if value is not None]
     return min(found, default=float("inf")), clock.cpu_seconds, beta + (more if more >= 1 else 0)
 
@@ -69,7 +59,7 @@ def compared(name: str, asked: Any) -> list[dict[str, Any]]:
     problem = ScheduleProblem(load_layer_graph(pair.network), pair.model, pair.batch, Objective.named("edp"))
     problem.bound()  # fills the table of tile costs, which all share
     clock = Stopwatch()
-    outcome = auto.solve(problem, Budget(MOST), auto.Params(beta=asked.beta))
+    outcome = solved(auto.NAME, problem, beta=asked.beta)
     seconds = clock.cpu_seconds
     assert outcome.objective is not None
     rows = [
@@ -85,7 +75,7 @@ def compared(name: str, asked: Any) -> list[dict[str, Any]]:
     for rival in asked.rivals:
         clock = Stopwatch()
         if rival in CHAINS:
-            value = CHAINS[rival](problem).objective
+            value = solved(rival, problem).objective
             row = {"e_d": value, "cpu_seconds": clock.cpu_seconds}
             said = ""
         else:

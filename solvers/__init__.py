@@ -2,6 +2,6 @@
 
 A solver takes a problem and a budget. Its Outcome has the objective as the cost model counts it, and a proven
 lower bound or none. ``catalogue.py`` lists all solvers; ``outcome.py`` and ``budget.py`` are the contract.
-Solvers import ``costmodel`` and nothing else of ours.
+``portfolio.py`` is what portfolios of solvers share. Solvers import ``costmodel`` and nothing else of ours.
 
 """

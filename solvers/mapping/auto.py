@@ -23,6 +23,7 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, Status, noting_limits, proven
+from solvers.portfolio import MemberAnswer, best_of
 from solvers.tolerance import within_tolerance
 
 LEADER = "exact"
@@ -97,24 +98,6 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     return portfolio.outcome()
 
 
-@dataclass(frozen=True)
-class MemberAnswer:
-    """What ``member`` answered in one turn."""
-
-    member: str
-    outcome: Outcome[AnyMapping]
-
-    @property
-    def objective(self) -> float:
-        """Infinite without a mapping."""
-        return inf if self.outcome.objective is None else self.outcome.objective
-
-    @property
-    def bound(self) -> float:
-        """0 if nothing is proven."""
-        return self.outcome.bound or 0.0
-
-
 @dataclass
 class Portfolio:
     """What the members have answered so far, turn by turn, and what others failed with."""
@@ -122,7 +105,7 @@ class Portfolio:
     problem: MappingProblem
     budget: Budget
     tolerance: float
-    answers: list[MemberAnswer] = field(default_factory=list)
+    answers: list[MemberAnswer[AnyMapping]] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     _turns: dict[str, float] = field(default_factory=dict)
     """The wall seconds of the last turn of each member that begins anew."""
@@ -212,13 +195,12 @@ class Portfolio:
         return self.budget.wall_seconds - sum(answer.outcome.wall_seconds for answer in self.answers)
 
     @property
-    def best(self) -> MemberAnswer | None:
+    def best(self) -> MemberAnswer[AnyMapping] | None:
         """The first of the best answers; None if nobody has found a mapping."""
-        best = min(self.answers, key=lambda answer: answer.objective, default=None)
-        return None if best is None or best.objective == inf else best
+        return best_of(self.answers)
 
     @property
-    def _infeasible(self) -> MemberAnswer | None:
+    def _infeasible(self) -> MemberAnswer[AnyMapping] | None:
         return next((a for a in self.answers if a.outcome.status is Status.INFEASIBLE), None)
 
     @property
@@ -241,7 +223,7 @@ class Portfolio:
         bounds = [answer.bound for answer in self.answers if not self._contradicted(answer)]
         return min(objective, max([self._everywhere, *bounds]))
 
-    def _contradicted(self, answer: MemberAnswer) -> bool:
+    def _contradicted(self, answer: MemberAnswer[AnyMapping]) -> bool:
         return self.best is not None and not self.best.outcome.admits(answer.bound)
 
     def outcome(self) -> Outcome[AnyMapping]:

@@ -19,6 +19,7 @@ from costmodel.schedule.tree.tree import TreeNode
 from solvers.budget import LEAST_SECONDS, MOST_SECONDS, Budget, Deadline
 from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits, proven
+from solvers.portfolio import MemberAnswer, best_of
 from solvers.schedule import kapla, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
@@ -97,7 +98,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
             part = 0.7 / (params.annealings - 0.7 * number)
             portfolio.ask("set", part, partial(_annealed, params.annealing, number))
     best = portfolio.best
-    if params.refinement and best is not None and best.solution is not None:
+    if params.refinement and best is not None:
         portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
     return portfolio.outcome()
 
@@ -120,26 +121,14 @@ def _improved(
     return solve_from(problem, replace(budget, wall_seconds=seconds), plan, tree, params.refinement)
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What a member answered in one turn."""
-
-    member: str
-    outcome: Outcome[ScheduleSolution]
-
-    @property
-    def value(self) -> float:
-        """The objective; infinite without a tree."""
-        return inf if self.outcome.objective is None else self.outcome.objective
-
-    def told(self, before: set[str]) -> str:
-        """The objective in four digits, CPU seconds, and what of the member's note is not in ``before``."""
-        value = "no tree" if self.outcome.solution is None else f"{self.value:.4g}"
-        # several members reach the same limits, which are to be named once
-        new = [part for part in self.outcome.note.split("; ") if part and part not in before]
-        before.update(new)
-        own = f" ({'; '.join(new)})" if new else ""
-        return f"{self.member}: {value} in {self.outcome.cpu_seconds:.1f} CPU s{own}"
+def _told(answer: MemberAnswer[ScheduleSolution], before: set[str]) -> str:
+    """The objective in four digits, CPU seconds, and what of the member's note is not in ``before``."""
+    value = "no tree" if answer.outcome.solution is None else f"{answer.objective:.4g}"
+    # several members reach the same limits, which are to be named once
+    new = [part for part in answer.outcome.note.split("; ") if part and part not in before]
+    before.update(new)
+    own = f" ({'; '.join(new)})" if new else ""
+    return f"{answer.member}: {value} in {answer.outcome.cpu_seconds:.1f} CPU s{own}"
 
 
 @dataclass
@@ -149,12 +138,12 @@ class _Portfolio:
     problem: ScheduleProblem
     budget: Budget
     deadline: Deadline
-    answers: list[_Answer] = field(default_factory=list)
+    answers: list[MemberAnswer[ScheduleSolution]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
     def ask(self, member: str, part: float, solve: Solve) -> None:
         """Give a member a turn of ``part`` of the time left, unless the best tree is proven."""
-        if self.best is not None and self.best.status is Status.OPTIMAL:
+        if self.best is not None and self.best.outcome.status is Status.OPTIMAL:
             return
         seconds = max(LEAST_SECONDS, part * self.deadline.left)
         try:
@@ -162,35 +151,30 @@ class _Portfolio:
         except InputError as refusal:
             self.refusals.append(f"{member} refuses the problem: {refusal}")
         else:
-            self.answers.append(_Answer(member, outcome))
+            self.answers.append(MemberAnswer(member, outcome))
 
     @property
-    def _first_of_best(self) -> _Answer | None:
-        return min(self.answers, key=lambda answer: answer.value, default=None)
-
-    @property
-    def best(self) -> Outcome[ScheduleSolution] | None:
+    def best(self) -> MemberAnswer[ScheduleSolution] | None:
         """The first of the best answers; None without a tree."""
-        first = self._first_of_best
-        return None if first is None or first.outcome.solution is None else first.outcome
+        return best_of(self.answers)
 
     def outcome(self) -> Outcome[ScheduleSolution]:
         """The best tree and bound, the records of all annealings, and what members say of themselves."""
         every, watch = [answer.outcome for answer in self.answers], self.deadline.watch
         bound = max((one.bound for one in every if one.bound is not None), default=None)
-        best, first, said = self.best, self._first_of_best, set[str]()
-        whose = [] if best is None or first is None else [f"the tree is of {first.member}"]
+        best, said = self.best, set[str]()
+        whose = [] if best is None else [f"the tree is of {best.member}"]
         totals: dict[str, Any] = {
             "cpu_seconds": watch.cpu_seconds,
             "wall_seconds": watch.wall_seconds,
-            "note": "; ".join([*whose, *(answer.told(said) for answer in self.answers), *self.refusals]),
+            "note": "; ".join([*whose, *(_told(answer, said) for answer in self.answers), *self.refusals]),
             "evaluations": sum(one.evaluations for one in every),
         }
-        if best is None or first is None or best.solution is None or best.objective is None:
+        if best is None:
             return Outcome(Status.UNKNOWN, None, None, bound, **totals)
-        status = best.status
+        status = best.outcome.status
         if bound is not None:
             status, bound = proven(best.objective, bound)
         phases = tuple(phase for one in every if one.solution for phase in one.solution.phases)
         solution = replace(best.solution, phases=phases)
-        return Outcome(status, solution, best.objective, bound, solved_by=first.member, **totals)
+        return Outcome(status, solution, best.objective, bound, solved_by=best.member, **totals)

@@ -81,6 +81,12 @@ class ScheduleModel(Protocol):
         ...
 
 
+def tree_value(tree: TreeNode, judge: TreeJudge, objective: Objective) -> float:
+    """E^n D^m of a tree as the judge counts it. Raises NotPossibleError as it does."""
+    cost = judge.evaluate(tree)
+    return objective.value(cost.energy_pj, cost.cycles)
+
+
 @dataclass(frozen=True)
 class ScheduleProblem:
     """Minimise ``objective`` over the RA trees that run ``batch`` samples of ``graph`` on ``model``.

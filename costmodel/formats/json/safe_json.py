@@ -27,6 +27,11 @@ def load_json(path: str | Path) -> Any:
     data = read_bytes(path, MOST_BYTES)
     if data[:2] == GZIPPED:
         data = _unpacked(data, where)
+    return json_of(data, where)
+
+
+def json_of(data: bytes, where: str) -> Any:
+    """The bytes of a JSON file as plain data; ``where`` is what errors call it."""
     try:
         return parse_json(data.decode("utf-8-sig"), where)
     except UnicodeDecodeError as error:

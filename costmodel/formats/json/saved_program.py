@@ -21,7 +21,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.json.graph_json import network_of_graph
-from costmodel.formats.json.safe_json import MOST_BYTES, parse_json
+from costmodel.formats.json.safe_json import MOST_BYTES, json_of
 from costmodel.formats.yaml.safe_yaml import names_a_file
 from costmodel.workload.network import Network
 from costmodel.workload.operators import UNKNOWN, kinds_of
@@ -89,16 +89,14 @@ def _program(path: Path) -> Any:
                 raise InputError(where, expected, f"{len(names)} programs")
             with archive.open(names[0]) as file:
                 data = file.read(MOST_BYTES + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    # zipfile raises RuntimeError for an entry that is encrypted or packed in a way that it does not know
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise InputError(where, "a zip archive of torch.export.save", str(error)) from None
     except OSError as error:
         raise InputError(where, "a file that can be read", error.strerror or str(error)) from None
     if len(data) > MOST_BYTES:
         raise InputError(where, f"a program of at most {MOST_BYTES:,} bytes", "a larger one")
-    try:
-        return parse_json(data.decode("utf-8"), where)
-    except UnicodeDecodeError as error:
-        raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
+    return json_of(data, where)
 
 
 @dataclass
@@ -160,10 +158,11 @@ class _Reading:
             if symbol not in self.lengths:
                 expected, remedy = f"a length for {symbol} ({where})", f"--dim {symbol}=N"
                 raise InputError(self.where, expected, dict(self.lengths), remedy, key="dims")
-        data = [one for one in self.lengths if one not in known and not one.startswith("u")]
-        if data:
+        # lengths that depend on data are no axes of inputs: their symbols are u0, u1, ...
+        strange = [one for one in self.lengths if one not in known and not one.startswith("u")]
+        if strange:
             expected = f"lengths of {', '.join(known)}" if known else "no lengths, as no axis is dynamic"
-            raise InputError(self.where, expected, data[0], key="dims")
+            raise InputError(self.where, expected, strange[0], key="dims")
 
     def _operators(
         self, graph: Mapping[str, Any], outer: dict[str, str], prefix: str
@@ -175,9 +174,9 @@ class _Reading:
         """
         names = dict(outer)
         for node in graph["nodes"]:
-            operation = node["target"].removeprefix("torch.ops.").split(".")[1:] or [node["target"]]
+            operation = _operation(node["target"])
             arguments = {one["name"]: one["arg"] for one in node["inputs"]}
-            if operation[0] in WRAPPERS:
+            if operation in WRAPPERS:
                 yield from self._wrapped(node, names, prefix)
                 continue
             results = [name for one in node["outputs"] for name in _tensors_of(one)]
@@ -186,14 +185,16 @@ class _Reading:
             operands = [
                 names.get(name, prefix + name) for arg in arguments.values() for name in _tensors_of(arg)
             ]
-            known = _known(operation[0])
             # products of parameters alone are made in every run, too, as by networks that compute positions
-            stated = bool(operands) and kinds_of(known)[0].nest is None
-            stated = stated and all(self.kinds.get(one) == "parameter" for one in operands)
+            stated = (
+                bool(operands)
+                and kinds_of(operation)[0].nest is None
+                and all(self.kinds.get(one) == "parameter" for one in operands)
+            )
             for result in results:
                 self._declare(result, graph, "parameter" if stated else "activation", prefix)
             if not stated:
-                yield self._operator(node, known, arguments, operands, results, prefix)
+                yield self._operator(operation, arguments, operands, results, prefix)
 
     def _wrapped(
         self, node: Mapping[str, Any], names: dict[str, str], prefix: str
@@ -217,7 +218,6 @@ class _Reading:
 
     def _operator(
         self,
-        node: Mapping[str, Any],
         operation: str,
         arguments: Mapping[str, Any],
         operands: list[str],
@@ -256,8 +256,13 @@ class _Reading:
             raise InputError(f"{self.where}: tensor {tensor}", expected, f"{text:.80} ({error})") from None
 
 
-def _known(operation: str) -> str:
-    """The operation's name; that of its twin that makes a new tensor, where it writes in place."""
+def _operation(target: str) -> str:
+    """The operation of a node's target, such as ``conv2d`` of torch.ops.aten.conv2d.default.
+
+    Of one that writes in place it is the twin that makes a new tensor.
+    """
+    parts = target.removeprefix("torch.ops.").split(".")
+    operation = parts[1] if len(parts) > 1 else target
     twin = operation.removesuffix("_")
     in_place = kinds_of(operation)[0] is UNKNOWN and twin and kinds_of(twin)[0] is not UNKNOWN
     return twin if in_place else operation

@@ -34,6 +34,7 @@ from costmodel.formats.torch_export.small_models import MODELS, SmallModel
 TRACED = {"batch": 3, "seq": 5, "past": 4, "read": 6}
 COUNTED = {"batch": 2, "seq": 7, "past": 9, "read": 11}
 """The lengths that a model is traced at, and those that it is counted at."""
+TABLE = "counted.json"
 SMALL = 64
 """Elements above which the data of floats is left out; of whole numbers, which state positions, 1,024."""
 
@@ -115,10 +116,26 @@ def _leave_out(tensor: onnx.TensorProto) -> None:
     tensor.external_data.add(key="location", value="left_out")
 
 
+def note_count(table: Path, key: str, macs: int, dims: dict[str, int]) -> None:
+    """Add to the JSON file ``table`` what PyTorch counted of an export at the lengths ``dims``."""
+    counted = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}
+    counted[key] = {"macs": macs, "dims": dims}
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(counted.items()))
+    table.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def parser_of(description: str | None, folder: str) -> argparse.ArgumentParser:
+    """The arguments of a program that exports models into a folder."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="these only")
+    parser.add_argument("--output", type=Path, default=Path(folder), metavar="FOLDER")
+    return parser
+
+
 def write(names: Iterable[str], output: Path, exporter: str) -> Iterator[Path]:
     """Export the models of these names, and yield the file of each."""
-    table = output / "counted.json"
-    counted = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}
     for name in names:
         model = MODELS[name]
         torch.manual_seed(0)
@@ -131,18 +148,12 @@ def write(names: Iterable[str], output: Path, exporter: str) -> Iterator[Path]:
             path = output / f"{name}.{one}.onnx.gz"
             data = without_weights(exported(module, model, one)).SerializeToString(deterministic=True)
             path.write_bytes(gzip.compress(data, mtime=0))
-            counted[f"{name}.{one}"] = {"macs": macs, "dims": {axis: COUNTED[axis] for axis in sorted(used)}}
-            lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(counted.items()))
-            table.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+            note_count(output / TABLE, f"{name}.{one}", macs, {axis: COUNTED[axis] for axis in sorted(used)})
             yield path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="these only")
-    parser.add_argument("--output", type=Path, default=Path("exports"), metavar="FOLDER")
+    parser = parser_of(__doc__, "exports")
     parser.add_argument("--exporter", choices=("", "script", "dynamo"), default="")
     chosen = parser.parse_args()
     # the fused encoder layer is one operator, of which neither the exporters nor the counter know the inside

@@ -10,7 +10,6 @@ the program stays, which is all that is read of one. Weights are random, and not
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import zipfile
@@ -21,7 +20,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from costmodel.formats.torch_export.onnx_export import COUNTED, TRACED, as_parameters, counted_macs, symbols
+from costmodel.formats.torch_export.onnx_export import (
+    COUNTED,
+    TRACED,
+    as_parameters,
+    counted_macs,
+    note_count,
+    parser_of,
+    symbols,
+)
 from costmodel.formats.torch_export.small_models import MODELS, SmallModel
 
 CHOSEN = (
@@ -88,8 +95,6 @@ def counted_lengths(content: bytes, model: SmallModel) -> dict[str, int]:
 
 def write(names: Iterable[str], output: Path) -> Iterator[Path]:
     """Save the models of these names, and yield the file of each."""
-    table = output / "programs.json"
-    counted = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}
     for name in names:
         model = MODELS[name]
         torch.manual_seed(0)
@@ -99,19 +104,12 @@ def write(names: Iterable[str], output: Path) -> Iterator[Path]:
         with zipfile.ZipFile(path, "w") as archive:
             entry = zipfile.ZipInfo(f"{name}/models/model.json", EPOCH)
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
-        counted[name] = {"macs": macs, "dims": counted_lengths(content, model)}
-        lines = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(counted.items()))
-        table.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+        note_count(output / "programs.json", name, macs, counted_lengths(content, model))
         yield path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="these only")
-    parser.add_argument("--output", type=Path, default=Path("programs"), metavar="FOLDER")
-    chosen = parser.parse_args()
+    chosen = parser_of(__doc__, "programs").parse_args()
     torch.backends.mha.set_fastpath_enabled(False)
     chosen.output.mkdir(parents=True, exist_ok=True)
     for path in write(chosen.models or CHOSEN, chosen.output):

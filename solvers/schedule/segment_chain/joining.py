@@ -20,6 +20,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.tree import Cut, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.objective import Objective
+from solvers.schedule.problem import tree_value
 
 
 def joined(
@@ -31,7 +32,7 @@ def joined(
     first, and so on until no pair makes it less. ``go_on`` is asked before each pair is tried; where it says
     no, the best tree found until then is the result.
     """
-    least, counted = _value(tree, evaluator, objective), 0
+    least, counted = tree_value(tree, evaluator, objective), 0
     while True:
         found = None
         for number, (one, other) in enumerate(zip(tree.children, tree.children[1:], strict=False)):
@@ -43,7 +44,7 @@ def joined(
                     tree, children=(*tree.children[:number], segment, *tree.children[number + 2 :])
                 )
                 try:
-                    value = _value(changed, evaluator, objective)
+                    value = tree_value(changed, evaluator, objective)
                 except NotPossibleError:
                     continue
                 if value < least:
@@ -55,7 +56,7 @@ def joined(
 
 def joints(one: TreeNode, other: TreeNode) -> Iterator[Cut]:
     """The T cuts of two segments; none where one has bands of rows, which only a whole segment can have."""
-    if any(isinstance(node, Cut) and node.bands > 1 for node in (one, other)):
+    if has_bands(one) or has_bands(other):
         return
     if _are_turns(one) and _are_turns(other) and one.subbatches == other.subbatches > 1:
         yield Cut("T", one.batch, one.subbatches, (*one.children, *other.children))
@@ -67,6 +68,11 @@ def joints(one: TreeNode, other: TreeNode) -> Iterator[Cut]:
             yield Cut("T", one.batch, 1, children)
 
 
+def has_bands(node: TreeNode) -> bool:
+    """Whether a node has bands of rows itself; only segments do."""
+    return isinstance(node, Cut) and node.bands > 1
+
+
 def _are_turns(node: TreeNode) -> TypeGuard[Cut]:
     """Whether a node is a T cut."""
     return isinstance(node, Cut) and node.kind == "T"
@@ -76,8 +82,3 @@ def _as_children(node: TreeNode) -> Iterator[Sequence[TreeNode]]:
     yield (node,)
     if _are_turns(node) and node.subbatches == 1:
         yield node.children
-
-
-def _value(tree: Cut, evaluator: ChipEvaluator, objective: Objective) -> float:
-    cost = evaluator.evaluate(tree)
-    return objective.value(cost.energy_pj, cost.cycles)

@@ -31,6 +31,8 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.objective import Objective
+from solvers.schedule.problem import tree_value
+from solvers.schedule.segment_chain.joining import has_bands
 
 Nodes = tuple[TreeNode, ...]
 
@@ -44,7 +46,7 @@ def rearranged(
     search goes on behind it, so no kind of change waits for another. It ends when no change is left that
     pays, or when ``go_on``, asked before each tree, says no.
     """
-    least, counted, begin = _value(tree, evaluator, objective), 0, 0
+    least, counted, begin = tree_value(tree, evaluator, objective), 0, 0
     while True:
         others = list(changes(tree))
         for step in range(len(others)):
@@ -53,7 +55,7 @@ def rearranged(
             at = (begin + step) % len(others)
             counted += 1
             try:
-                value = _value(others[at], evaluator, objective)
+                value = tree_value(others[at], evaluator, objective)
             except NotPossibleError:
                 continue
             if value < least:
@@ -97,14 +99,14 @@ def _nested(children: Nodes, is_root: bool) -> Iterator[Nodes]:
     for first in range(len(children) - 1):
         for end in range(first + 2, len(children) + 1):
             inside = children[first:end]
-            if (len(inside) == len(children) and not is_root) or any(map(_has_bands, inside)):
+            if (len(inside) == len(children) and not is_root) or any(map(has_bands, inside)):
                 continue
             yield (*children[:first], Cut("T", inside[0].batch, 1, inside), *children[end:])
 
 
 def _moved(left: TreeNode, right: TreeNode) -> Iterator[Nodes]:
     """Two neighbours after a leaf has moved from one to the other; only one node where that was its last."""
-    if _has_bands(left) or _has_bands(right):
+    if has_bands(left) or has_bands(right):
         return
     if isinstance(left, Leaf) and isinstance(right, Leaf):  # two leaves in a T cut are nested, not moved
         return
@@ -152,13 +154,3 @@ def _times(node: TreeNode, factor: int) -> TreeNode:
         return replace(node, batch=factor * node.batch)
     children = tuple(_times(child, factor) for child in node.children)
     return replace(node, batch=factor * node.batch, children=children)
-
-
-def _has_bands(node: TreeNode) -> bool:
-    """Whether a node has bands itself; only segments do."""
-    return isinstance(node, Cut) and node.bands > 1
-
-
-def _value(tree: Cut, evaluator: ChipEvaluator, objective: Objective) -> float:
-    cost = evaluator.evaluate(tree)
-    return objective.value(cost.energy_pj, cost.cycles)

@@ -18,7 +18,7 @@ from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import Evaluator, OperatorCount, TreeCost
+from solvers.schedule.problem import Evaluator, OperatorCount, tree_value
 from solvers.schedule.set.operators.operators import Current, Operators
 
 TRAJECTORY_POINTS = 200
@@ -89,8 +89,7 @@ class Annealing:
 
     def value_of(self, tree: TreeNode) -> float:
         """The objective of a tree. Raises NotPossibleError where the chip cannot run it."""
-        cost: TreeCost = self.evaluator.evaluate(tree)
-        return self.objective.value(cost.energy_pj, cost.cycles)
+        return tree_value(tree, self.evaluator, self.objective)
 
     def advance(
         self, progress: AnnealingProgress, until: int, stop: Callable[[], bool] = lambda: False
