@@ -6,8 +6,9 @@ with a seed, from `hold` to `let_go`.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from tests.clusters.processes import machine_code
 
 _FOLDER = Path(__file__).parent / "held_draws"
 
@@ -15,13 +16,11 @@ _FOLDER = Path(__file__).parent / "held_draws"
 def variables(rule: str, folder: Path) -> dict[str, str]:
     """What a host's environment needs for a rule; ``folder`` is empty and the same on all hosts.
 
-    The host finds machine code that is compiled already, although it has a home of its own.
+    The host finds machine code that is compiled already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    code = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
     held = {"ARCHSWEEP_TEST_HOLD": rule, "ARCHSWEEP_TEST_HELD": str(folder)}
-    return {"PYTHONPATH": str(_FOLDER), "XDG_CACHE_HOME": cache, **code, **held}
+    return {"PYTHONPATH": str(_FOLDER), **machine_code(), **held}
 
 
 def exports(rule: str, folder: Path) -> str:

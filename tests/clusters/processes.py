@@ -5,6 +5,7 @@ A test waits for what happens, never for a time that it should take: another job
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import socket
@@ -19,6 +20,13 @@ MARK = "ARCHSWEEP_TEST_PROCESS"
 """Environment variable whose value all processes share that one of ours has started, directly or not."""
 PORTS = range(20_000, 32_000)
 """Below those that the kernel gives to outgoing connections, which could take one before it is used."""
+
+
+def machine_code() -> dict[str, str]:
+    """Environment of a process with a home of its own that shall find machine code compiled already."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    numba = {name: os.environ[name] for name in ("NUMBA_CACHE_DIR",) if name in os.environ}
+    return {"XDG_CACHE_HOME": cache, **numba}
 
 
 def until(

@@ -10,21 +10,22 @@ from pathlib import Path
 import pytest
 
 from tests.clusters.network_hosts import Host, hosts, why_not
-from tests.clusters.processes import PATIENCE
+from tests.clusters.processes import PATIENCE, machine_code
 from tests.docs.guide_blocks import ROOT, blocks, check_what_is_shown, outputs_of, script_of
 
 REASON = why_not()
+# thorough, because test_ray_up.py and test_submit_on_a_head.py always run most of what it does
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.cluster,
+    pytest.mark.thorough,
     pytest.mark.skipif(bool(REASON), reason=REASON),
 ]
 NAMES = ("laptop", "head", "first", "second")
 COPIED = ("clusters", "costmodel", "docs", "results", "solvers", "sweep")
 BASHRC = """
 export PYTHONPATH=$HOME/archsweep
-export NUMBA_DISABLE_JIT=1  # compiling in every new folder takes longer than the study
-"""
+""" + "".join(f"export {name}={folder}\n" for name, folder in machine_code().items())
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def installed_environment(folder: Path) -> None:
 
 def test_operator(laptop: Host) -> None:
     guide = blocks("operator")
-    variables = {"PYTHONPATH": str(laptop.home / "checkout"), "COLUMNS": "250"}
+    variables = {"PYTHONPATH": str(laptop.home / "checkout"), "COLUMNS": "250", **machine_code()}
     typed = laptop.start("bash", "-c", script_of(guide), cwd="checkout", **variables)
     status = typed.wait(4 * PATIENCE)
     printed = (laptop.folder / "bash.log").read_text(encoding="utf-8")

@@ -149,6 +149,7 @@ def test_ray_job_submit_from_the_laptop(site: Site) -> None:
     site.check_rows(site.head.home / "runs" / "job")
 
 
+@pytest.mark.thorough
 def test_archsweep_submit_from_the_laptop(site: Site) -> None:
     site.tunnel()
     command = ("submit", "study.yaml", "--address", "http://127.0.0.1:8265", "--output", "home")

@@ -84,9 +84,9 @@ def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[i
 @pytest.mark.parametrize(
     ("mode", "number", "group", "status"),
     [
-        pytest.param("error", None, False, 7, marks=pytest.mark.slow),
+        pytest.param("error", None, False, 7, marks=pytest.mark.thorough),
         ("handler", signal.SIGTERM, False, 7),
-        pytest.param("plain", signal.SIGTERM, False, None, marks=pytest.mark.slow),
+        pytest.param("plain", signal.SIGTERM, False, None, marks=pytest.mark.thorough),
         ("plain", signal.SIGINT, True, 8),
         ("plain", signal.SIGKILL, False, -signal.SIGKILL),
     ],

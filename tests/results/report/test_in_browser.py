@@ -17,6 +17,7 @@ from results.report.sections.front import INTERVALS
 from results.store.folder import RunFolder, RunWriter
 from results.units import TIMES
 from tests.results.report.browser import Page
+from tests.thorough import also
 
 pytestmark = pytest.mark.slow
 
@@ -30,10 +31,19 @@ HOSTILE = (
 )
 
 
-def test_the_front_is_drawn_with_every_design(
+def test_the_example_is_drawn_hovered_chosen_from_and_darkened(
     open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
 ) -> None:
+    """One page for all four, because drawing it is most of the work."""
     page = open_page(write_report(make_example(run_path)))
+    _every_design_is_drawn(page, run_path)
+    _hovering_shows_axes_and_metrics(page)
+    _choosing_a_design_redraws_its_layers(page)
+    _charts_follow_the_reader_s_light_or_dark_scheme(page)
+    page.check_quiet()
+
+
+def _every_design_is_drawn(page: Page, run_path: Path) -> None:
     objectives = ("energy_pj", "cycles", "area_um2")
     on_front = len(front_table(RunFolder(run_path), objectives))
     judged = sum(row["status"] == "complete" for row in RunFolder(run_path).read_rows("designs"))
@@ -61,26 +71,18 @@ def test_the_front_is_drawn_with_every_design(
     solves = len(RunFolder(run_path).read("layers"))
     assert cards[:5] == ["36", str(on_front), str(solves), "48", "2"]
     assert page.run("document.querySelectorAll('#designs tbody tr').length") == on_front
-    page.check_quiet()
 
 
-def test_hovering_shows_the_axes_and_metrics(
-    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
-) -> None:
-    page = open_page(write_report(make_example(run_path)))
+def _hovering_shows_axes_and_metrics(page: Page) -> None:
     lines = " ".join(page.hover("#front-energy_pj-cycles .scatterlayer .trace:last-child .point"))
     for words in ("Design #", "SRAM.fanout: ", "RegFile.size: ", "SRAM.size: ", "Energy: ", " mJ", "mm²"):
         assert words in lines
     bar = " ".join(page.hover("#levels .barlayer .trace .point path"))
     assert "RegFile: " in bar
     assert "Of all solves" not in page.run("document.querySelector('.modebar').innerHTML")
-    page.check_quiet()
 
 
-def test_choosing_a_design_redraws_its_layers(
-    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
-) -> None:
-    page = open_page(write_report(make_example(run_path)))
+def _choosing_a_design_redraws_its_layers(page: Page) -> None:
     energies = "JSON.stringify(document.getElementById('layers').data.map(t => t.x))"
     before = page.run(energies)
     assert page.run("document.getElementById('layers').layout.yaxis.ticktext.length") == 12
@@ -93,7 +95,6 @@ def test_choosing_a_design_redraws_its_layers(
     assert ascending == sorted(ascending)
     page.run("document.querySelectorAll('#designs th button')[5].click()")
     assert page.run(order) == ascending[::-1]
-    page.check_quiet()
 
 
 def test_a_click_picks_a_design_and_compares_it_with_the_baseline(
@@ -165,10 +166,7 @@ def test_the_memory_map_shows_each_block_of_the_chosen_plan(
     page.check_quiet()
 
 
-def test_charts_follow_the_reader_s_light_or_dark_scheme(
-    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
-) -> None:
-    page = open_page(write_report(make_example(run_path)))
+def _charts_follow_the_reader_s_light_or_dark_scheme(page: Page) -> None:
     color = "document.getElementById('levels').layout.font.color"
     light = page.run(color)
     scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
@@ -176,7 +174,6 @@ def test_charts_follow_the_reader_s_light_or_dark_scheme(
     page.until(f"{color} !== {json.dumps(light)}")
     page.browser.call("Emulation.setEmulatedMedia", page.session, media="print", features=scheme)
     page.until(f"{color} === {json.dumps(light)}")
-    page.check_quiet()
 
 
 UNITS = {"pJ": 1.0, "nJ": 1e3, "µJ": 1e6, "mJ": 1e9, "J": 1e12, "cycles": 1.0, "kcycles": 1e3, "Mcycles": 1e6}
@@ -211,7 +208,7 @@ def _weighted_run(
     return design
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *also(1, 2)])
 def test_what_is_drawn_of_networks_with_weights_adds_up_to_the_design(
     open_page: Callable[[Path], Page],
     make_layer: Callable[..., Row],
@@ -306,7 +303,7 @@ def test_names_from_files_stay_text(
     page.check_quiet()
 
 
-@pytest.mark.parametrize("case", ["nothing judged", "all failed", "one design", "no lock file"])
+@pytest.mark.parametrize("case", ["nothing judged", "all failed", "one design", *also("no lock file")])
 def test_a_run_with_little_in_it_still_makes_a_page(
     open_page: Callable[[Path], Page],
     make_layer: Callable[..., Row],

@@ -83,8 +83,9 @@ def problem_of(network: str, batch: int, clock: Clock) -> ScheduleProblem:
     return ScheduleProblem(graph, ChipModel(CHIP, costs), batch)
 
 
+@cache
 def load(module: Any) -> None:
-    """Loads compiled code, which looks at the clock, too."""
+    """Loads compiled code, once: that looks at the clock, too."""
     module.solve(problem_of("set-alexnet", 1, ENDLESS), Budget(iterations=20), module.Params())
 
 
@@ -112,7 +113,7 @@ def test_the_clock_is_honoured(name: str, looks: int, monkeypatch: pytest.Monkey
         assert outcome.solution is not None
 
 
-@pytest.mark.parametrize("looks", [500, 9000, *also(3600)])
+@pytest.mark.parametrize("looks", [500, *also(3600, 9000)])
 def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
     looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +148,7 @@ def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
 @cache
 def first_epoch(plan: AnnealingPlan) -> SearchState:
     """Where the first of two epochs ends, with all the time it wants."""
-    problem = problem_of("set-googlenet", 64, ENDLESS)
+    problem = problem_of("set-alexnet", 8, ENDLESS)
     _, state = solve_epoch(problem, Budget(wall_seconds=1e4), plan, EpochOf(0, 2, 0), ())
     assert state is not None
     return state
@@ -160,11 +161,11 @@ def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch)
     plan = AnnealingPlan(set_annealing.spaces_of(params), params, 40)
     state = first_epoch(plan)
     recount = Clock(-1)
-    judge = problem_of("set-googlenet", 64, recount).judge()
+    judge = problem_of("set-alexnet", 8, recount).judge()
     judge.evaluate(state.best[1])
     judge.evaluate(state.progress.tree)
     clock = Clock(looks)
-    problem = problem_of("set-googlenet", 64, clock)
+    problem = problem_of("set-alexnet", 8, clock)
     outcome, later = timed(
         clock, monkeypatch, lambda: solve_epoch(problem, BUDGET, plan, EpochOf(1, 2, 0), [state])
     )

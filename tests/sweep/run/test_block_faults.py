@@ -87,6 +87,7 @@ def expected(many: Study, tmp_path: Path) -> dict[str, Any]:
     return objectives(run_study(many, tmp_path / "a" / "many", RuntimeChoice(in_process=True)).path)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("local_ray")
 def test_a_killed_worker_loses_the_block_that_it_has(
     many: Study, tmp_path: Path, expected: dict[str, Any]

@@ -41,6 +41,7 @@ def test_killed_workers_cost_the_solve_each_was_at(scene: faults.Scene) -> None:
     assert outcome.equal
 
 
+@pytest.mark.thorough
 def test_a_segfault_is_poisonous_after_three_strikes_and_the_study_goes_on(scene: faults.Scene) -> None:
     outcome = faults.segfault(scene)
     assert outcome.rows == SETTLED
@@ -50,6 +51,7 @@ def test_a_segfault_is_poisonous_after_three_strikes_and_the_study_goes_on(scene
     assert outcome.equal
 
 
+@pytest.mark.thorough
 def test_a_hanging_solver_is_ended_by_the_wall_limit(scene: faults.Scene) -> None:
     outcome = faults.hang(scene)
     assert outcome.rows == SETTLED
@@ -59,6 +61,7 @@ def test_a_hanging_solver_is_ended_by_the_wall_limit(scene: faults.Scene) -> Non
     assert outcome.equal
 
 
+@pytest.mark.thorough
 def test_a_solver_that_eats_memory_is_a_failed_row(scene: faults.Scene) -> None:
     outcome = faults.memory(scene)
     assert outcome.rows == SETTLED
@@ -76,6 +79,7 @@ def test_a_killed_driver_costs_what_its_workers_held(scene: faults.Scene) -> Non
     assert outcome.equal
 
 
+@pytest.mark.thorough
 def test_damaged_files_cost_the_rows_they_held(scene: faults.Scene) -> None:
     with pytest.warns(UserWarning, match="set aside"):
         outcome = faults.damaged_files(scene)

@@ -20,6 +20,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> faults.Scene:
     return faults.Scene(tmp_path)
 
 
+@pytest.mark.thorough
 def test_nodes_that_join_get_work_and_those_that_go_lose_none(scene: faults.Scene) -> None:
     outcome = faults.nodes_come_and_go(scene)
     assert (outcome.rows, outcome.failed, outcome.resumed) == (SOLVES, (), 0)

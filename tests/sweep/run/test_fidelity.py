@@ -240,6 +240,7 @@ def test_fidelities_are_of_studies_of_mappings(name: str, of: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.cluster
+@pytest.mark.thorough
 def test_workers_of_a_cluster_find_the_same_front(
     family: Study, everything: RunFolder, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[..., 
     assert "0 failed" in ended.stderr or "4 evaluated" in ended.stderr
 
 
+@pytest.mark.thorough
 def test_a_notebook_runs_on_ray_workers_in_a_folder_of_such_names(write_study: Callable[[], Path]) -> None:
     study = write_study()
     for name in PACKAGES:

@@ -95,7 +95,7 @@ def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
     [
         (signal.SIGINT, ["--workers", "2"]),
         pytest.param(signal.SIGTERM, ["--in-process"], marks=pytest.mark.thorough),
-        (signal.SIGKILL, ["--in-process"]),
+        pytest.param(signal.SIGKILL, ["--in-process"], marks=pytest.mark.thorough),
     ],
     ids=["SIGINT", "SIGTERM", "SIGKILL"],
 )
@@ -140,6 +140,7 @@ def test_a_stopped_run_on_ray_is_resumed(
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
 
 
+@pytest.mark.thorough
 def test_a_memory_limit_below_the_solvers_code_ends_the_run_before_any_solve(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:

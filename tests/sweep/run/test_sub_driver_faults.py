@@ -102,6 +102,7 @@ def test_a_killed_sub_driver_loses_the_shares_that_it_has(
     assert seen.done == SOLVES, "what the dead one had done for lost shares is counted once"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("local_ray")
 def test_a_killed_worker_of_a_sub_driver_loses_its_block(
     many: Study, tmp_path: Path, expected: dict[str, Any]
@@ -115,6 +116,7 @@ def test_a_killed_worker_of_a_sub_driver_loses_its_block(
     assert max(row["attempts"] for row in rows) == 2, "those of the lost block were started twice"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("local_ray")
 def test_a_solve_that_kills_its_worker_is_the_only_one_that_fails(
     many: Study, tmp_path: Path, expected: dict[str, Any]

@@ -452,6 +452,7 @@ def test_a_dashboard_that_is_gone_for_a_while_is_said_and_waited_for(
     assert [line for line in laptop.text.splitlines() if "/8 solves" in line] == printed
 
 
+@pytest.mark.thorough
 def test_what_to_do_is_said_when_a_dashboard_stays_away(laptop: Laptop, write_study: WriteStudy) -> None:
     study = held_study(laptop.head, write_study)
     laptop.start("submit", "tiny.yaml", "-o", "my runs")
