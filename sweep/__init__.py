@@ -6,7 +6,7 @@ they are handed many at a time. ``run/`` is the loop, ``forecast/`` says beforeh
 ``study/study.py``, then ``run/run.py``.
 """
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """The version of archsweep, as in pyproject.toml; a driver and its workers must have the same."""
 
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
