@@ -123,6 +123,7 @@ def loaded(code: str, folder: Path) -> set[str]:
     return set(ended.stdout.split()) - set(sys.stdlib_module_names) - set(start.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_import_loads_nothing_and_a_look_at_hardware_little(empty_folder: Path) -> None:
     assert loaded("import archsweep", empty_folder) - {"archsweep"} == set()
     heavy = {"ray", "pandas", "pyarrow", "numba", "onnx", "ortools", "optuna", "plotly", "rich", "typer"}
@@ -130,6 +131,7 @@ def test_the_import_loads_nothing_and_a_look_at_hardware_little(empty_folder: Pa
     assert loaded(code, empty_folder) & heavy == set()
 
 
+@pytest.mark.slow
 def test_files_of_package_names_beside_a_notebook_are_not_imported(empty_folder: Path) -> None:
     for name in archsweep._PACKAGES:
         (empty_folder / f"{name}.py").write_text("raise SystemExit('not the package')\n")
@@ -260,6 +262,7 @@ def test_a_run_its_front_and_its_report_are_the_commands(empty_folder: Path) -> 
     assert Path(done.report).read_bytes() == page
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_from_a_file_and_progress_is_drawn(
     empty_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,6 +284,7 @@ def test_a_run_into_a_uri_is_read_from_there(empty_folder: Path) -> None:
     assert archsweep.report(uri, "copy") == Path("copy/report.html")
 
 
+@pytest.mark.slow
 def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     from sweep.blocks import block_work
     from sweep.tasks.mapping import answer_columns
@@ -393,6 +397,7 @@ def _noting(listening: list[object]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_mypy_sees_the_types(empty_folder: Path) -> None:
     (empty_folder / "notebook.py").write_text(
         "import archsweep\n"

@@ -127,6 +127,7 @@ def test_what_is_declared_for_users_is_imported() -> None:
     assert declared("learned") - used == set()
 
 
+@pytest.mark.slow
 def test_no_private_module_of_a_library_is_imported() -> None:
     """Private attributes are ruff's (SLF)."""
     found = {

@@ -40,6 +40,7 @@ def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return run
 
 
+@pytest.mark.slow
 def test_edge_figure_is_proven_drawn_and_not_solved_again(program: Program, tmp_path: Path) -> None:
     found = program("--parts", "fig10", "--charts", str(tmp_path / "charts.html"))
     (network,) = found["fig10"]["networks"]
@@ -57,6 +58,7 @@ def test_edge_figure_is_proven_drawn_and_not_solved_again(program: Program, tmp_
     assert (tmp_path / "cells.jsonl").read_text(encoding="utf-8") == lines
 
 
+@pytest.mark.slow
 def test_cell_that_was_cut_off_is_solved_again(program: Program, tmp_path: Path) -> None:
     found = program("--parts", "fig10", "--methods", "K")
     cells = tmp_path / "cells.jsonl"

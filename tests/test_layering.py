@@ -149,6 +149,7 @@ def test_arrows(package: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_the_face_imports_nothing_of_ours_before_it_is_asked() -> None:
     first = {name.split(".")[0] for name in imported(FACE, lazy=False)}
     assert first <= sys.stdlib_module_names
@@ -198,6 +199,7 @@ def test_what_published_tools_count_makes_no_number_of_ours() -> None:
     assert users == {(file, f"{module}.PUBLISHED_FILES")}
 
 
+@pytest.mark.slow
 def test_a_public_class_name_stands_once() -> None:
     names = Counter(
         node.name

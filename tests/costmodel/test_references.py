@@ -104,6 +104,7 @@ def test_imports_after_functions_and_words_in_docstrings_are_seen() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_where_numba_is_told_not_to_compile_an_entry_stays_python() -> None:
     """``NUMBA_DISABLE_JIT``, which numba reads when it is imported."""
     code = "from costmodel.compiled import entry; print(entry(lambda one: type(one).__name__)('text'))"

@@ -9,6 +9,7 @@ import pytest
 from solvers.divisors import divisors, is_prime, prime_powers
 
 
+@pytest.mark.slow
 def test_every_small_number_against_trial_division() -> None:
     for size in range(1, 3000):
         assert divisors(size) == tuple(d for d in range(1, size + 1) if size % d == 0)

@@ -109,6 +109,7 @@ def definition(kind: str) -> Any:
     return strict(version["schema"]["openAPIV3Schema"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_kubernetes_accepts_the_manifest(name: str) -> None:
     document = filled(name)

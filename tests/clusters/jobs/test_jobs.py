@@ -198,6 +198,7 @@ def test_addresses_that_can_be_no_dashboards(address: str) -> None:
         JobClient(address)
 
 
+@pytest.mark.slow
 def test_an_address_where_no_dashboard_answers() -> None:
     with pytest.raises(WorkersUnavailableError, match=r"no Ray dashboard answers at http://127\.0\.0\.1:1"):
         JobClient("127.0.0.1:1")

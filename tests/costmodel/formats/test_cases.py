@@ -401,6 +401,7 @@ def places(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [place for key in keys for place in [(*at, key), *places(data[key], (*at, key))]]
 
 
+@pytest.mark.slow
 def test_junk_anywhere_is_an_input_error_or_a_case(tmp_path: Path, record: Record) -> None:
     """Every part of a case and of its architecture replaced by something else, or left out."""
     folder_archs = {record["arch"]: reference_architecture()}

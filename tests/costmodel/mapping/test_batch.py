@@ -113,6 +113,7 @@ def test_every_row_equals_evaluate(
     agree(architecture, layer, list(random_mappings(architecture, layer, 8, seed)))
 
 
+@pytest.mark.slow
 @given(architecture=architectures(), layer=layers(), seed=st.integers(0, 2**32))
 @settings(
     deadline=None,

@@ -114,6 +114,7 @@ KEEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRECISIONS)
 def test_bits_are_those_of_a_literal_walk(name: str) -> None:
     """Every mapping of a tiny product with some keep sets: fits or not, energy and cycles."""
@@ -204,6 +205,7 @@ def test_exact_proves_what_an_enumeration_finds(name: str, objective: Objective)
     assert outcome.bound == outcome.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "objective"),
     [

@@ -168,6 +168,7 @@ def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) ->
         yield from fetched_weights(child, below, fetched or (below and node.kind == "T"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1]], ids=named)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip, idle: bool) -> None:

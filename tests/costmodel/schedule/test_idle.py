@@ -60,6 +60,7 @@ def test_a_chip_that_takes_nothing_has_no_such_part() -> None:
     assert list(found.parts_pj) == ["tiles", "transfers", "noc", "dram"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", [chip(2, 2), chip(3, 2, link=1)], ids=lambda on: on.tiles)
 def test_random_trees_are_not_below_the_bounds(on: Chip) -> None:
     graph, random, fitting = every_kind(), Random(0), 0

@@ -110,6 +110,7 @@ def test_all_counts_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
     assert checked > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", CHIPS, ids=lambda on: f"{on.columns}x{on.rows}")
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 @pytest.mark.parametrize(
@@ -152,6 +153,7 @@ class OnlyOperations:
         return TileFloor(float(self.graph.layers[layer].operations), 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "on", [chip(2, 2, dram=1), chip(3, 2, 180, dram=1), chip(1, 4, 300, dram=2)], ids=lambda on: f"{on.tiles}"
 )

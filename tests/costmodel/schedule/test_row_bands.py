@@ -267,6 +267,7 @@ def counted(seeds: range) -> list[float]:
     return ratios
 
 
+@pytest.mark.slow
 def test_random_segments_with_bands() -> None:
     counted(range(20))
 
@@ -278,6 +279,7 @@ def test_many_random_segments_with_bands() -> None:
     assert min(ratios) > 0.75
 
 
+@pytest.mark.slow
 def test_a_compute_reads_what_its_band_needs_and_nothing_else() -> None:
     computes, halos = 0, 0
     for seed in seeds_with_programs(range(30, 50)):

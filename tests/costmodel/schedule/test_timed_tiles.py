@@ -123,6 +123,7 @@ def test_one_tile_takes_the_cycles_of_its_levels() -> None:
     assert timed > CASES // 2
 
 
+@pytest.mark.slow
 def test_a_part_takes_what_the_tile_by_itself_takes() -> None:
     """In a buffer that is never waited for: the tile alone, and as often as DRAM's loops bring a part."""
     random, several, own = Random(5), 0, 0
@@ -152,6 +153,7 @@ def test_a_part_takes_what_the_tile_by_itself_takes() -> None:
     assert several > 10
 
 
+@pytest.mark.slow
 def test_the_buffers_bandwidth_serves_what_fills_it() -> None:
     random, slower = Random(9), 0
     for _ in range(CASES):
@@ -221,6 +223,7 @@ def gemmini_chip(columns: int, rows: int) -> Chip:
     return replace(plain, tile=tile)
 
 
+@pytest.mark.slow
 def test_schedules_and_their_programs_take_timed_cycles() -> None:
     """Leaves on two tiles each: the costs solved, the schedule, its program and the program's replay."""
     graph = chain(2)
@@ -246,6 +249,7 @@ def test_schedules_and_their_programs_take_timed_cycles() -> None:
     assert found[True][0] > 3 * found[False][0]
 
 
+@pytest.mark.slow
 def test_programs_of_layers_on_the_whole_chip_take_timed_cycles() -> None:
     one, random = layer("one", h=4, w=4, r=3, s=3, c=2, k=2, external_c=2, input_h=6, input_w=6), Random(3)
     graph, compared = LayerGraph("one", (one,)), 0

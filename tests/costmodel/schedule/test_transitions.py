@@ -166,6 +166,7 @@ def test_leakage_and_idle_power_follow_the_cycles() -> None:
     assert leaking.energy_pj == pytest.approx(plain.energy_pj + (7 + 3) * plain.cycles, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", [chip(2, 2), chip(3, 2, link=2), chip(4, 3, dram=2)], ids=lambda on: on.tiles)
 def test_nothing_moves_faster_than_it_can(on: Chip) -> None:
     """Of random trees: all bytes at DRAM's rate, the busiest link at its own; no more saved than stated."""

@@ -126,6 +126,7 @@ def test_bits_in_bytes() -> None:
     assert [whole_bytes(bits) for bits in (0, 8, 12, 1)] == [0, 1, 2, 1]
 
 
+@pytest.mark.slow
 def test_one_tile_moves_each_tensor_with_its_bits() -> None:
     """Mixed widths on one tile: what ``evaluate`` counts of each tensor at DRAM, times its bits.
 
@@ -154,6 +155,7 @@ def test_one_tile_moves_each_tensor_with_its_bits() -> None:
     assert spilled > 10
 
 
+@pytest.mark.slow
 def test_replays_of_random_programs_count_the_same_bits() -> None:
     """Trees on chips of bytes, of 5 bits, and of 4-bit weights with activations of 12 bits."""
     replayed: set[Widths] = set()

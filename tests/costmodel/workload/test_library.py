@@ -129,6 +129,7 @@ def test_macs_as_pytorch_counts_them(name: str, macs: int) -> None:
     assert load_network(name).macs == macs
 
 
+@pytest.mark.slow
 def test_macs_of_diffusion_by_a_closed_form() -> None:
     width, tokens = 1152, 256
     block = tokens * 12 * width**2 + 2 * tokens**2 * width + 6 * width**2
@@ -239,6 +240,7 @@ def test_every_built_in_network(name: str) -> None:
     assert all(load_layer(f"{name}/{layer.name}") == layer for layer in one.layers[:3])
 
 
+@pytest.mark.slow
 def test_exported_networks_by_name() -> None:
     """COSMA's fourteen, fused and raw: what they compute is the same, in fewer operators."""
     names = exported_names()

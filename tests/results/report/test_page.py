@@ -70,6 +70,7 @@ def _page(path: Path) -> Reader:
     return Reader(write_report(path).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_every_figure_is_one_that_plotly_accepts(make_example: Callable[..., Path], run_path: Path) -> None:
     page = _page(make_example(run_path))
     figures = {key: content for key, content in page.data.items() if "layout" in content}
@@ -78,6 +79,7 @@ def test_every_figure_is_one_that_plotly_accepts(make_example: Callable[..., Pat
         go.Figure(content)
 
 
+@pytest.mark.slow
 def test_the_page_tells_what_the_rows_say(make_example: Callable[..., Path], run_path: Path) -> None:
     text = " ".join(_page(make_example(run_path)).text)
     for words in (
@@ -102,6 +104,7 @@ def test_the_page_holds_plotly_once_and_names_no_other_file(
     assert len(content) < 6_000_000
 
 
+@pytest.mark.slow
 def test_equal_runs_make_equal_pages(
     make_example: Callable[..., Path], run_path: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +113,7 @@ def test_equal_runs_make_equal_pages(
     assert write_report(tmp_path / "elsewhere" / "example").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_another_pair_of_objectives_may_be_asked_for(
     make_example: Callable[..., Path], run_path: Path
 ) -> None:
@@ -121,6 +125,7 @@ def test_another_pair_of_objectives_may_be_asked_for(
         write_report(run_path, ("speed",))
 
 
+@pytest.mark.slow
 def test_the_layers_of_a_design_add_up_to_it(make_example: Callable[..., Path], run_path: Path) -> None:
     run = RunData.read(make_example(run_path))
     for design in run.front:
@@ -143,6 +148,7 @@ def test_designs_without_details_are_shown_in_one_piece(run_path: Path, make_des
     assert sorted(len(design["layers"]) for design in data["designs"]) == [0, 1]
 
 
+@pytest.mark.slow
 def test_long_fronts_are_thinned_and_said_so(run_path: Path, make_design: Make) -> None:
     with RunWriter(run_path) as run:
         for number in range(150):

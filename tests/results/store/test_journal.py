@@ -56,6 +56,7 @@ def write_and_die(folder: Path, count: int) -> None:
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_no_row_that_was_appended(tmp_path: Path) -> None:
     write_and_die(tmp_path / "killed", 5)
     assert RunFolder(tmp_path / "killed").read("layers").num_rows == 0

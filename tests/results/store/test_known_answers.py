@@ -169,6 +169,7 @@ def write(folder: Path, rows: Iterable[Row]) -> None:
             run.append("layers", row)
 
 
+@pytest.mark.slow
 def test_a_look_up_reads_the_parts_that_hold_what_it_finds_and_no_others(
     tmp_path: Path, make_layer: Make, reads: list[Path]
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_look_up_reads_the_parts_that_hold_what_it_finds_and_no_others(
     assert [path.parents[1].name for path in reads] == ["run07", "run12"]
 
 
+@pytest.mark.slow
 def test_looking_for_new_parts_takes_a_bounded_share_of_the_time(
     tmp_path: Path, make_layer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,6 +161,7 @@ def half_steps(total: int, parts: int) -> list[tuple[float, ...]]:
     return [tuple(2 ** (step / 2) for step in split) for split in steps]
 
 
+@pytest.mark.slow
 def test_optimum_against_a_grid(hardware: HardwareVariables) -> None:
     """No real point of a fine grid beats the program, and the grid comes near it."""
     layer, area = gemm("product", M=4, N=4, K=4), 20_000.0

@@ -130,6 +130,7 @@ def test_own_loops_of_one_einsum_do_not_touch_another() -> None:
     assert best(content)[0] == all_together(content)
 
 
+@pytest.mark.slow
 def test_the_compulsory_bound_is_below_every_optimum_and_met_where_all_fits() -> None:
     random, met = Random(7), 0
     for _ in range(30):

@@ -52,10 +52,10 @@ def cases(name: str) -> list[Case]:
     return found
 
 
-def answers(name: str) -> dict[str, Answer]:
-    """What a solver answers now, by the names of its cases."""
+def answers(name: str, every: int = 1) -> dict[str, Answer]:
+    """What a solver answers now, by the names of its cases, or of each ``every``-th of them."""
     module = solver(name).load()
     return {
         case.name: case.frozen(module.solve(case.problem, case.budget, module.Params(**case.params)))
-        for case in cases(name)
+        for case in cases(name)[::every]
     }

@@ -15,11 +15,14 @@ COST_MODEL = "cost model"
 NAMES = (COST_MODEL, *cases.SOLVERS)
 
 
-def now(name: str) -> dict[str, Any]:
-    """The version and the answers of a solver, or the counts of the cost model, as they are now."""
+def now(name: str, every: int = 1) -> dict[str, Any]:
+    """The version and the answers of a solver, or the counts of the cost model, as they are now.
+
+    Of a solver it may be each ``every``-th of its cases, which takes a part of the time.
+    """
     if name == COST_MODEL:
         return {"version": MODEL_VERSION, "answers": counts.counted()}
-    return {"version": solver(name).load().VERSION, "answers": cases.answers(name)}
+    return {"version": solver(name).load().VERSION, "answers": cases.answers(name, every)}
 
 
 def frozen() -> dict[str, dict[str, Any]]:

@@ -261,6 +261,7 @@ def test_the_last_member_may_take_all_that_is_left() -> None:
     assert list(TURN_PARTS.values())[-1] == 1
 
 
+@pytest.mark.slow
 def test_a_real_layer_is_proven_by_whoever_is_asked() -> None:
     problem = MappingProblem(load_architecture("eyeriss"), load_layer("resnet18/layer1.0.conv1"), "energy")
     alone = cosa.solve(problem, Budget())

@@ -199,6 +199,7 @@ def test_an_axis_beyond_convolutions_goes_unpolished() -> None:
     assert outcome.program_proven
 
 
+@pytest.mark.slow
 def test_a_kick_never_hurts() -> None:
     layer = batched_matmul("heads", B=12, M=197, N=197, K=64)
     none, some = (solve(problem_on("B_simba_like", layer), Budget(), Params(kicks=n)) for n in (0, 30))

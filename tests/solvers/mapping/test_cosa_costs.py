@@ -94,6 +94,7 @@ def test_a_proven_program_of_energy_has_the_best_mapping_of_its_keep_choice(laye
     assert outcome.objective <= best.objective * (1 + 2 * CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_one_shot_of_costs_beats_the_paper(objective: Any) -> None:
     layer = convolution("conv", K=64, C=32, P=14, Q=14, R=3, S=3)

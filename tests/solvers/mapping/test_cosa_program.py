@@ -59,6 +59,7 @@ def steps_and_words(layer: Layer, mapping: Mapping) -> float:
     return comp - sum(log2(tile.get(dim, 1)) for dims in longest for dim in dims)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("words", [3, 17, 40, 70])
 def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpSat], words: int) -> None:

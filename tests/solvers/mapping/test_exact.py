@@ -234,6 +234,7 @@ def test_an_answer_within_the_tolerance_holds_against_the_optimum(
         assert best * (1 - 1e-12) <= near.objective <= best / (1 - tolerance) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_with_a_tolerance_few_close_bounds_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof of this optimum needs hundreds of them; a mapping that is good enough, and the bound that
     shows it, are met at the first few."""

@@ -81,6 +81,7 @@ def test_iterations_are_those_of_all_threads(medium_problem: MappingProblem, ite
     assert outcome.evaluations == iterations
 
 
+@pytest.mark.slow
 def test_few_orders_of_each_factorisation(medium_problem: MappingProblem) -> None:
     """More factorisations are drawn for as many valid mappings, so more of the looks are at unfit ones."""
     few = solve(medium_problem, Budget(), Params(threads=1, orders=1, victory=200))

@@ -362,6 +362,7 @@ LAYERS: tuple[Layer, ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eyeriss", "simba"])
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_near_the_proven_optimum(name: str, layer: Layer) -> None:

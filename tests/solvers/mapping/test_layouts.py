@@ -116,6 +116,7 @@ def test_a_search_that_is_cut_short_keeps_a_bound_for_every_layout() -> None:
     assert looked > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["random_search", "cosa", "kapla", "thistle", "hybrid", "auto"])
 def test_every_solver_answers_in_layouts_that_the_machine_permits(name: str) -> None:
     problem = next(
@@ -133,6 +134,7 @@ def test_every_solver_answers_in_layouts_that_the_machine_permits(name: str) -> 
     assert outcome.bound <= best.objective * (1 + 1e-12) <= outcome.objective * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_padding_and_a_known_mapping_go_with_layouts() -> None:
     problem = next(one for one in problems_with_choices(4) if len(in_every_layout(one)) == 2)
     problem = replace(problem, layer=gemm("g", M=6, N=4, K=5), rules=SpaceRules(padding=0.25))

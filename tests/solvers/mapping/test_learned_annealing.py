@@ -198,6 +198,7 @@ def test_patience_ends_the_search(medium_problem: MappingProblem) -> None:
     assert impatient.evaluations < patient.evaluations
 
 
+@pytest.mark.slow
 def test_the_model_is_worth_its_evaluations() -> None:
     """On six levels it finds better mappings than as many random draws, and than annealing without it."""
     layer = convolution("layer", K=64, C=64, P=28, Q=28, R=3, S=3)

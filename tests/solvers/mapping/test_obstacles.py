@@ -87,6 +87,7 @@ def test_a_level_that_must_keep_too_much() -> None:
 FACTORS = [(), (fixed("M", 2),), (fixed("M", 4), FactorRule("N", 2)), (FactorRule("K", most=1),)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["fitting", "free"])
 def test_an_obstacle_is_a_proof(two_levels: Architecture, keep: Any) -> None:
     """Over a grid of constraints: where there is an obstacle, enumeration finds nothing either."""

@@ -69,6 +69,7 @@ def test_promising_sizes_are_found_without_looking_at_every_size(
         assert promising_sizes(problem, "M") == promising_by_definition(problem, "M")
 
 
+@pytest.mark.slow
 def test_a_million_sizes_are_looked_through_in_a_few_blocks() -> None:
     """What offers more than the best of the first thousands has small primes only, and is listed."""
     architecture = load_architecture("eyeriss")
@@ -159,6 +160,7 @@ def test_infeasible_at_every_size(two_levels: Architecture) -> None:
     assert "2 of 2 padded sizes solved" in outcome.note
 
 
+@pytest.mark.slow
 def test_a_heuristic_proves_no_more_than_the_bounds() -> None:
     layer = gemm("g", M=197, N=3072, K=768)
     plain = MappingProblem(load_architecture("simba"), layer)
@@ -222,6 +224,7 @@ def padded_problems(seed: int, count: int) -> list[MappingProblem]:
     return found[:count]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", padded_problems(seed=3, count=10), ids=lambda p: p.architecture.name)
 def test_random_problems_are_proven_over_all_sizes_as_enumeration_finds_it(problem: MappingProblem) -> None:
     every = [exhaustive.solve(at_sizes(problem, sizes), Budget(60)) for sizes in every_size(problem)]

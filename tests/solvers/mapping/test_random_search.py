@@ -109,6 +109,7 @@ def test_all_that_cannot_be_kept_is_proven(two_levels: Architecture) -> None:
     assert outcome.note == "Registers: tiles of one word each of A, B, Z need 3 words, 1 are usable"
 
 
+@pytest.mark.slow
 def test_no_valid_draw_proves_nothing(three_levels: Architecture) -> None:
     layer = convolution("c", K=64, C=64, P=64, Q=64, R=4, S=4)
     problem = MappingProblem(three_levels, layer)

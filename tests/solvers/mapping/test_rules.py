@@ -190,6 +190,7 @@ def test_the_fast_check_sees_orders_across_a_loop_that_is_not_there(two_levels: 
     assert [not list(rule_violations(rules, two_levels, GEMM, m)) for m in mappings] == [True, False]
 
 
+@pytest.mark.slow
 @given(
     keep=st.sampled_from(["fitting", "free", "all"]),
     temporal=bounds,

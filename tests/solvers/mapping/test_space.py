@@ -197,6 +197,7 @@ shapes = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(layer=shapes, keep=st.integers(0, 7), data=st.data())
 @settings(deadline=None, max_examples=40)
 def test_orders_left_out_cost_what_a_kept_one_costs(layer: Layer, keep: int, data: st.DataObject) -> None:

@@ -59,6 +59,7 @@ def agree(problem: MappingProblem, blocks: int, most: int) -> list[Evaluation]:
     return evaluations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_batches_count_the_cycles_of_gemmini(layer: Layer) -> None:
     evaluations = agree(MappingProblem(GEMMINI, layer), 2, 250)

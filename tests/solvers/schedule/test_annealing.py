@@ -136,6 +136,7 @@ def timeless(state: SearchState) -> dict[str, object]:
     return content
 
 
+@pytest.mark.slow
 def test_small_problems_are_solved_to_the_enumerated_optimum() -> None:
     """The cheapest of all trees of four layers is the best of a few seeds' (one seed may get stuck)."""
     graph = first_layers("goog", 4)
@@ -155,6 +156,7 @@ def test_small_problems_are_solved_to_the_enumerated_optimum() -> None:
     assert all(value >= least * (1 - 1e-12) for value in values)
 
 
+@pytest.mark.slow
 def test_seeds_exchange_trees_and_stay_reproducible(problem: ScheduleProblem) -> None:
     plan = AnnealingPlan(("paper",), SHORT, 60)
     apart = anneal_together(problem, plan, [1, 2, 3, 4], epochs=1)

@@ -28,6 +28,7 @@ def problem_of(graph: LayerGraph, buffer: int = 2000) -> ScheduleProblem:
     return ScheduleProblem(graph, ChipModel(chip(2, 2, buffer), FormulaCosts(graph)), 4, Objective(1, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "graph", [chain(5), LayerGraph("kinds", every_kind().layers[:6])], ids=["chain", "kinds"]
 )
@@ -56,6 +57,7 @@ def test_the_answer_is_no_worse_than_any_members(graph: LayerGraph) -> None:
         assert f"{member}: " in found.note
 
 
+@pytest.mark.slow
 def test_every_seed_gives_the_same_answer() -> None:
     problem = problem_of(chain(4))
     first, second = (auto.solve(problem, Budget(seed=seed), SHORT) for seed in (0, 9))

@@ -132,6 +132,7 @@ def test_bounds_of_trees_with_bands_are_below_those_of_trees_without() -> None:
     assert outcome.bound <= outcome.objective
 
 
+@pytest.mark.slow
 def test_costs_of_bands_are_asked_for() -> None:
     """A table that solves nothing gets every cost by request, and the answer is that of one that does."""
     problem = problem_on(small_chip("20 KiB"))
@@ -200,6 +201,7 @@ def test_kapla_runs_layers_whose_sample_does_not_fit_in_bands() -> None:
     assert violations(problem, found) == []
 
 
+@pytest.mark.slow
 def test_no_scheme_with_bands_is_pruned_wrongly_nor_costs_less_than_estimated() -> None:
     """Every segment of random networks in every number of bands, costed in full."""
     possible = pruned = 0

@@ -57,6 +57,7 @@ def model_of(problem: ScheduleProblem) -> ChipModel:
     return problem.model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "layers", "batch", "buffer_bytes", "widths"),
     [
@@ -195,6 +196,7 @@ def test_without_prioritising_it_is_the_best_of_all_chains(
     assert violations(problem, outcome.solution) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "layers"), [("resnet", 12), ("goog", 10)])
 def test_prioritising_again_and_again_finds_the_best_chain_here(name: str, layers: int) -> None:
     """The same as of all segments with fewer in full; a ranking of one chain takes least, finds no more."""
@@ -211,6 +213,7 @@ def test_prioritising_again_and_again_finds_the_best_chain_here(name: str, layer
     assert once.evaluations < usual.evaluations < best.evaluations
 
 
+@pytest.mark.slow
 def test_pruning_saves_segments_and_no_quality() -> None:
     problem = problem_of("goog", 8, 4, buffer_bytes=1 << 19)
     pruned, whole = (kapla.solve(problem, Budget(), replace(ALL, prune=prune)) for prune in (True, False))
@@ -276,6 +279,7 @@ def test_parameters_are_checked_and_plain() -> None:
     assert kapla.Params(**json.loads(json.dumps(asdict(kapla.Params())))) == kapla.Params()
 
 
+@pytest.mark.slow
 def test_passes_are_as_many_as_a_chain_needs_or_the_best_of_all() -> None:
     """Buffers too small for four samples at a time: the chain runs for fewer, and the tree says so."""
     problem = problem_of("goog", 6, 4, buffer_bytes=1 << 18)

@@ -78,6 +78,7 @@ def segments(outcome: Outcome[ScheduleSolution]) -> list[Any]:
     return list(outcome.solution.tree.children)
 
 
+@pytest.mark.slow
 def test_layers_of_too_many_weights_stream_them_where_that_costs_less_than_the_whole_chip() -> None:
     """Whatever is offered, the second layer costs what the better way costs."""
     for problem in (in_process(LARGE, whole_chip=False), in_process(LARGE)):
@@ -132,6 +133,7 @@ class Answers:
             self.tile_parts |= MAPPER.costs(architecture_of(CHIP.tile), tile_parts)
 
 
+@pytest.mark.slow
 def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
     """Nothing is asked for twice, and less than the whole table."""
     answers, outcome = Answers(SMALL), None
@@ -194,6 +196,7 @@ def test_no_mapping_takes_less_than_the_floor_of_work(graph: LayerGraph) -> None
     assert 1 - 1e-12 <= min(ratios) < 1.2
 
 
+@pytest.mark.slow
 def test_random_choice_is_of_the_seed_and_keeps_single_layers() -> None:
     problem = in_process(SMALL)
     every = solved(problem, chains=0)

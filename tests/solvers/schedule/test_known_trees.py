@@ -116,6 +116,7 @@ def asked_step_by_step(chip: Chip, trees: list[KnownTree]) -> tuple[CostedTrees,
     raise AssertionError("it asks for ever")
 
 
+@pytest.mark.slow
 def test_costs_that_are_missing_are_asked_for_and_change_nothing(chip: Chip) -> None:
     trees = TREES[:60]
     found, questions = asked_step_by_step(chip, trees)

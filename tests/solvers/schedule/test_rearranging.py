@@ -113,6 +113,7 @@ def test_weights_come_earlier_after_nesting_and_a_replay_agrees() -> None:
     assert took[1] == pytest.approx(after.cycles, rel=0.1)
 
 
+@pytest.mark.slow
 def test_it_ends_where_it_is_told_to_and_costs_no_more() -> None:
     problem = chain_of_weights(3000)
     none = segment_chain.solve(problem, Budget(), Params(changes=0))

@@ -48,6 +48,7 @@ def solved(name: str, costs: TabledTileCosts) -> Outcome[Any]:
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", solver_names("schedule"))
 def test_the_note_says_that_not_all_partitions_were_looked_at(name: str) -> None:
     costs = table(1, chip_for(name))
@@ -57,6 +58,7 @@ def test_the_note_says_that_not_all_partitions_were_looked_at(name: str) -> None
     assert "limit of" not in solved(name, table(None, chip_for(name))).note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["set", "layer_sequential", "layer_pipeline"])
 def test_the_note_says_that_no_operator_applied(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     costs = table(None)

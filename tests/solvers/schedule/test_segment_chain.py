@@ -265,6 +265,7 @@ def test_another_model_is_refused() -> None:
         segment_chain.solve(problem, Budget())
 
 
+@pytest.mark.slow
 def test_longer_turns_go_from_neck_to_neck() -> None:
     """Few data cross behind the sums of residual blocks, and behind no other layer between them."""
     graph = residual_blocks(3)

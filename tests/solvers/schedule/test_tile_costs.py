@@ -272,6 +272,7 @@ def test_a_dataflow_that_a_user_states_is_obeyed(solver: str) -> None:
         TileMapper("nvdla", rules=row_stationary)
 
 
+@pytest.mark.slow
 def test_nvdla_is_close_to_the_best_of_its_dataflow() -> None:
     """Against the proven best of each split without padding; largest blocks are not always the best."""
     tile = load_tile("nvdla")
@@ -304,6 +305,7 @@ def test_the_released_program_counts_about_the_same() -> None:
     assert np.abs(energies).max() < 0.5
 
 
+@pytest.mark.slow
 def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
     part = TilePart.of(layer(c=16, k=16), (2, 1, 2, 1), 1)
     tile = load_tile("nvdla")

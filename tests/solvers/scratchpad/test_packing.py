@@ -239,6 +239,7 @@ def test_ranks_are_repaired_where_the_farthest_search_failed() -> None:
     assert list(np.argsort(fresh)[~failing[np.argsort(fresh)]]) != list(kept)
 
 
+@pytest.mark.slow
 def test_the_same_answer_for_the_same_seed() -> None:
     problem = challenging("D")
     assert solve(problem, Budget(seed=3)).solution == solve(problem, Budget(seed=3)).solution

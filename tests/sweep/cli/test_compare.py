@@ -64,6 +64,7 @@ def comparison(*folders: Path) -> RunComparison:
     return compared({folder.name: RunData.read(folder) for folder in folders})
 
 
+@pytest.mark.slow
 def test_a_run_and_itself_differ_in_nothing(base: Path, tmp_path: Path) -> None:
     again = comparison(base, write(tmp_path, "again"))
     assert again.differences == ()
@@ -128,6 +129,7 @@ def test_a_technology_and_an_architecture(base: Path, tmp_path: Path) -> None:
         assert "read_bandwidth" in one.causes[0]
 
 
+@pytest.mark.slow
 def test_a_solver_s_version(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new version whose answers are others, as a smaller budget makes them here."""
     monkeypatch.setattr(random_search, "VERSION", "99-test")
@@ -144,6 +146,7 @@ def test_what_rows_alone_cannot_tell() -> None:
     assert causes_of(row, other, [], ("5", "5")) == ("something that rows do not hold",)
 
 
+@pytest.mark.slow
 def test_fronts_and_sides_by_enumeration(base: Path, tmp_path: Path) -> None:
     """Hypervolumes of two objectives are sums of rectangles; who changed sides follows from dominance."""
     other = write(tmp_path, "other", STUDY.replace("iterations: 200", "iterations: 80"))
@@ -202,6 +205,7 @@ def test_the_command_prints_tables_json_and_a_page(
     assert "fronts over area_um2, cycles" in area.out
 
 
+@pytest.mark.slow
 def test_wrong_input(base: Path, other: Path, command_line: Command, tmp_path: Path) -> None:
     for words, said in (
         ([str(base)], "two runs or more"),

@@ -72,6 +72,7 @@ def test_a_design_s_parts_add_up_to_it(run: RunData) -> None:
         assert sum(found.energy_by_level_pj.values()) == pytest.approx(energy)
 
 
+@pytest.mark.slow
 def test_layers_are_what_the_cost_model_says_of_their_mappings(run: RunData) -> None:
     """Cycles, accesses, and that what binds is what is changed by taking it away, each counted anew."""
     layers = {layer.name: layer for layer in load_network("cosa_alexnet").layers}
@@ -220,6 +221,7 @@ def test_rows_of_older_runs_say_what_they_lack(older: Path, command_line: Comman
     assert "for K in" in ended.out
 
 
+@pytest.mark.slow
 def test_the_command_prints_tables_json_and_a_page(
     run_folder: Path, command_line: Command, tmp_path: Path
 ) -> None:

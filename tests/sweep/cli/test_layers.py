@@ -108,6 +108,7 @@ def _partly_counted(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_is_not_counted_is_said_by_every_command(command_line: Command, tmp_path: Path) -> None:
     path = _partly_counted(tmp_path)
     said = "warning: network partly: 1 of 2 operators are not counted: 1 twist"
@@ -131,6 +132,7 @@ def test_what_is_not_counted_is_said_by_every_command(command_line: Command, tmp
     assert lock["warnings"] == [said.removeprefix("warning: ")]
 
 
+@pytest.mark.slow
 def test_the_report_says_what_is_not_counted(command_line: Command, tmp_path: Path) -> None:
     file = tmp_path / "study.yaml"
     file.write_text(f"name: x\nnetworks: [{_partly_counted(tmp_path)}]\narchitecture: C_two_level\n")

@@ -25,6 +25,7 @@ CASES, ONNX = DATA / "timeloop", DATA / "onnx"
 GEMM = '{"shape": "gemm", "dims": {"M": 8, "N": 12, "K": 16}}'
 
 
+@pytest.mark.slow
 def test_run_ends_with_table_and_report(command_line: Command, write_study: Callable[..., Path]) -> None:
     path = str(write_study())
     first = command_line("run", path, "--in-process")
@@ -89,6 +90,7 @@ def test_an_infeasible_problem_ends_with_the_reason(command_line: Command, tmp_p
     assert "RegFile" in ended.err
 
 
+@pytest.mark.slow
 def test_evaluate_reads_the_reference_folder(command_line: Command) -> None:
     ended = command_line("evaluate", str(CASES), "--json")
     lines = [json.loads(line) for line in ended.out.splitlines()]
@@ -218,6 +220,7 @@ def test_wrong_input_is_one_message_and_status_2(command_line: Command, tmp_path
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_wrong_objective_of_a_front(command_line: Command, write_study: Callable[..., Path]) -> None:
     command_line("run", str(write_study()), "--in-process")
     ended = command_line("pareto", "runs/tiny", "--x", "beauty")
@@ -226,6 +229,7 @@ def test_wrong_objective_of_a_front(command_line: Command, write_study: Callable
     assert "energy_pj" in ended.err
 
 
+@pytest.mark.slow
 def test_a_damaged_part_is_named_and_the_rest_survives(
     command_line: Command, write_study: Callable[..., Path]
 ) -> None:

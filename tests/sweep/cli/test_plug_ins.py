@@ -46,6 +46,7 @@ def test_list_says_where_each_is_from(solver_plug_in: Path, command_line: Comman
     assert "acme-solvers 1.2  random search by another name" in command_line("list", "solvers").out
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_is_wrong_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: Command, write_study: WriteStudy
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_broken_plug_in_is_wrong_input(
     assert command_line("run", "tiny.yaml", "--in-process").status == 0
 
 
+@pytest.mark.slow
 def test_answers_are_known_by_the_plug_in_s_version(
     solver_plug_in: Path, write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_constraints_hold_for_layers_of_their_kind() -> None:
         constrained_by_timeloop(free, file, [depthwise, product])
 
 
+@pytest.mark.slow
 def test_a_layer_of_a_network_obeys_what_its_network_does(command_line: Command) -> None:
     """MobileNetV2's depthwise layers lack K; the chip's constraints on it are those of its other layers."""
     words = [
@@ -201,6 +202,7 @@ def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
         assert is_timeloop_constraints(path) is theirs
 
 
+@pytest.mark.slow
 def test_a_study_takes_timeloop_files_with_their_constraints(command_line: Command, tmp_path: Path) -> None:
     for file in (V04 / "design.yaml", V03 / "arch.yaml", V03 / "ERT.yaml", V03 / "problem.yaml"):
         shutil.copy(file, tmp_path)

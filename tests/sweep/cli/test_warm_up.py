@@ -57,6 +57,7 @@ SOLVE = ("solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/co
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_solve_says_it_unless_warm_up_came_before(tmp_path: Path) -> None:
     cold = archsweep(tmp_path, *SOLVE, "--solver", "kapla")
     assert json.loads(cold.stdout)["mapping"]

@@ -91,6 +91,7 @@ def test_an_optuna_study_may_have_few_designs_that_meet_the_constraints(
     assert predict(study, planned).seconds
 
 
+@pytest.mark.slow
 def test_constraints_that_no_design_of_an_optuna_study_meets_are_refused(
     write_study: Callable[..., Path],
 ) -> None:

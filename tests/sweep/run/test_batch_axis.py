@@ -30,6 +30,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(tmp_path_factory.mktemp("varied"), "run", axes=AXES)
 
 
+@pytest.mark.slow
 def test_each_design_is_that_of_a_study_with_its_batch(varied: RunFolder, tmp_path: Path) -> None:
     frame = design_frame(varied)
     assert len(frame) == frame["design_id"].nunique() == 4
@@ -46,6 +47,7 @@ def test_each_design_is_that_of_a_study_with_its_batch(varied: RunFolder, tmp_pa
     assert energy[4] < energy[1]
 
 
+@pytest.mark.slow
 def test_bounds_discard_no_design_of_the_front(varied: RunFolder, tmp_path: Path) -> None:
     names = ["seconds_per_token", "joules_per_token"]
     search = {"method": "grid", "prune_by_bounds": True}
@@ -54,6 +56,7 @@ def test_bounds_discard_no_design_of_the_front(varied: RunFolder, tmp_path: Path
     assert fronts[0] == fronts[1]
 
 
+@pytest.mark.slow
 def test_a_cheaper_solver_may_look_first(varied: RunFolder, tmp_path: Path) -> None:
     names = ["seconds_per_token", "joules_per_token"]
     search = {"method": "grid", "fidelity": {"solver": "random_search", "iterations": 10}}
@@ -62,6 +65,7 @@ def test_a_cheaper_solver_may_look_first(varied: RunFolder, tmp_path: Path) -> N
     assert fronts[0] == fronts[1]
 
 
+@pytest.mark.slow
 def test_a_limit_leaves_batches_out(varied: RunFolder, tmp_path: Path) -> None:
     frame = design_frame(varied)
     limit = float(frame["time_per_output_token_seconds"].mean())
@@ -71,6 +75,7 @@ def test_a_limit_leaves_batches_out(varied: RunFolder, tmp_path: Path) -> None:
     assert not limited["feasible"].all()
 
 
+@pytest.mark.slow
 def test_the_baseline_is_one_batch(varied: RunFolder, tmp_path: Path) -> None:
     baseline = {"Buffer.size": "64 words", "phases.decode.batch": 4}
     frame = design_frame(run(tmp_path, "based", axes=AXES, baseline=baseline))
@@ -80,6 +85,7 @@ def test_the_baseline_is_one_batch(varied: RunFolder, tmp_path: Path) -> None:
     assert set(frame["design_id"]) == set(design_frame(varied)["design_id"])
 
 
+@pytest.mark.slow
 def test_a_sampler_proposes_batches(varied: RunFolder, tmp_path: Path) -> None:
     search = {"method": "optuna", "trials": 4, "sampler": "random"}
     frame = design_frame(run(tmp_path, "drawn", axes=AXES, search=search))

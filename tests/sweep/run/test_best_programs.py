@@ -32,6 +32,7 @@ def best(folder: RunFolder) -> list[str]:
     return [entry["schedule"] for entries_of in entries for entry in entries_of]
 
 
+@pytest.mark.slow
 def test_each_designs_best_schedule_has_its_program(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -49,6 +50,7 @@ def test_each_designs_best_schedule_has_its_program(
     assert 0 < tally.program_cpu_seconds < tally.schedule_cpu_seconds + tally.layer_cpu_seconds
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_while_programs_are_written_goes_on_there(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_program_that_fails_is_a_failure_and_tried_again(
     assert {row["status"] for row in folder.read_rows("programs")} == {"feasible"}
 
 
+@pytest.mark.slow
 def test_a_schedule_without_a_program_says_why(
     study: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

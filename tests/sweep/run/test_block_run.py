@@ -188,6 +188,7 @@ def no_solver() -> None:
     raise RuntimeError("no solver today")
 
 
+@pytest.mark.slow
 def test_a_failed_solve_is_a_row_and_is_tried_again(
     family: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -294,6 +295,7 @@ def _of_workers(folder: Path) -> list[str]:
     return [part.name for part in list_parts(folder) if "-" in part.name]
 
 
+@pytest.mark.slow
 def test_a_part_that_a_worker_wrote_is_taken_back_and_comes_before_the_driver_s(
     family: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

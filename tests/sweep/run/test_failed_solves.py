@@ -14,6 +14,7 @@ from sweep.tasks.mapping import answer_columns
 from tests.sweep.ended import Command
 
 
+@pytest.mark.slow
 def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(
     write_study: Callable[..., Path],
     command_line: Command,

@@ -18,6 +18,7 @@ from results.store.remote.unsent import unsent_folders
 from tests.clusters.processes import until
 from tests.sweep.faulty_store import Relay
 from tests.sweep.read_process import ReadProcess
+from tests.thorough import also
 
 HELD = Path(__file__).with_name("held.py")
 pytestmark = pytest.mark.slow
@@ -115,7 +116,7 @@ def held_run(relay: Relay, uri: str, folder: Path, mode: str) -> Command:
 
 
 @pytest.mark.usefixtures("eight_solves")
-@pytest.mark.parametrize("mode", ["refuse", "hang", "cut"])
+@pytest.mark.parametrize("mode", ["hang", *also("refuse", "cut")])
 def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     relay: Relay, tmp_path: Path, mode: str
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
 
 
 @pytest.mark.usefixtures("eight_solves")
-@pytest.mark.parametrize("mode", ["refuse", "hang"])
+@pytest.mark.parametrize("mode", ["refuse", *also("hang")])
 def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path: Path, mode: str) -> None:
     uri = uri_at(relay, tmp_path)
     run = held_run(relay, uri, tmp_path, mode)
@@ -159,7 +160,7 @@ def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path:
 
 
 @pytest.mark.usefixtures("eight_solves")
-@pytest.mark.parametrize("mode", ["refuse", "hang", "slow"])
+@pytest.mark.parametrize("mode", ["hang", "slow", *also("refuse")])
 def test_a_store_that_is_broken_for_a_while_has_everything_in_the_end(
     relay: Relay, tmp_path: Path, mode: str
 ) -> None:

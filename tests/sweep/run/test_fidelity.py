@@ -153,6 +153,7 @@ def test_a_first_look_that_misleads_costs_solves_and_no_design_of_the_front(
     assert front(some, wrong) == front(everything, family)
 
 
+@pytest.mark.slow
 def test_a_first_look_that_fails_is_said_and_changes_nothing(
     family: Study, everything: RunFolder, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_group_is_left_in_the_middle(two_runs: TwoRuns) -> None:
         assert "an evaluated design has" in row["note"]
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_solves_nothing_twice(two_runs: TwoRuns, everything: RunFolder) -> None:
     assert two_runs.second.done == two_runs.second.hits
     assert two_runs.rows[0] == two_runs.rows[1]

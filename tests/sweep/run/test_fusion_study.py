@@ -102,6 +102,7 @@ class Watching(RunObserver):
         (self.cached if row["cached"] else self.solved).append(row)
 
 
+@pytest.mark.slow
 def test_a_design_counts_the_better_of_both(write: WriteStudy, tmp_path: Path) -> None:
     folder = run_study(write(), tmp_path / "runs" / "with", HERE)
     without = run_study(write(STUDY.replace("attention", "none")), tmp_path / "other" / "without", HERE)
@@ -126,6 +127,7 @@ def test_a_design_counts_the_better_of_both(write: WriteStudy, tmp_path: Path) -
         assert design["solves"] == len(network["layers"]) + 1
 
 
+@pytest.mark.slow
 def test_groups_are_explained_with_their_trees_and_cycles(
     write: WriteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +152,7 @@ def test_groups_are_explained_with_their_trees_and_cycles(
     assert "block0.scores + values" in page
 
 
+@pytest.mark.slow
 def test_groups_of_two_runs_are_compared_with_the_cause(write: WriteStudy, tmp_path: Path) -> None:
     """Energy is minimised in one run and cycles in the other."""
     runs = {
@@ -170,6 +173,7 @@ def test_groups_of_two_runs_are_compared_with_the_cause(write: WriteStudy, tmp_p
         assert "objective energy → cycles" in difference.causes
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_solver_says_and_can_be_solved_again(write: WriteStudy, tmp_path: Path) -> None:
     folder = run_study(write(), tmp_path / "runs" / "with", HERE)
     rows = folder.read_rows("fusions")
@@ -219,6 +223,7 @@ def test_ways_to_say_which_layers(write: WriteStudy) -> None:
     assert study_id(none) == study_id(plain) != study_id(with_it)
 
 
+@pytest.mark.slow
 def test_only_stated_occurrences_are_together(write: WriteStudy, tmp_path: Path) -> None:
     study = write(STUDY.replace("attention", "[[block1.scores, block1.values]]"))
     folder = run_study(study, tmp_path / "runs" / "with", HERE)
@@ -278,6 +283,7 @@ def test_bounds_hold_for_layers_together(write: WriteStudy, tmp_path: Path) -> N
     assert any(above)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on(write: WriteStudy, tmp_path: Path) -> None:
     class Interrupting(RunObserver):
         def answered(self, row: AnswerRow) -> None:
@@ -304,6 +310,7 @@ def test_an_interrupted_run_goes_on(write: WriteStudy, tmp_path: Path) -> None:
     assert {row["from_study"] for row in other.read_rows("fusions")} == {"together"}
 
 
+@pytest.mark.slow
 def test_the_report_shows_trees_and_what_they_are_worth(write: WriteStudy, tmp_path: Path) -> None:
     folder = run_study(write(), tmp_path / "runs" / "together", HERE)
     page = build_page(RunData.read(folder.path))

@@ -55,6 +55,7 @@ class Told(RunTally):
         self.rows.append(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
 def test_rows_are_those_of_a_run_by_tasks(
     sampler: str, family: Study, tmp_path: Path, in_process: MakeRuntime
@@ -76,6 +77,7 @@ def test_rows_are_those_of_a_run_by_tasks(
     assert spent.count(True) == 3, "of designs that need the same solves, one has their CPU time"
 
 
+@pytest.mark.slow
 def test_a_resumed_search_goes_on_with_the_trials_that_it_had(family: Study, tmp_path: Path) -> None:
     few, more = (searched(family, trials=trials, population=4) for trials in (6, 12))
     run_study(few, tmp_path / "tiny", HERE, observer=(first := Told()))

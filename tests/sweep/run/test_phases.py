@@ -58,6 +58,7 @@ def ran(command_line: Command, file: str, folder: Path) -> RunFolder:
     return RunFolder(folder)
 
 
+@pytest.mark.slow
 def test_a_request_waits_for_its_phases(command_line: Command, tmp_path: Path) -> None:
     run = ran(command_line, written(tmp_path, PREFILL, DECODE), tmp_path / "run")
     frame = design_frame(run)
@@ -82,6 +83,7 @@ def test_a_request_waits_for_its_phases(command_line: Command, tmp_path: Path) -
         assert all(0 < least <= row[name] for least, name in zip(bound, TIMES, strict=True))
 
 
+@pytest.mark.slow
 def test_phases_are_the_networks_that_they_become(command_line: Command, tmp_path: Path) -> None:
     one_length = PREFILL | {"lengths": [], "dims": {"seq": 8, "logits": 1}}
     asked = {"objectives": ["seconds_per_token", "joules_per_token"]}
@@ -102,6 +104,7 @@ def test_phases_are_the_networks_that_they_become(command_line: Command, tmp_pat
     assert ids[0] == ids[1]
 
 
+@pytest.mark.slow
 def test_a_study_of_phases_runs_again_from_its_lock_file(command_line: Command, tmp_path: Path) -> None:
     file = written(tmp_path, PREFILL, DECODE)
     ran(command_line, file, tmp_path / "run")

@@ -48,6 +48,7 @@ def front(folder: RunFolder, study: Study) -> set[str]:
     return set(front_of(design_frame(folder), list(study.objectives))["design_id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "chosen", [("energy_pj", "cycles", "area_um2"), ("edp_pj_cycles", "area_um2"), ("latency_seconds",)]
 )
@@ -73,6 +74,7 @@ def test_the_front_of_a_grid_is_the_same_and_takes_fewer_solves(
         assert f"{chosen[0]} at least" in row["note"]
 
 
+@pytest.mark.slow
 def test_what_the_store_answers_is_not_discarded(family: Study, tmp_path: Path) -> None:
     run_study(family, tmp_path / "family", HERE)
     pruned = family.model_copy(update={"search": GridSearch(prune_by_bounds=True)})
@@ -163,6 +165,7 @@ def test_groups_are_discarded_by_the_bounds_of_their_designs_one_by_one(
     assert [promise[n] for n in groups.order()] == sorted(promise)
 
 
+@pytest.mark.slow
 def test_a_run_tells_how_many_designs_it_did_not_solve(family: Study, tmp_path: Path) -> None:
     axes = family.axes | {"frequency": AxisChoices(choices=("100 MHz", "350 MHz"))}
     study = family.model_copy(update={"axes": axes, "search": GridSearch(prune_by_bounds=True)})

@@ -49,6 +49,7 @@ def between(run: RunFolder, column: str) -> float:
     return float((values[0] + values[-1]) / 2)
 
 
+@pytest.mark.slow
 def test_what_breaks_a_constraint_is_stored_and_left_out(
     unconstrained: RunFolder, write_study: WriteStudy, command_line: Command, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_what_breaks_a_constraint_is_stored_and_left_out(
     assert f"Left out by constraints on results: {count}" in page
 
 
+@pytest.mark.slow
 def test_a_run_with_no_design_left_says_why(
     write_study: WriteStudy, command_line: Command, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def test_designs_whose_bounds_break_a_constraint_are_not_solved(
     assert fronts[0] == fronts[1]
 
 
+@pytest.mark.slow
 def test_times_and_rates_of_a_request_are_bounded(command_line: Command, tmp_path: Path) -> None:
     free = RunFolder(tmp_path / "free")
     assert (
@@ -265,6 +268,7 @@ def test_constraints_on_results_may_not_exclude_each_other(tmp_path: Path) -> No
         load_study(written(tmp_path, PREFILL, DECODE, constraints=constraints))
 
 
+@pytest.mark.slow
 def test_a_baseline_that_breaks_a_constraint_is_compared_with_and_said_to_be_left_out(
     write_study: WriteStudy, tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_constraints_that_nothing_meets_stop_before_anything_runs(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_changed_study_in_the_same_folder_shows_its_own_designs_only(tiny: Study, tmp_path: Path) -> None:
     output = tmp_path / "runs" / "tiny"
     run_study(tiny, output, HERE)

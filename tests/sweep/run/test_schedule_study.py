@@ -159,6 +159,7 @@ def test_designs_count_what_the_best_of_their_trees_cost(solved: Path) -> None:
         assert design["area_um2"] == pytest.approx(chip.area_um2)
 
 
+@pytest.mark.slow
 def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Study, tmp_path: Path) -> None:
     folder = RunFolder(solved)
     graph, rows = load_layer_graph(tmp_path / "skip.json"), by_id(folder)
@@ -338,6 +339,7 @@ def test_equal_contents_are_equal_tasks_whatever_their_names_and_clock(
         assert not set(tasks_of(study, **change)) & set(mine), change
 
 
+@pytest.mark.slow
 def test_plan_counts_tile_costs_and_schedules(solved: Path, study: Study, tmp_path: Path) -> None:
     planned = plan(study, tmp_path / "runs")
     assert planned.asked == {"schedules": 8}
@@ -351,6 +353,7 @@ def test_plan_counts_tile_costs_and_schedules(solved: Path, study: Study, tmp_pa
     assert predict(study, known, tmp_path / "runs").source.startswith("8 solves in")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["cosa", "nvdla"])
 def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
     study: Study, solver: str
@@ -384,6 +387,7 @@ def test_designs_discarded_by_their_bounds_leave_the_front_as_it_is(
     assert set(fronts[0]) == set(fronts[1])
 
 
+@pytest.mark.slow
 def test_constraints_and_searches_know_chips(write_study: Callable[..., Path], with_tiles: Path) -> None:
     text = STUDY + "constraints: [tiles <= 2]\nsearch: {method: optuna, trials: 4, seed: 1}\n"
     folder = run_study(load_study(str(write_study(text))), with_tiles, HERE)
@@ -546,6 +550,7 @@ EXCHANGING = STUDY.replace("seeds: 2", "seeds: 3, epochs: 3").replace("beta: 2",
 EXCHANGING = EXCHANGING.replace("[[2, 1], [2, 2]]", "[[2, 2]]").replace("2 B/cycle, ", "")
 
 
+@pytest.mark.slow
 def test_seeds_that_exchange_their_trees_find_what_they_find_together(
     write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path
 ) -> None:
@@ -607,6 +612,7 @@ def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
     ]
 
 
+@pytest.mark.slow
 def test_phases_of_requests_are_scheduled_each_by_itself(
     write_study: Callable[[str], Path], with_tiles: Path
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_scratchpad_below_the_requirement_costs_no_solve(study: Study, tmp_pat
     assert len(counter.solved) == len(set(counter.solved)) == 2 + len(folder.read_rows("layers"))
 
 
+@pytest.mark.slow
 def test_a_second_run_and_another_study_solve_nothing(study: Study, tmp_path: Path) -> None:
     before = run_study(study, tmp_path / "runs" / "skip", HERE).read_rows("scratchpads")
     again = Counter()
@@ -215,6 +216,7 @@ def test_a_second_run_and_another_study_solve_nothing(study: Study, tmp_path: Pa
     assert found == known
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_its_plans(study: Study, tmp_path: Path) -> None:
     class Interrupting(RunObserver):
         def answered(self, row: AnswerRow) -> None:
@@ -251,6 +253,7 @@ def no_plans_today(content: Any) -> Any:
     return answer_task(content)
 
 
+@pytest.mark.slow
 def test_a_failed_plan_is_a_row_and_is_tried_again(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -383,6 +386,7 @@ def test_a_search_that_learns_and_discards_finds_the_grids_front(
     assert {row["status"] for row in by_size(folder)["2 KiB"]} == {"infeasible"}
 
 
+@pytest.mark.slow
 def test_the_report_maps_the_memory_and_knows_what_is_certain(study: Study, tmp_path: Path) -> None:
     folder = run_study(study, tmp_path / "runs" / "skip", HERE)
     run = RunData.read(folder.path, ("off_chip_bytes", "off_chip_energy_pj"))

@@ -199,6 +199,7 @@ def test_where_costing_fails_a_design_keeps_what_its_own_searches_found(
     assert beaten(folder, tmp_path / "skip.json") == []
 
 
+@pytest.mark.slow
 def test_a_design_without_a_tree_of_its_own_takes_a_siblings(
     study: Study, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
@@ -302,6 +303,7 @@ def test_a_run_that_ends_while_searches_go_on_from_trees_goes_on_there(
     assert network(by_bandwidth(folder)[16]) == network(by_bandwidth(straight)[16])
 
 
+@pytest.mark.slow
 def test_annealings_go_on_from_a_better_tree_of_a_rival(tmp_path: Path, in_process: MakeRuntime) -> None:
     one = REFINED.replace("{choices: [2 B/cycle, 16 B/cycle]}", "{choices: [2 B/cycle]}")
     text = one.replace("seeds: 2,", "seeds: 2, rivals: [{solver: segment_chain}],")
@@ -344,6 +346,7 @@ schedule: {solver: set, objective: edp, batch: 8, seeds: 2, most_partitions: 1, 
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_no_design_of_set_edge_is_dominated_by_anothers_tree(tmp_path: Path) -> None:
     """The built-in study ``set-edge`` with fewer chips, partitions and rounds; trees are counted anew."""
     (tmp_path / "edge.yaml").write_text(EDGE)

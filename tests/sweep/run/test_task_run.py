@@ -51,6 +51,7 @@ def mapping_task() -> MappingTask:
     return MappingTask(PROBLEM.family.base, load_layer("alexnet/conv3"), settings)
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_solvers_answer(tmp_path: Path) -> None:
     plan, design, mapping = plan_task(), codesign_task(), mapping_task()
     rows: Any = run_tasks("some", [plan, design, mapping, plan], tmp_path / "some", HERE)

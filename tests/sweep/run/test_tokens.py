@@ -41,6 +41,7 @@ def written(folder: Path, tokens: str = ", tokens: 2", more: str = "") -> str:
     return str(file)
 
 
+@pytest.mark.slow
 def test_a_request_is_judged_by_its_tokens(command_line: Command, tmp_path: Path) -> None:
     file = written(tmp_path)
     ended = command_line("run", file, "--in-process", "-o", str(tmp_path / "run"))

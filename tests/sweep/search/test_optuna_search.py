@@ -105,6 +105,7 @@ def test_a_space_is_exhausted_and_then_the_search_ends(family: Study, sampler: s
     assert len({str(design.values) for design in drive(found, 4)}) == design_space(family).size == 96
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_equal_seeds_propose_equally_and_others_do_not(family: Study, sampler: str) -> None:
     once, again, other = (
@@ -139,6 +140,7 @@ def test_a_journal_goes_on_as_if_nothing_had_happened(
     assert [str(design.values) for design in [*again, *drive(second)]] == undisturbed
 
 
+@pytest.mark.slow
 def test_a_study_that_asks_for_something_else_has_trials_of_its_own(family: Study, tmp_path: Path) -> None:
     drive(search(family, tmp_path / NAME))
     more = changed(family, trials=45)
@@ -147,6 +149,7 @@ def test_a_study_that_asks_for_something_else_has_trials_of_its_own(family: Stud
     assert not search(changed(family, seed=9), tmp_path / NAME)._points
 
 
+@pytest.mark.slow
 def test_constraints_are_told_and_broken_ones_steer(family: Study) -> None:
     limited = family.model_copy(update={"constraints": ("mac_units <= 8", "area_um2 > 1e5")})
     found = search(changed(limited, trials=60))
@@ -191,6 +194,7 @@ def test_a_budget_of_seconds_ends_the_proposing(family: Study) -> None:
     assert found.finished
 
 
+@pytest.mark.slow
 def test_the_baseline_is_first_inside_the_family_and_outside(family: Study) -> None:
     inside = {"SRAM.size": "8 KiB", "SRAM.fanout": [4, 2], "RegFile.size": 32}
     for baseline, trial in ((inside, 0), (inside | {"SRAM.fanout": [3, 3]}, None)):
@@ -267,6 +271,7 @@ def test_the_front_found_is_the_front_of_what_was_looked_at_pruned_or_not(
     assert fronts[0] == fronts[1]
 
 
+@pytest.mark.slow
 def test_a_plan_says_at_most(family: Study, tmp_path: Path) -> None:
     planned = plan(family, tmp_path)
     assert planned.at_most

@@ -38,6 +38,7 @@ def family(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study(FAMILY)))
 
 
+@pytest.mark.slow
 def test_the_first_trials_are_the_members_nearest_to_the_optima(
     family: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_what_has_no_laws_is_refused_before_anything_runs(
         plan(family.model_copy(update=without))
 
 
+@pytest.mark.slow
 def test_optima_are_found_once_a_journal(
     family: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_count_of_a_large_family_is_told(write_study: Write, monkeypatch: py
     assert told == [(10, 25), (20, 25), (25, 25)]
 
 
+@pytest.mark.slow
 def test_no_feasible_design_among_many_is_found_without_keeping_them(write_study: Write) -> None:
     text = study_text("{method: grid}", 40) + "constraints: [mac_units <= 3]\n"
     with pytest.raises(InputError, match="mac_units from 168 to 168"):

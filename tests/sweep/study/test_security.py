@@ -183,6 +183,7 @@ def run_with_names(write_study: WriteStudy, place: Path, attack: str) -> Path:
     return write_report(folder.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_name_becomes_markup_in_the_report(write_study: WriteStudy, tmp_path: Path, attack: str) -> None:
     """The page has the elements of the same page with harmless names, and its attributes."""

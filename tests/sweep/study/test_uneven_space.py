@@ -67,6 +67,7 @@ def test_a_study_asks_for_a_solver_that_can(write_study: Callable[..., Path]) ->
         mapping_settings(unable)
 
 
+@pytest.mark.slow
 def test_a_constraint_file_and_the_command_line(
     command_line: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def answer(payload: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in columns.items() if "seconds" not in key} | {"search": phases}
 
 
+@pytest.mark.slow
 def test_seeds_share_a_table_and_find_what_they_find_without(
     payloads: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,6 +267,7 @@ def test_experts_are_read_as_often_as_tokens_reach_them(tmp_path: Path) -> None:
 # ---- widths
 
 
+@pytest.mark.slow
 def test_widths_of_quantised_weights() -> None:
     network = load_network("gpt-oss-20b", None, {"seq": 1})
     experts = network.value("block0.mlp.experts.gate.weight")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
@@ -109,6 +110,7 @@ def elements(view: View) -> np.ndarray[Any, np.dtype[np.int64]]:
     return shown
 
 
+@pytest.mark.slow
 def test_random_chains_show_what_the_reference_computes() -> None:
     rng, followed, lost = random.Random(7), 0, 0
     for _ in range(400):

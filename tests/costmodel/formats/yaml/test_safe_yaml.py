@@ -58,6 +58,7 @@ def test_alias_of_its_own_ancestor() -> None:
     assert "contains itself" in refusal("a: &a [1, *a]")
 
 
+@pytest.mark.slow
 def test_deep_nesting() -> None:
     assert "levels of nesting" in refusal("[" * 5000 + "]" * 5000)
 

@@ -31,6 +31,7 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for _, line in json_lines(DATA / name, 1 << 20)]
 
 
+@pytest.mark.slow
 def test_every_reference_count() -> None:
     expected = lines("tiny_counts.jsonl.gz")
     found = [case.line() for case in read_fused_cases(DATA / "tiny_counts.jsonl.gz")]

@@ -125,6 +125,7 @@ def test_a_dilated_filter_loads_no_pixel_behind_its_last() -> None:
     assert rows == [whole, 2 * (4 * 2 + 2 * 2)]
 
 
+@pytest.mark.slow
 def test_rows_of_a_layout_in_blocks_are_runs_of_its_addresses() -> None:
     """Of every step's inputs the addresses in ``N C Q P 4C``; whole blocks move, counted from a tile's first.
 

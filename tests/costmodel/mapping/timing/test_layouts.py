@@ -54,6 +54,7 @@ def drawn(most: int) -> list[Mapping]:
     return [batch.mapping(row, LAYER) for row in np.flatnonzero(valid)[:most].tolist()]
 
 
+@pytest.mark.slow
 def test_a_mapping_is_counted_as_on_a_machine_that_has_its_layouts() -> None:
     differ = 0
     for mapping in drawn(30):

@@ -100,6 +100,7 @@ def random_pipelines(random: Random, names: Sequence[str], batch: int) -> TreeNo
     return Cut(kind, batch, parts, children)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "on", [chip(3, 1, dram=200), chip(2, 2, dram=200), chip(4, 2, dram=400)], ids=lambda on: f"{on.tiles}"
 )

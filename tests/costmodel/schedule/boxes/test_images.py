@@ -59,6 +59,7 @@ def test_the_image_of_a_box_is_what_its_points_touch(kind: str) -> None:
     assert (jumping > how_many(2, thorough=20)) == (kind in ("conv", "fc", "groupconv", "pool"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conv", "fc", "groupconv", "pool"])
 def test_gradients_have_the_points_of_the_forward_layer(kind: str) -> None:
     """The error of a layer's inputs and the gradient of its weights: the same images in other roles."""
@@ -107,6 +108,7 @@ def test_parts_cut_every_dim_into_neighbours_that_differ_by_one_at_most() -> Non
             ]
 
 
+@pytest.mark.slow
 def test_the_boxes_of_a_partition_have_every_point_once() -> None:
     random = Random(5)
     for _ in range(300):

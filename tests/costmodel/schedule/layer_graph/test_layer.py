@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import pytest
+
 from costmodel.schedule.boxes.images import touched, whole
 from costmodel.schedule.layer_graph.layer import NetworkLayer
 from tests.costmodel.schedule.boxes.elements import random_layer
@@ -56,6 +58,7 @@ def test_operations_are_counted_one_by_one() -> None:
     assert scattered == LAYERS // 3
 
 
+@pytest.mark.slow
 def test_nest_and_space_are_one_statement() -> None:
     """The nest has G x K groups and channels where the space has K: equal points, and equal bytes touched."""
     random, nests = Random(3), 0

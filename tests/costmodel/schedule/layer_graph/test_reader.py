@@ -192,6 +192,7 @@ def test_attention_is_the_released_programs() -> None:
     assert macs(graph) == network.macs
 
 
+@pytest.mark.slow
 def test_sources_of_one_network_give_one_graph() -> None:
     expected = structure(load_layer_graph("resnet50"))
     assert structure(load_layer_graph(DATA / "onnx" / "resnet50_stripped.onnx")) == expected
@@ -220,6 +221,7 @@ def test_attention_of_onnx() -> None:
     assert sources == [{"transpose"}, {"conv"}] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["densenet121", "inception_v2", "shufflenet", "squeezenet", "bvlc_alexnet"])
 def test_models_that_come_with_onnx(name: str) -> None:
     path = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"

@@ -214,6 +214,7 @@ def test_a_step_is_cut_where_the_buffer_does_not_hold_two() -> None:
     assert replay(narrow[0]).cycles < replay(wide[0]).cycles
 
 
+@pytest.mark.slow
 def test_streamed_layers() -> None:
     """Pooling by planes and by rows, with windows that overlap, and sums of two operands."""
     pool = layer("one", "pool", c=6, k=6, h=4, w=4, r=3, s=3, stride_h=2, stride_w=2, input_h=9, input_w=9,

@@ -44,6 +44,7 @@ GRAPHS: dict[str, Callable[[], LayerGraph]] = {
 SEEDS = range(20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_random_schedules(name: str, idle: bool) -> None:

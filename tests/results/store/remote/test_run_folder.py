@@ -84,6 +84,7 @@ def test_uris_are_told_from_paths(text: str, expected: bool) -> None:
     assert is_uri(text) is expected
 
 
+@pytest.mark.slow
 def test_a_run_goes_there_and_comes_back(
     uri: Callable[[str], str], tmp_path: Path, make_layer: Callable[..., Row]
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_run_goes_there_and_comes_back(
     assert found == {make_layer(1)["task_id"]: 7, make_layer(2)["task_id"]: make_layer(2)["cycles"]}
 
 
+@pytest.mark.slow
 def test_parts_are_there_while_the_run_goes_on(
     uri: Callable[[str], str], tmp_path: Path, make_layer: Callable[..., Row], quick: None
 ) -> None:

@@ -65,6 +65,7 @@ def test_small_groups_against_every_mapping(objective: str) -> None:
     assert proven >= (0 if objective == "cycles" else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_costs_less_than_its_floor(objective: str) -> None:
     random, compared, above = Random(objective), 0, 0
@@ -98,6 +99,7 @@ def on_simba(objective: str) -> LayerFusionProblem:
     return LayerFusionProblem(group, cast(Any, objective))
 
 
+@pytest.mark.slow
 def test_an_intermediate_that_fits_stays_on_the_chip() -> None:
     problem = on_simba("energy")
     outcome = solve(problem, Budget(60))

@@ -78,6 +78,7 @@ def test_cvxpy_finds_the_same_optima(objective: Objective, layer: Layer, name: s
         assert again.objective == pytest.approx(statement.solve(program), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_certificates_are_bounds_and_tight(objective: Objective) -> None:
     """Below the objective at random points that fit, with any multipliers; close to it with the right."""

@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from sweep.cli.main import app
@@ -13,6 +14,7 @@ from sweep.cli.main import app
 DATA = Path(__file__).parents[3] / "data" / "fusion"
 
 
+@pytest.mark.slow
 def test_one_object_a_case_with_counts_or_violations() -> None:
     ended = CliRunner().invoke(app, ["evaluate", str(DATA / "tiny_counts.jsonl.gz"), "--json"])
     assert ended.exit_code == 0, ended.output

@@ -24,6 +24,7 @@ def record(**changed: Any) -> dict[str, Any]:
     return {key: found[key] for key in ("net", "platform", "batch", "objective_param", "text")} | changed
 
 
+@pytest.mark.slow
 def test_one_object_a_tree_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "trees.json"
     path.write_text(json.dumps({"trees": [record(), record(objective_param=1)]}))

@@ -58,6 +58,7 @@ STRIDED = """problem:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["eyeriss", pytest.param("simba", marks=pytest.mark.slow)])
 def test_the_answer_as_files(base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Timeloop's files, read as Timeloop's users write them, cost what the answer says; ours is the chip."""

@@ -88,6 +88,7 @@ MLP = ("--architecture", "simba", "--network", "bert_base")
 PAIR = "block0.attention.scores,block0.attention.values"
 
 
+@pytest.mark.slow
 def test_layers_of_a_network_are_mapped_together() -> None:
     ended = asked(*MLP, "--layers", PAIR, "--objective", "energy", "--json")
     assert ended.exit_code == 0, ended.output

@@ -39,6 +39,7 @@ def test_the_certificate_and_the_space(solve: Command, solver: str) -> None:
     assert useful <= answer["evaluation"]["utilization"]
 
 
+@pytest.mark.slow
 def test_people_read_the_same(solve: Command) -> None:
     layer = '{"shape": "gemm", "dims": {"M": 197, "N": 3072, "K": 768}}'
     ended = solve("--architecture", "simba", "--layer", layer, "--padding", "0.02", "--solver", "cosa")

@@ -53,6 +53,7 @@ def solve(command_line: Command, tmp_path: Path) -> Command:
     return run
 
 
+@pytest.mark.slow
 def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_dataflow_of_tiles_is_kept_in_the_answer_and_counted_again(
     assert "Did you mean constraints?" in errors.replace("\n", " ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
     solve: Command, command_line: Command, tmp_path: Path, objective: str
@@ -134,6 +136,7 @@ def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
         )
 
 
+@pytest.mark.slow
 def test_a_limit_that_was_reached_is_said_in_json_text_and_report(solve: Command, tmp_path: Path) -> None:
     said = "limit of 1 ways to cut a layer among tiles reached"
     assert said in json.loads(solve("--seeds", "1", "--json")[1])["note"]
@@ -146,6 +149,7 @@ def test_a_limit_that_was_reached_is_said_in_json_text_and_report(solve: Command
     assert "note" not in solve("--seeds", "1", "--most-partitions", "1000")[1]
 
 
+@pytest.mark.slow
 def test_the_program_of_the_best_schedule_can_be_kept(solve: Command, tmp_path: Path) -> None:
     """With how each layer runs: the program moves the bytes that the answer says."""
     status, out, _ = solve("--batch", "4", "--seeds", "2", "--program", "best.json.gz", "--json")
@@ -197,6 +201,7 @@ def test_a_program_is_not_written_where_no_file_can_be(solve: Command, tmp_path:
     assert "--program: expected a file that can be written" in " ".join(errors.split())
 
 
+@pytest.mark.slow
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
     status, out, _ = solve("--seeds", "1", "--chart", "chart.html", "-o", "runs/mine")
     assert status == 0
@@ -287,6 +292,7 @@ def test_a_solver_that_draws_nothing_has_one_seed() -> None:
         check_keys(ScheduleChoice, {"solver": "kapla_schedule", "seeds": 4}, "study")
 
 
+@pytest.mark.slow
 def test_chips_and_their_networks_are_listed(command_line: Command) -> None:
     _, chips, _ = command_line("list", "chips", "--json")
     found = {row["name"]: row for row in json.loads(chips)}
