@@ -368,8 +368,11 @@ def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, n
         run.link_free[link] = free
         end = max(end, free)
     if tables.messages.kind[message] != BETWEEN_TILES:
-        run.dram_free[0] = max(now, run.dram_free[0]) + size * tables.rates.dram_bit
-        end = max(end, run.dram_free[0])
+        server, bit = 0, tables.rates.dram_read_bit
+        if tables.messages.kind[message] == TO_DRAM:
+            server, bit = tables.rates.dram_writer, tables.rates.dram_write_bit
+        run.dram_free[server] = max(now, run.dram_free[server]) + size * bit
+        end = max(end, run.dram_free[server])
     return end
 
 

@@ -97,13 +97,16 @@ class Routes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Ticks of a cycle, of a bit at DRAM, before the first byte of a load, and of a router.
+    """Ticks of a cycle, of a bit that DRAM reads or writes, before the first byte of a load, and of a router.
 
-    A message travels in packets of ``packet_bits``, of which so many are ``in_flight`` at a time.
+    ``dram_writer``: which of DRAM's servers writes, that of reads (0) or another one (1). A message travels
+    in packets of ``packet_bits``, of which so many are ``in_flight`` at a time.
     """
 
     cycle: int
-    dram_bit: int
+    dram_read_bit: int
+    dram_write_bit: int
+    dram_writer: int
     dram_latency: int
     hop_latency: int
     packet_bits: int
@@ -188,10 +191,11 @@ class MessageState(NamedTuple):
 class ReplayState(NamedTuple):
     """Everything that changes while a program runs.
 
-    ``link_free``: when each link is free; ``dram_free`` [1]. ``layers`` [layers, 2]: first start and last
-    end. ``failure`` [4]: what is wrong, the tile, its instruction, and another copy. ``end`` [1]: the latest
-    moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work, tile, start, end, and message, start,
-    end; they are empty where no trace is asked for. ``logged`` [2]: rows in both.
+    ``link_free``: when each link is free; ``dram_free`` [2]: when each of DRAM's servers is. ``layers``
+    [layers, 2]: first start and last end. ``failure`` [4]: what is wrong, the tile, its instruction, and
+    another copy. ``end`` [1]: the latest moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work,
+    tile, start, end, and message, start, end; they are empty where no trace is asked for. ``logged`` [2]:
+    rows in both.
     """
 
     queue: Queue

@@ -133,7 +133,7 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
     sizes = compiled.tables.messages.size * run.messages.done
     reads = np.array([not message.sources for message in program.messages], bool)
     writes = np.array([not message.targets for message in program.messages], bool)
-    links = np.zeros(4 * chip.tiles, np.int64)
+    links = np.zeros(4 * chip.columns * chip.rows, np.int64)
     of_route = np.zeros(len(compiled.weights), np.int64)
     np.add.at(of_route, compiled.tables.messages.route, sizes)
     # Messages of one route load the same links: add up their bits first, then go over the links once a

@@ -130,7 +130,8 @@ class Compiled:
         chip = program.chip
         check_values(program)
         ports, link = len(chip.ports), chip.noc.link_bits_per_cycle
-        self.ticks = lcm(ports * link, chip.dram.bits_per_cycle)
+        read, write = chip.dram.bits_per_cycle, chip.dram_write_bits_per_cycle
+        self.ticks = lcm(ports * link, read, write or read)
         longest = max([work.cycles for work in program.works] + [options.dram_latency, options.hop_latency])
         sizes = max((int(8 * message.size_bytes) for message in program.messages), default=0)
         if max(longest + 1, sizes) * self.ticks * 4 > LONGEST:
@@ -151,7 +152,9 @@ class Compiled:
             routes,
             Rates(
                 self.ticks,
-                self.ticks // chip.dram.bits_per_cycle,
+                self.ticks // read,
+                self.ticks // (write or read),
+                0 if write is None else 1,
                 options.dram_latency * self.ticks,
                 options.hop_latency * self.ticks,
                 8 * options.packet_bytes,
@@ -192,8 +195,8 @@ class Compiled:
                 *(_zeros(copies) for _ in range(5)),
                 *(_zeros(outputs) for _ in range(3)),
             ),
-            link_free=_zeros(4 * tiles),
-            dram_free=_zeros(1),
+            link_free=_zeros(4 * self.program.chip.columns * self.program.chip.rows),
+            dram_free=_zeros(2),
             layers=np.full((len(self.layers), 2), -1, np.int64),
             failure=_zeros(4),
             end=_zeros(1),
