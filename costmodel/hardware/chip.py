@@ -213,6 +213,11 @@ class Chip:
         return tuple((column, row) for column in ends for row in range(self.rows))
 
     @property
+    def computing_tiles(self) -> int:
+        """Tiles that can compute."""
+        return self.tiles
+
+    @property
     def store_ports(self) -> tuple[tuple[int, int], ...]:
         """As many (column, row) as :attr:`ports`: where what is stored leaves the mesh."""
         return self.ports

@@ -54,6 +54,11 @@ class PeMesh(Chip):
         return len(self.units)
 
     @property
+    def computing_tiles(self) -> int:
+        """PEs, those that a mapping leaves idle too."""
+        return (self.columns - 1) * (self.rows - 1)
+
+    @property
     def positions(self) -> tuple[tuple[int, int], ...]:
         return self.units
 

@@ -59,6 +59,7 @@ from costmodel.replay.event_values import (
     Queue,
     ReplayState,
 )
+from costmodel.replay.repeats_kernel import skip_repeats
 
 Array = NDArray[Any]
 Int = Any
@@ -85,6 +86,8 @@ def simulate(tables: ProgramTables, run: ReplayState) -> None:
             _advance(tables, run, what, now)
         else:
             _packet_arrived(tables, run, what - tiles, now)
+        if run.repeats.turned[0] > 0:
+            skip_repeats(tables, run, now)
         if run.failure[0]:
             return
 
@@ -104,10 +107,14 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
         operation = code.operation[at]
         if operation == LOOP:
             tiles.loops[tile, code.depth[at]] = code.times[at]
+            if tile == run.repeats.tile[0]:
+                run.repeats.turns[code.depth[at]], run.repeats.next_kept[code.depth[at]] = 0, 1
         elif operation == END:
             tiles.loops[tile, code.depth[at]] -= 1
             if tiles.loops[tile, code.depth[at]] > 0:
                 tiles.next[tile] = code.body[at]
+                if tile == run.repeats.tile[0]:
+                    run.repeats.turned[0] = code.depth[at] + 1
                 continue
         elif operation in (LOAD, RECEIVE):
             _take_in(tables, run, tile, at, now)

@@ -188,6 +188,34 @@ class MessageState(NamedTuple):
     bytes_of: Array
 
 
+class Repeats(NamedTuple):
+    """What is known of the loops of ``tile`` [1], to skip turns that repeat (``repeats_kernel.py``).
+
+    The tile is -1 where nothing is skipped. ``turned`` [1]: 1 more than the depth of the loop of which it has
+    just begun a turn, else 0. ``current`` [numbers]: the state of the run then; ``order`` [events]: work
+    space. ``skipped`` [1]: periods skipped. By depth: ``turns`` since the loop began, the turn whose state is
+    ``next_kept``, and of the state that is kept the ``moment``, the ``length`` and the numbers, ``state``
+    [depth, numbers], the loop counters and the totals of tiles and messages.
+    """
+
+    tile: Array
+    turned: Array
+    current: Array
+    order: Array
+    skipped: Array
+    turns: Array
+    next_kept: Array
+    moment: Array
+    length: Array
+    state: Array
+    loops: Array
+    computes: Array
+    busy: Array
+    compute_end: Array
+    waited: Array
+    done: Array
+
+
 class ReplayState(NamedTuple):
     """Everything that changes while a program runs.
 
@@ -209,6 +237,7 @@ class ReplayState(NamedTuple):
     computed: Array
     moved: Array
     logged: Array
+    repeats: Repeats
 
 
 class ProgramTables(NamedTuple):

@@ -9,8 +9,9 @@ that one tensor's data comes while another's is in use::
 
 ``====>`` crosses the mesh: one message for all PEs that need the same words (multicast), and one message for
 all PEs that add to the same outputs, whose sums meet on the way (reduction). All else is handed over at one
-place and takes no time. Loader, sender, collector and storer are the global buffer's; of a tensor that
-bypasses it the loader fetches what the sender sends next, step by step.
+place and takes no time. Loader, sender, collector and storer are the global buffer's. Weights or inputs that
+bypass it stream from DRAM to the receivers; outputs and partial sums that do pass through these units step by
+step.
 
 A unit takes the next data only when it has handed over what it has. So there is one tile in use and one on
 its way at each place, which is double buffering as the cost model supposes it. Partial sums that come back
@@ -48,35 +49,67 @@ _Group = tuple[Place, ...]
 """PEs that get the same words in one message, or whose outputs are added up in one."""
 
 
+def check_machine(architecture: Architecture, layer: Layer) -> None:
+    """InputError where mappings of the layer on this architecture have no such program.
+
+    The level below the outermost one is the global buffer, and its fan-out the mesh of PEs.
+    """
+    where = f"program of {layer.name} on {architecture.name}"
+    if len(architecture.levels) < 3:
+        expected = "DRAM, a global buffer whose fan-out is the mesh of PEs, and levels inside the PEs"
+        raise InputError(where, expected, f"{len(architecture.levels)} levels")
+    for key in ("timing", "precision"):
+        if getattr(architecture, key) is not None:
+            raise InputError(where, f"an architecture without {key}: the program counts words", key)
+    if architecture.levels[-1].fanout > 1:
+        dram = architecture.levels[-1]
+        raise InputError(where, "one global buffer", f"{dram.fanout} below {dram.name}")
+    for tensor in layer.tensors:
+        steps = [step for of_dim in tensor.steps.values() for step in of_dim]
+        if tensor.is_output and (tensor.slides or max(steps, default=1) > 1):
+            raise InputError(where, "outputs that neither overlap nor have holes", tensor.name)
+    _dram_rates(architecture)
+
+
+def _dram_rates(architecture: Architecture) -> tuple[int, int | None]:
+    """DRAM's bytes a cycle of reads and of writes; None: both share the first."""
+    dram = architecture.levels[-1]
+    if dram.shared_bandwidth is None:
+        return _bytes(architecture, dram.read_bandwidth), _bytes(architecture, dram.write_bandwidth)
+    for rate in (dram.read_bandwidth, dram.write_bandwidth):
+        if rate is not None and rate < dram.shared_bandwidth:
+            where = f"program on {architecture.name}"
+            expected = f"no bandwidth of {dram.name}'s reads or writes below the one they share"
+            raise InputError(where, expected, rate)
+    return _bytes(architecture, dram.shared_bandwidth), None
+
+
+def _bytes(architecture: Architecture, words: float | None) -> int:
+    """So many words of DRAM a cycle, in bytes."""
+    if words is None:
+        return UNLIMITED
+    dram = architecture.levels[-1]
+    found = words * dram.word_bits / 8
+    if found != int(found) or found < 1:
+        where, expected = f"program on {architecture.name}", "a whole number of bytes a cycle"
+        raise InputError(where, expected, found, key=f"{dram.name}'s bandwidth")
+    return int(found)
+
+
 @dataclass(frozen=True)
 class MeshLayer:
-    """A mapping of ``layer`` on an ``architecture`` whose last level but one is the global buffer.
-
-    The fan-out of that level is the mesh. Raises InputError for architectures and mappings that are not of
-    this kind.
-    """
+    """A mapping of a layer on an architecture; InputError for what has no program, see
+    :func:`check_machine`."""
 
     architecture: Architecture
     layer: Layer
     mapping: Mapping
 
     def __post_init__(self) -> None:
-        where = f"program of {self.layer.name} on {self.architecture.name}"
+        check_machine(self.architecture, self.layer)
         if not isinstance(self.mapping, Mapping):
+            where = f"program of {self.layer.name} on {self.architecture.name}"
             raise InputError(where, "a mapping whose levels keep all tensors alike", "an uneven one")
-        if len(self.architecture.levels) < 3:
-            expected = "DRAM, a global buffer whose fan-out is the mesh of PEs, and levels inside the PEs"
-            raise InputError(where, expected, f"{len(self.architecture.levels)} levels")
-        for key in ("timing", "precision"):
-            if getattr(self.architecture, key) is not None:
-                raise InputError(where, f"an architecture without {key}: the program counts words", key)
-        if self.architecture.levels[-1].fanout > 1:
-            dram = self.architecture.levels[-1]
-            raise InputError(where, "one global buffer", f"{dram.fanout} below {dram.name}")
-        for tensor in self.layer.tensors:
-            steps = [step for of_dim in tensor.steps.values() for step in of_dim]
-            if tensor.is_output and (tensor.slides or max(steps, default=1) > 1):
-                raise InputError(where, "outputs that neither overlap nor have holes", tensor.name)
 
     @cached_property
     def bounds(self) -> tuple[int, ...]:
@@ -100,30 +133,6 @@ class MeshLayer:
         inside = [level.cycles for level in found.levels[:-2]]
         return -(-max(found.compute_cycles, *inside) // prod(self.bounds))
 
-    @property
-    def dram_bytes_per_cycle(self) -> tuple[int, int | None]:
-        """DRAM's rates of reads and writes; None: both share the first."""
-        dram = self.architecture.levels[-1]
-        if dram.shared_bandwidth is not None:
-            ends = (dram.read_bandwidth, dram.write_bandwidth)
-            slower = [rate for rate in ends if rate is not None and rate < dram.shared_bandwidth]
-            if slower:
-                where = f"program on {self.architecture.name}"
-                expected = f"no bandwidth of {dram.name}'s reads or writes below the one they share"
-                raise InputError(where, expected, slower[0])
-            return self._bytes(dram.shared_bandwidth), None
-        return self._bytes(dram.read_bandwidth), self._bytes(dram.write_bandwidth)
-
-    def _bytes(self, words: float | None) -> int:
-        if words is None:
-            return UNLIMITED
-        dram = self.architecture.levels[-1]
-        found = words * dram.word_bits / 8
-        if found != int(found) or found < 1:
-            where, expected = f"program on {self.architecture.name}", "a whole number of bytes a cycle"
-            raise InputError(where, expected, found, key=f"{dram.name}'s bandwidth")
-        return int(found)
-
 
 def mesh_program(
     architecture: Architecture,
@@ -133,7 +142,7 @@ def mesh_program(
 ) -> Program:
     """The program of a mapping without violations; each link of the mesh carries so many bytes a cycle.
 
-    Raises InputError for what has no such program, see :class:`MeshLayer`.
+    Raises InputError for what has no such program, see :func:`check_machine`.
     """
     return _Writer(MeshLayer(architecture, layer, mapping)).program(link_bytes_per_cycle)
 
@@ -184,7 +193,7 @@ class _Writer:
             (of.architecture.levels[-2].fanout_x + 1, of.architecture.levels[-2].fanout_y + 1),
             tuple(self.places),
             link_bytes_per_cycle,
-            of.dram_bytes_per_cycle,
+            _dram_rates(of.architecture),
             buffer,
         )
         dims = of.layer.dims
@@ -242,12 +251,20 @@ class _Incoming:
         self.writer, self.moves, self.name = writer, moves, moves.tensor.name
         if not self.wanted:
             return
-        self.loader, self.sender = writer.unit(SENDING_SIDE), writer.unit(SENDING_SIDE)
+        if not self.streams:
+            self.loader, self.sender = writer.unit(SENDING_SIDE), writer.unit(SENDING_SIDE)
         self.receivers = {pe: writer.unit((pe[0] + 1, pe[1] + 1)) for group in moves.groups for pe in group}
 
     @property
     def wanted(self) -> bool:
         return True
+
+    @property
+    def streams(self) -> bool:
+        """Whether PEs get the data from DRAM; its words have to be as wide at DRAM as on the mesh."""
+        moves = self.moves
+        same = moves.pe_bits == moves.dram_bits
+        return moves.to_buffer is None and not moves.tensor.is_output and same
 
     def to_pe(self, loop: int, fresh: bool) -> int:
         """Words that a PE gets when ``loop`` advances."""
@@ -267,7 +284,8 @@ class _Incoming:
 
     def write(self) -> None:
         """The code of all units but the PEs."""
-        for number, code in ((self.loader, self._load), (self.sender, self._send)):
+        units = () if self.streams else ((self.loader, self._load), (self.sender, self._send))
+        for number, code in units:
             # what left with the last step but one, and with the last one
             self.writer.code[number] = self.writer.steps(code, self.moves, 2 * self._said(number))
         for group in self.moves.groups:
@@ -303,7 +321,7 @@ class _Incoming:
     def _sent(self, group: _Group, loop: int, fresh: bool) -> int:
         bits = self.to_pe(loop, fresh) * self.moves.pe_bits
         targets = tuple(self.receivers[pe] for pe in group)
-        return self.writer.message(self.name, bits, (self.sender,), targets)
+        return self.writer.message(self.name, bits, () if self.streams else (self.sender,), targets)
 
     def _receive(self, pe: Place, group: _Group, loop: int, fresh: bool) -> Code:
         if not self.to_pe(loop, fresh):
