@@ -43,6 +43,7 @@ from costmodel.replay.event_values import (
     LOAD,
     LONGEST,
     LOOP,
+    MOST_EVENTS,
     NO_COMPUTE,
     NOT_HELD,
     NOTHING,
@@ -54,6 +55,7 @@ from costmodel.replay.event_values import (
     THERE,
     TO_DRAM,
     TOO_LONG,
+    TOO_MANY,
     Messages,
     ProgramTables,
     Queue,
@@ -82,6 +84,8 @@ def simulate(tables: ProgramTables, run: ReplayState) -> None:
         run.end[0] = max(run.end[0], now)
         if now > LONGEST:
             run.failure[0] = TOO_LONG
+        elif run.repeats.tile[0] >= 0 and run.queue.counts[1] > MOST_EVENTS:
+            run.failure[0] = TOO_MANY
         elif what < tiles:
             _advance(tables, run, what, now)
         else:

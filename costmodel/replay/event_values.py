@@ -24,11 +24,13 @@ RUNNING, BLOCKED, CALLED, DONE = range(4)
 """States of a tile: ready to run, waiting for data or outputs, to go on at a known moment, at its end."""
 NOTHING, DATA, OUTPUTS = range(3)
 """Why a tile did not compute: it was not held up, its inputs were late, or its outputs could not leave."""
-HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG = range(1, 7)
+HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG, TOO_MANY = range(1, 8)
 """What is found wrong while a program runs; see ``failures.py``."""
 # A sum of two moments below this is below 2**62, so that it cannot wrap before it is compared.
 LONGEST = 1 << 61
 """Ticks after which a run is given up: later moments may not fit 64 bits."""
+MOST_EVENTS = 1 << 31
+"""Events after which a run that skips repeated turns is given up, some minutes of work."""
 
 
 class Code(NamedTuple):

@@ -42,7 +42,7 @@ from costmodel.schedule.program.program import Instruction, Message, Program, Re
 
 Array = NDArray[Any]
 MOST_STEPS = 1_000_000_000
-"""The most instructions, repetitions counted, that are replayed: some minutes of work."""
+"""The most instructions, repetitions counted, that are replayed turn by turn: some minutes of work."""
 LONGEST_STATE = 1 << 16
 """The most numbers of a state that is compared turn by turn: comparing takes no longer than the turns do."""
 
@@ -170,7 +170,10 @@ class Compiled:
         )
 
     def new_run(self, logged: bool) -> ReplayState:
-        """The state before the first event; with ``logged`` there are rows for every compute and transfer."""
+        """The state before the first event; with ``logged`` there are rows for every compute and transfer.
+
+        InputError for a program of too many instructions, unless turns that repeat are skipped.
+        """
         tiles, count = self.program.chip.tiles, len(self.program.messages)
         outputs, links = len(self.numbers.output_tile), 4 * self.program.chip.columns * self.program.chip.rows
         tile_of = [*self.numbers.copy_tile, *self.numbers.output_tile]
@@ -188,6 +191,8 @@ class Compiled:
         )
         if not skips:
             depth = numbers = 0
+            if self._steps > MOST_STEPS:
+                raise InputError("program", f"at most {MOST_STEPS:,} instructions", f"{self._steps:,}")
         return ReplayState(
             Queue(_zeros(events), _zeros(events), _zeros(events), _zeros(2)),
             TileState(
@@ -247,8 +252,6 @@ class Compiled:
             self._list(listing, tile, body, 1, 0)
             begin.append(len(listing.rows))
             steps.append(listing.steps)
-            if listing.steps > MOST_STEPS:
-                raise InputError("program", f"at most {MOST_STEPS:,} instructions", f"{listing.steps:,}")
         rows = np.array(listing.rows, np.int64).reshape(-1, 8)
         operation, message, copy_or_output, address, work, times, body_at, depth = (
             np.ascontiguousarray(column) for column in rows.T
