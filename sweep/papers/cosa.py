@@ -261,10 +261,10 @@ def on_meshes(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable
         "routes, 8 bytes a cycle on each link and one port of the global buffer; DRAM has the architecture's "
         f"rates, {ON_MESH.dram_latency} cycles to the first word, and a router takes {ON_MESH.hop_latency}. "
         "`archsweep solve mapping --program` and `archsweep replay` do the same for one layer.",
-        "The paper's two numbers are of all its layers. Ours differ for three reasons that we know: its "
-        "simulator has generated routers and DRAMSim2 for ours; its Random and Hybrid are Timeloop's, with "
-        "Timeloop's counts; and a mapping here starts a step only when all tiles of it have come. The bars of "
-        "its figure are not in the text that this was made from, so no network has a number of the paper's.",
+        "The paper's two numbers are of all its layers. Its simulator has generated routers and DRAMSim2, "
+        "its Random and Hybrid are Timeloop's and judged by Timeloop as they search, and here a step starts "
+        "only when all its data is there. The bars of its figure are not in the text that this was made "
+        "from, so no network has a number of the paper's.",
         "Replayed over counted is what the network and the ends take: the cost model's cycles know neither "
         "links nor the first fetch and the last store. Mappings of the least cycles are many, and the exact "
         "mapper takes one of them whatever it moves over the network; CoSA's program has the network in its "
