@@ -13,7 +13,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
 from costmodel.replay.event_kernel import simulate
-from costmodel.replay.replay import replay
+from costmodel.replay.replay import Replay, replay
 from costmodel.replay.tables import Compiled, ReplayOptions
 from costmodel.schedule.pe_mesh.writer import UNLIMITED, mesh_program
 from costmodel.workload.network import Layer
@@ -75,18 +75,9 @@ def test_turns_that_repeat_are_added_up(layer: str, random_mappings: RandomMappi
     assert skipped > 0
 
 
-def test_a_long_loop_by_hand() -> None:
-    """A million steps on 4 x 4 PEs, of which each column has a filter and each row a sample.
-
-    In each step every PE multiplies 8 channels at once. So 4 times 8 bytes of inputs and 16 sums of 3 bytes
-    cross the port of the global buffer, at 8 bytes a cycle: the sums need 6 cycles. DRAM needs 3.2.
-    """
-    simba, layer = load_architecture("simba"), small(K=4, N=4, P=1_000_000, C=8)
-    blocks: dict[str, dict[str, tuple[Loop, ...]]] = {
-        "AccumulationBuffer": {"spatial_y": (("C", 8),)},
-        "GlobalBuffer": {"spatial_x": (("K", 4),), "spatial_y": (("N", 4),)},
-        "DRAM": {"temporal": (("P", 1_000_000),)},
-    }
+def mapped(layer: Layer, blocks: dict[str, dict[str, tuple[Loop, ...]]]) -> Replay:
+    """The replay of a mapping on ``simba`` with these loops, whose levels keep all they can."""
+    simba = load_architecture("simba")
     bare: dict[str, tuple[Loop, ...]] = {"temporal": (), "spatial_x": (), "spatial_y": ()}
     levels = (
         LevelMapping(
@@ -95,8 +86,38 @@ def test_a_long_loop_by_hand() -> None:
         )
         for level in simba.levels
     )
-    found = replay(mesh_program(simba, layer, Mapping(tuple(levels))))
+    return replay(mesh_program(simba, layer, Mapping(tuple(levels))))
+
+
+def test_a_long_loop_by_hand() -> None:
+    """A million steps on 4 x 4 PEs, of which each column has a filter and each row a sample.
+
+    In each step every PE multiplies 8 channels at once. So 4 times 8 bytes of inputs and 16 sums of 3 bytes
+    cross the port of the global buffer, at 8 bytes a cycle: the sums need 6 cycles. DRAM needs 3.2.
+
+    Links by step: inputs of row y go along the first row to all 4 columns and down y - 1 links in each, 40
+    links in all. Sums of column x and row y take x - 1 links to the first column and y to the port, 64 links
+    in all. Weights come once, for column x along x links and 3 down.
+    """
+    layer = small(K=4, N=4, P=1_000_000, C=8)
+    found = mapped(
+        layer,
+        {
+            "AccumulationBuffer": {"spatial_y": (("C", 8),)},
+            "GlobalBuffer": {"spatial_x": (("K", 4),), "spatial_y": (("N", 4),)},
+            "DRAM": {"temporal": (("P", 1_000_000),)},
+        },
+    )
     assert 6_000_000 <= found.cycles <= 6_000_100
     assert found.operations == layer.macs
     assert found.dram_read_bytes == 32 * 1_000_000 + 32
     assert found.dram_write_bytes == 16 * 1_000_000
+    assert found.hop_bytes == (40 * 8 + 64 * 3) * 1_000_000 + (10 + 12) * 8
+
+
+def test_sums_are_added_on_their_way() -> None:
+    """Four PEs of the first row have a channel each. Inputs and weights take 1 + 2 + 3 + 4 links each; the
+    sums of 3 bytes cross 3 links of the row once, and that to the port."""
+    found = mapped(small(C=4), {"GlobalBuffer": {"spatial_x": (("C", 4),)}})
+    assert found.hop_bytes == 10 + 10 + 4 * 3
+    assert found.dram_write_bytes == 1
