@@ -74,6 +74,7 @@ ROOMS = {
         "segment",
         "bounds",
         "program",
+        "pe_mesh",
     ),
     "costmodel.schedule.layer_graph": ("reading",),
     "costmodel.formats": ("yaml", "json", "onnx", "cases", "timeloop", "machines", "directives"),

@@ -212,6 +212,21 @@ class Chip:
         ends = dict.fromkeys((0, self.columns - 1))
         return tuple((column, row) for column in ends for row in range(self.rows))
 
+    @property
+    def computing_tiles(self) -> int:
+        """Tiles that can compute."""
+        return self.tiles
+
+    @property
+    def store_ports(self) -> tuple[tuple[int, int], ...]:
+        """As many (column, row) as :attr:`ports`: where what is stored leaves the mesh."""
+        return self.ports
+
+    @property
+    def dram_write_bits_per_cycle(self) -> int | None:
+        """DRAM's rate for writes where it has one of its own; None: reads and writes share a rate."""
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data that :meth:`from_json` reads back."""
         # the architecture has a faster form of its own than `asdict` would make of it

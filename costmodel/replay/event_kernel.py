@@ -43,6 +43,7 @@ from costmodel.replay.event_values import (
     LOAD,
     LONGEST,
     LOOP,
+    MOST_EVENTS,
     NO_COMPUTE,
     NOT_HELD,
     NOTHING,
@@ -54,11 +55,13 @@ from costmodel.replay.event_values import (
     THERE,
     TO_DRAM,
     TOO_LONG,
+    TOO_MANY,
     Messages,
     ProgramTables,
     Queue,
     ReplayState,
 )
+from costmodel.replay.repeats_kernel import skip_repeats
 
 Array = NDArray[Any]
 Int = Any
@@ -81,10 +84,14 @@ def simulate(tables: ProgramTables, run: ReplayState) -> None:
         run.end[0] = max(run.end[0], now)
         if now > LONGEST:
             run.failure[0] = TOO_LONG
+        elif run.repeats.tile[0] >= 0 and run.queue.counts[1] > MOST_EVENTS:
+            run.failure[0] = TOO_MANY
         elif what < tiles:
             _advance(tables, run, what, now)
         else:
             _packet_arrived(tables, run, what - tiles, now)
+        if run.repeats.turned[0] > 0:
+            skip_repeats(tables, run, now)
         if run.failure[0]:
             return
 
@@ -104,10 +111,14 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
         operation = code.operation[at]
         if operation == LOOP:
             tiles.loops[tile, code.depth[at]] = code.times[at]
+            if tile == run.repeats.tile[0]:
+                run.repeats.turns[code.depth[at]], run.repeats.next_kept[code.depth[at]] = 0, 1
         elif operation == END:
             tiles.loops[tile, code.depth[at]] -= 1
             if tiles.loops[tile, code.depth[at]] > 0:
                 tiles.next[tile] = code.body[at]
+                if tile == run.repeats.tile[0]:
+                    run.repeats.turned[0] = code.depth[at] + 1
                 continue
         elif operation in (LOAD, RECEIVE):
             _take_in(tables, run, tile, at, now)
@@ -368,8 +379,11 @@ def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, n
         run.link_free[link] = free
         end = max(end, free)
     if tables.messages.kind[message] != BETWEEN_TILES:
-        run.dram_free[0] = max(now, run.dram_free[0]) + size * tables.rates.dram_bit
-        end = max(end, run.dram_free[0])
+        server, bit = 0, tables.rates.dram_read_bit
+        if tables.messages.kind[message] == TO_DRAM:
+            server, bit = tables.rates.dram_writer, tables.rates.dram_write_bit
+        run.dram_free[server] = max(now, run.dram_free[server]) + size * bit
+        end = max(end, run.dram_free[server])
     return end
 
 

@@ -24,11 +24,13 @@ RUNNING, BLOCKED, CALLED, DONE = range(4)
 """States of a tile: ready to run, waiting for data or outputs, to go on at a known moment, at its end."""
 NOTHING, DATA, OUTPUTS = range(3)
 """Why a tile did not compute: it was not held up, its inputs were late, or its outputs could not leave."""
-HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG = range(1, 7)
+HELD_TWICE, OVERLAP, NOT_HELD, NO_COMPUTE, SENT_TWICE, TOO_LONG, TOO_MANY = range(1, 8)
 """What is found wrong while a program runs; see ``failures.py``."""
 # A sum of two moments below this is below 2**62, so that it cannot wrap before it is compared.
 LONGEST = 1 << 61
 """Ticks after which a run is given up: later moments may not fit 64 bits."""
+MOST_EVENTS = 1 << 31
+"""Events after which a run that skips repeated turns is given up, some minutes of work."""
 
 
 class Code(NamedTuple):
@@ -97,13 +99,16 @@ class Routes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Ticks of a cycle, of a bit at DRAM, before the first byte of a load, and of a router.
+    """Ticks of a cycle, of a bit that DRAM reads or writes, before the first byte of a load, and of a router.
 
-    A message travels in packets of ``packet_bits``, of which so many are ``in_flight`` at a time.
+    ``dram_writer``: which of DRAM's servers writes, that of reads (0) or another one (1). A message travels
+    in packets of ``packet_bits``, of which so many are ``in_flight`` at a time.
     """
 
     cycle: int
-    dram_bit: int
+    dram_read_bit: int
+    dram_write_bit: int
+    dram_writer: int
     dram_latency: int
     hop_latency: int
     packet_bits: int
@@ -185,13 +190,42 @@ class MessageState(NamedTuple):
     bytes_of: Array
 
 
+class Repeats(NamedTuple):
+    """What is known of the loops of ``tile`` [1], to skip turns that repeat (``repeats_kernel.py``).
+
+    The tile is -1 where nothing is skipped. ``turned`` [1]: 1 more than the depth of the loop of which it has
+    just begun a turn, else 0. ``current`` [numbers]: the state of the run then; ``order`` [events]: work
+    space. ``skipped`` [1]: periods skipped. By depth: ``turns`` since the loop began, the turn whose state is
+    ``next_kept``, and of the state that is kept the ``moment``, the ``length`` and the numbers, ``state``
+    [depth, numbers], the loop counters and the totals of tiles and messages.
+    """
+
+    tile: Array
+    turned: Array
+    current: Array
+    order: Array
+    skipped: Array
+    turns: Array
+    next_kept: Array
+    moment: Array
+    length: Array
+    state: Array
+    loops: Array
+    computes: Array
+    busy: Array
+    compute_end: Array
+    waited: Array
+    done: Array
+
+
 class ReplayState(NamedTuple):
     """Everything that changes while a program runs.
 
-    ``link_free``: when each link is free; ``dram_free`` [1]. ``layers`` [layers, 2]: first start and last
-    end. ``failure`` [4]: what is wrong, the tile, its instruction, and another copy. ``end`` [1]: the latest
-    moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work, tile, start, end, and message, start,
-    end; they are empty where no trace is asked for. ``logged`` [2]: rows in both.
+    ``link_free``: when each link is free; ``dram_free`` [2]: when each of DRAM's servers is. ``layers``
+    [layers, 2]: first start and last end. ``failure`` [4]: what is wrong, the tile, its instruction, and
+    another copy. ``end`` [1]: the latest moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work,
+    tile, start, end, and message, start, end; they are empty where no trace is asked for. ``logged`` [2]:
+    rows in both.
     """
 
     queue: Queue
@@ -205,6 +239,7 @@ class ReplayState(NamedTuple):
     computed: Array
     moved: Array
     logged: Array
+    repeats: Repeats
 
 
 class ProgramTables(NamedTuple):

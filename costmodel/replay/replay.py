@@ -63,6 +63,7 @@ class Replay:
     [columns, rows, 4]: bits times ``ports`` on the links of every tile to the east, north, west and south.
     ``peak_bits`` [tiles]: the most bits that each buffer held at a time, with those that tiles which
     compute keep for outputs on their way out. ``busy_cycles`` [tiles]: cycles in which each tile computed;
+    of all tiles ``computing_tiles`` can;
     ``waited_for_data``, ``waited_for_outputs`` [tiles]: cycles between computes in which it was held up by
     data that had not arrived, or by outputs that had not left. ``transfers``: messages, every time counted.
     ``log`` is there where it was asked for.
@@ -81,6 +82,7 @@ class Replay:
     layers: tuple[LayerTime, ...]
     computes: int
     transfers: int
+    computing_tiles: int
     log: ReplayLog | None = None
 
     @property
@@ -106,8 +108,8 @@ class Replay:
 
     @property
     def utilization(self) -> float:
-        """The part of all tiles' cycles in which they compute."""
-        return float(self.busy_cycles.sum()) / (len(self.busy_cycles) * self.cycles) if self.cycles else 0.0
+        """The part of the cycles of all tiles that can compute in which they do."""
+        return float(self.busy_cycles.sum()) / (self.computing_tiles * self.cycles) if self.cycles else 0.0
 
 
 def replay(program: Program, options: ReplayOptions | None = None, *, log: bool = False) -> Replay:
@@ -133,7 +135,7 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
     sizes = compiled.tables.messages.size * run.messages.done
     reads = np.array([not message.sources for message in program.messages], bool)
     writes = np.array([not message.targets for message in program.messages], bool)
-    links = np.zeros(4 * chip.tiles, np.int64)
+    links = np.zeros(4 * chip.columns * chip.rows, np.int64)
     of_route = np.zeros(len(compiled.weights), np.int64)
     np.add.at(of_route, compiled.tables.messages.route, sizes)
     # Messages of one route load the same links: add up their bits first, then go over the links once a
@@ -158,6 +160,7 @@ def _result(compiled: Compiled, run: ReplayState, log: bool) -> Replay:
         layers=_layers(compiled, run, done),
         computes=int(compiled.times.sum()),
         transfers=int(compiled.runs.sum()),
+        computing_tiles=chip.computing_tiles,
         log=ReplayLog(compiled.ticks, run.computed, run.moved) if log else None,
     )
 

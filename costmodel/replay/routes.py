@@ -20,12 +20,10 @@ def routes_of(
     chip: Chip, messages: Sequence[Message], ticks: int
 ) -> tuple[Routes, Array, list[tuple[Array, Array]]]:
     """The distinct routes, the route of each message, and links and port bits a bit of each route."""
-    from costmodel.replay.routes_kernel import Positions, add_route
+    from costmodel.replay.routes_kernel import add_route
 
     side = max(chip.columns, chip.rows)
-    tiles, ports = whole_numbers(chip.positions), whole_numbers(chip.ports)
-    x, y, port_x, port_y = (array[:, axis].copy() for array in (tiles, ports) for axis in (0, 1))
-    positions = Positions(x, y, port_x, port_y, np.zeros(side, np.int64), np.zeros(side, np.int64))
+    loading, storing = (_positions(chip, side, ports) for ports in (chip.ports, chip.store_ports))
     number: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     weights: list[tuple[Array, Array]] = []
     hops: list[int] = []
@@ -34,7 +32,8 @@ def routes_of(
         key = message.sources, message.targets
         if key not in number:
             number[key] = len(number)
-            load = np.zeros(4 * chip.tiles, np.int64)
+            load = np.zeros(4 * chip.columns * chip.rows, np.int64)
+            positions = loading if message.targets else storing
             hops.append(
                 add_route(
                     positions, chip.rows, whole_numbers(message.sources), whole_numbers(message.targets), load
@@ -52,6 +51,15 @@ def routes_of(
         whole_numbers(hops),
     )
     return routes, of_message, weights
+
+
+def _positions(chip: Chip, side: int, ports: Sequence[tuple[int, int]]) -> Any:
+    """Where tiles and ports stand, with work space for the longer ``side`` of the mesh."""
+    from costmodel.replay.routes_kernel import Positions
+
+    x, y = whole_numbers(chip.positions).T.copy()
+    port_x, port_y = whole_numbers(ports).T.copy()
+    return Positions(x, y, port_x, port_y, np.zeros(side, np.int64), np.zeros(side, np.int64))
 
 
 def begins(counts: Iterable[int]) -> list[int]:

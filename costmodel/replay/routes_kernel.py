@@ -46,8 +46,8 @@ def add_route(positions: Positions, rows: Int, sources: Array, targets: Array, w
     longest way from a source to a target.
     """
     ports: Int = positions.port_x.shape[0]
+    longest: Int = 0
     if sources.shape[0] == 0:
-        longest: Int = 0
         for port in range(ports):
             way = _spread(
                 positions, rows, (positions.port_x[port], positions.port_y[port], 1), targets, weights
@@ -55,7 +55,15 @@ def add_route(positions: Positions, rows: Int, sources: Array, targets: Array, w
             longest = max(longest, way)
         return longest
     if targets.shape[0] == 0:
-        return _merged(positions, rows, sources, weights)
+        for port in range(ports):
+            way = _merged(
+                positions, rows, sources, (positions.port_x[port], positions.port_y[port], 1), weights
+            )
+            longest = max(longest, way)
+        return longest
+    if sources.shape[0] > 1:
+        target = targets[0]
+        return _merged(positions, rows, sources, (positions.x[target], positions.y[target], ports), weights)
     source = sources[0]
     return _spread(positions, rows, (positions.x[source], positions.y[source], ports), targets, weights)
 
@@ -92,34 +100,35 @@ def _spread(
 
 
 @inlined
-def _merged(positions: Positions, rows: Int, sources: Array, weights: Array) -> Int:
-    """The ways of all sources to every port, where a link carries the sum once; the links of the longest.
+def _merged(
+    positions: Positions, rows: Int, sources: Array, end: tuple[Int, Int, Int], weights: Array
+) -> Int:
+    """The ways of all sources to (column, row) with so much weight, where a link carries the sum once; the
+    links of the longest.
 
-    Each source goes along its row to the port's column, then along that column. ``lowest`` and ``highest``
-    are the columns from which a row sends: between them and the port's column the row's links are used.
+    Each source goes along its row to the end's column, then along that column. ``lowest`` and ``highest``
+    are the columns from which a row sends: between them and the end's column the row's links are used.
     """
-    longest: Int = 0
-    for port in range(positions.port_x.shape[0]):
-        x, y = positions.port_x[port], positions.port_y[port]
-        positions.lowest[:] = x
-        positions.highest[:] = x
-        north, south = y, y
-        for number in range(sources.shape[0]):
-            column, row = positions.x[sources[number]], positions.y[sources[number]]
-            positions.lowest[row] = min(positions.lowest[row], column)
-            positions.highest[row] = max(positions.highest[row], column)
-            north, south = min(north, row), max(south, row)
-            longest = max(longest, abs(column - x) + abs(row - y))
-        # Partial sums of the same outputs are added where their ways meet: a link that several sources use
-        # carries one message. So every row sends from its farthest sources inwards, and the port's column
-        # takes it all, from the farthest rows inwards.
-        for row in range(north, south + 1):
-            for column in range(positions.lowest[row], x):
-                weights[(column * rows + row) * 4 + EAST] += 1
-            for column in range(x, positions.highest[row]):
-                weights[((column + 1) * rows + row) * 4 + WEST] += 1
-        for row in range(north, y):
-            weights[(x * rows + row) * 4 + SOUTH] += 1
-        for row in range(y, south):
-            weights[(x * rows + row + 1) * 4 + NORTH] += 1
+    x, y, weight = end
+    positions.lowest[:] = x
+    positions.highest[:] = x
+    north, south, longest = y, y, 0
+    for number in range(sources.shape[0]):
+        column, row = positions.x[sources[number]], positions.y[sources[number]]
+        positions.lowest[row] = min(positions.lowest[row], column)
+        positions.highest[row] = max(positions.highest[row], column)
+        north, south = min(north, row), max(south, row)
+        longest = max(longest, abs(column - x) + abs(row - y))
+    # Partial sums of the same outputs are added where their ways meet: a link that several sources use
+    # carries one message. So every row sends from its farthest sources inwards, and the end's column takes
+    # it all, from the farthest rows inwards.
+    for row in range(north, south + 1):
+        for column in range(positions.lowest[row], x):
+            weights[(column * rows + row) * 4 + EAST] += weight
+        for column in range(x, positions.highest[row]):
+            weights[((column + 1) * rows + row) * 4 + WEST] += weight
+    for row in range(north, y):
+        weights[(x * rows + row) * 4 + SOUTH] += weight
+    for row in range(y, south):
+        weights[(x * rows + row + 1) * 4 + NORTH] += weight
     return longest

@@ -11,11 +11,13 @@ from costmodel.replay.event_values import (
     COMING,
     DONE,
     HELD_TWICE,
+    MOST_EVENTS,
     NO_COMPUTE,
     NOT_HELD,
     OVERLAP,
     SENT_TWICE,
     TOO_LONG,
+    TOO_MANY,
     ReplayState,
 )
 from costmodel.replay.failures import at, impossible, named, path_of
@@ -29,6 +31,8 @@ def failed(compiled: Compiled, run: ReplayState) -> InputError:
     program = compiled.program
     if what == TOO_LONG:
         return InputError("program", "a run whose ticks fit 61 bits", "a longer one")
+    if what == TOO_MANY:
+        return InputError("program", f"a run of at most {MOST_EVENTS:,} events", "a longer one")
     path, item = path_of(program, tile, row - int(compiled.tables.code.begin[tile]))
     where = at(tile, path, item.operation)
     other = "" if copy < 0 else named(program, _message_of(compiled, copy))

@@ -30,6 +30,7 @@ from costmodel.replay.event_values import (
     ProgramTables,
     Queue,
     Rates,
+    Repeats,
     ReplayState,
     TileState,
     Works,
@@ -41,7 +42,9 @@ from costmodel.schedule.program.program import Instruction, Message, Program, Re
 
 Array = NDArray[Any]
 MOST_STEPS = 1_000_000_000
-"""The most instructions, repetitions counted, that are replayed: some minutes of work."""
+"""The most instructions, repetitions counted, that are replayed turn by turn: some minutes of work."""
+LONGEST_STATE = 1 << 16
+"""The most numbers of a state that is compared turn by turn: comparing takes no longer than the turns do."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,15 @@ class ReplayOptions:
     ``dram_latency``: cycles before the first byte of a load. ``hop_latency``: cycles that a message takes
     longer for each router on its longest way. ``packet_bytes``: the size of packets, in which messages take
     turns on a link; of each message ``packets_in_flight`` are under way at a time.
+    ``skip_repeats``: where a loop repeats itself exactly, its turns are added up and not run one by one,
+    which changes no number. Programs whose loads wait for stores, and runs with a log, go turn by turn.
     """
 
     dram_latency: int = 0
     hop_latency: int = 0
     packet_bytes: int = 4096
     packets_in_flight: int = 2
+    skip_repeats: bool = True
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -130,7 +136,8 @@ class Compiled:
         chip = program.chip
         check_values(program)
         ports, link = len(chip.ports), chip.noc.link_bits_per_cycle
-        self.ticks = lcm(ports * link, chip.dram.bits_per_cycle)
+        read, write = chip.dram.bits_per_cycle, chip.dram_write_bits_per_cycle
+        self.ticks = lcm(ports * link, read, write or read)
         longest = max([work.cycles for work in program.works] + [options.dram_latency, options.hop_latency])
         sizes = max((int(8 * message.size_bytes) for message in program.messages), default=0)
         if max(longest + 1, sizes) * self.ticks * 4 > LONGEST:
@@ -151,7 +158,9 @@ class Compiled:
             routes,
             Rates(
                 self.ticks,
-                self.ticks // chip.dram.bits_per_cycle,
+                self.ticks // read,
+                self.ticks // (write or read),
+                0 if write is None else 1,
                 options.dram_latency * self.ticks,
                 options.hop_latency * self.ticks,
                 8 * options.packet_bytes,
@@ -161,13 +170,29 @@ class Compiled:
         )
 
     def new_run(self, logged: bool) -> ReplayState:
-        """The state before the first event; with ``logged`` there are rows for every compute and transfer."""
+        """The state before the first event; with ``logged`` there are rows for every compute and transfer.
+
+        InputError for a program of too many instructions, unless turns that repeat are skipped.
+        """
         tiles, count = self.program.chip.tiles, len(self.program.messages)
-        outputs = len(self.numbers.output_tile)
+        outputs, links = len(self.numbers.output_tile), 4 * self.program.chip.columns * self.program.chip.rows
         tile_of = [*self.numbers.copy_tile, *self.numbers.output_tile]
         copies, of_tile = len(tile_of), np.bincount(whole_numbers(tile_of), minlength=tiles)
         events = tiles + self.options.packets_in_flight * count + 1
         computes, transfers = (int(self.times.sum()), int(self.runs.sum())) if logged else (0, 0)
+        # as `repeats_kernel.py` describes them
+        numbers = 6 * (tiles + count) + 5 * copies + 3 * outputs + links + 3 + 2 * events
+        depth = self._most_loops
+        skips = (
+            self.options.skip_repeats
+            and not logged
+            and numbers <= LONGEST_STATE
+            and not len(self.tables.messages.pair_load)
+        )
+        if not skips:
+            depth = numbers = 0
+            if self._steps > MOST_STEPS:
+                raise InputError("program", f"at most {MOST_STEPS:,} instructions", f"{self._steps:,}")
         return ReplayState(
             Queue(_zeros(events), _zeros(events), _zeros(events), _zeros(2)),
             TileState(
@@ -192,27 +217,49 @@ class Compiled:
                 *(_zeros(copies) for _ in range(5)),
                 *(_zeros(outputs) for _ in range(3)),
             ),
-            link_free=_zeros(4 * tiles),
-            dram_free=_zeros(1),
+            link_free=_zeros(links),
+            dram_free=_zeros(2),
             layers=np.full((len(self.layers), 2), -1, np.int64),
             failure=_zeros(4),
             end=_zeros(1),
             computed=_zeros((computes, 4)),
             moved=_zeros((transfers, 3)),
             logged=_zeros(2),
+            repeats=Repeats(
+                tile=np.full(1, self._deepest if skips else -1, np.int64),
+                turned=_zeros(1),
+                current=_zeros(numbers),
+                order=_zeros(events),
+                skipped=_zeros(1),
+                turns=_zeros(depth),
+                next_kept=_zeros(depth),
+                moment=_zeros(depth),
+                length=_zeros(depth),
+                state=_zeros((depth, numbers)),
+                loops=_zeros((depth, tiles, self._most_loops)),
+                computes=_zeros((depth, tiles)),
+                busy=_zeros((depth, tiles)),
+                compute_end=_zeros((depth, tiles)),
+                waited=_zeros((depth, tiles, 3)),
+                done=_zeros((depth, count)),
+            ),
         )
 
     def _code(self) -> tuple[Code, int, int]:
         """The instructions of all tiles, the steps with all repetitions, and the most nested loops."""
-        listing, begin = _Listing(), [0]
+        listing, begin, steps = _Listing(), [0], [0]
         for tile, body in enumerate(self.program.tiles):
             self._list(listing, tile, body, 1, 0)
             begin.append(len(listing.rows))
-            if listing.steps > MOST_STEPS:
-                raise InputError("program", f"at most {MOST_STEPS:,} instructions", f"{listing.steps:,}")
+            steps.append(listing.steps)
         rows = np.array(listing.rows, np.int64).reshape(-1, 8)
         operation, message, copy_or_output, address, work, times, body_at, depth = (
             np.ascontiguousarray(column) for column in rows.T
+        )
+        # the tile whose loops tell the turns of inner loops from those of outer ones best
+        self._deepest = max(
+            range(len(steps) - 1),
+            key=lambda tile: (depth[begin[tile] : begin[tile + 1]].max(initial=0), np.diff(steps)[tile]),
         )
         # of these the column `times` counts what they read, in the order of the list of reads
         reading = np.isin(operation, (COMPUTE, FREE, STORE))
@@ -332,5 +379,5 @@ class Compiled:
         return needs
 
 
-def _zeros(shape: int | tuple[int, int]) -> Array:
+def _zeros(shape: int | tuple[int, ...]) -> Array:
     return np.zeros(shape, np.int64)

@@ -422,7 +422,8 @@ def replay(
         typer.Argument(
             parser=stated_path,
             metavar="FILE",
-            help="A program, as `solve schedule --program` writes it (.json or .json.gz).",
+            help="A program, as `solve schedule --program` or `solve mapping --program` writes it (.json or "
+            ".json.gz).",
         ),
     ],
     trace: Annotated[

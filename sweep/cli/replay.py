@@ -13,6 +13,7 @@ from rich.table import Table
 from costmodel.errors import InputError
 from costmodel.formats.json.programs import read_program
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.pe_mesh import PeMesh
 from costmodel.replay.replay import Replay, replay
 from costmodel.replay.tables import ReplayOptions
 from costmodel.replay.trace import trace_lines
@@ -94,6 +95,9 @@ def _print_tables(found: Replay, chip: Chip) -> None:
         strict=True,
     )
     for number, (position, *values) in enumerate(rows):
+        # of the many units of a mesh only PEs compute
+        if isinstance(chip, PeMesh) and not values[1]:
+            continue
         tiles.add_row(str(number), f"{position[0]}, {position[1]}", *map(_whole, values))
     console.print(tiles)
     layers = Table("layer", "first start", "last end", "operations", box=None)

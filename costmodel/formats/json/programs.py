@@ -28,6 +28,7 @@ from costmodel.errors import InputError
 from costmodel.formats.json.safe_json import load_json
 from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.pe_mesh import PeMesh
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import (
     Instruction,
@@ -202,7 +203,7 @@ class ProgramKeys(Keys):
     batch: Count
     """Samples that are computed."""
     chip: dict[str, Any]
-    """The chip: its mesh, tile, links and DRAM, as `archsweep` writes them."""
+    """The chip, or the mesh of PEs: its units, links and DRAM, as `archsweep` writes them."""
     output_stream_bytes: Number
     """Bytes of each buffer, from address 0 on, for outputs on their way out."""
     layers: dict[str, dict[str, Count]]
@@ -313,10 +314,13 @@ def read_program(path: str | Path) -> Program:
     """The program of a JSON file (``.json`` or ``.json.gz``), which can run.
 
     Raises InputError with the file and the key for what is no program, and with the reason for one that
-    cannot run (:func:`costmodel.schedule.program.checker.violations`).
+    cannot run (:func:`costmodel.schedule.program.checker.violations`). The program of a mesh of PEs says how
+    much its units move and not which elements, so only a replay tells whether it can run.
     """
     where = str(path)
     program = program_from_json(load_json(path), where)
+    if isinstance(program.chip, PeMesh):
+        return program
     if reasons := violations(program):
         expected, remedy = "a program that can run", "Write it anew with archsweep solve schedule --program"
         raise InputError(where, expected, "; ".join(reasons[:3]), remedy, key="tiles")
@@ -347,10 +351,10 @@ def program_from_json(data: Any, where: str = "program") -> Program:
 
 def _chip(data: dict[str, Any], where: str) -> Chip:
     try:
-        return Chip.from_json(data)
+        return PeMesh.from_json(data) if "units" in data else Chip.from_json(data)
     except InputError as error:
         raise error.at(where, "chip") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         expected, remedy = "a chip as archsweep writes it", "Take it from another program for this chip"
         raise InputError(where, expected, str(error), remedy, key="chip") from None
 

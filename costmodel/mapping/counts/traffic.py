@@ -125,25 +125,33 @@ def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[St
     * a loop around it, whose step also takes all loops inside back to their start: as many words if the tile
       moves in all as the first moving loop moves it, nothing if it does not move, else a whole tile.
     """
+    words, outer = prod(extents), prod(loop.bound for loop in outside)
+    for loop, step in zip(outside, step_words(tensor, extents, outside), strict=True):
+        outer //= loop.bound
+        words += (loop.bound - 1) * outer * step
+    return words
+
+
+def step_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[StridedLoop]) -> list[int]:
+    """For each loop of ``outside``, the words that one of its steps delivers; see :func:`delivered_words`."""
     tile_words = prod(extents)
     steps = tensor.steps
     moving = list(dropwhile(lambda loop: loop.dim not in steps, outside))
+    still = [0] * (len(outside) - len(moving))
     if not tensor.slides:  # tiles never overlap and no two of the steps above cancel
-        return tile_words * prod(loop.bound for loop in moving)
-    words, outer = tile_words, prod(loop.bound for loop in moving)
+        return still + [tile_words] * len(moving)
+    found: list[int] = []
     back = [0] * len(extents)  # from the start of the sweep of all loops inside to its last counted iteration
     first_move: list[int] | None = None
     new_words = 0
-    for dim, bound, inner in moving:
-        outer //= bound
+    for dim, _, inner in moving:
         stride = [inner * step for step in steps[dim]] if dim in steps else [0] * len(extents)
         move = [forth - come for forth, come in zip(stride, back, strict=True)]
         if first_move is None:
             first_move, new_words = move, tile_words - _overlap(extents, move)
-        cost = new_words if move == first_move else tile_words if any(move) else 0
-        words += (bound - 1) * outer * cost
+        found.append(new_words if move == first_move else tile_words if any(move) else 0)
         back = [come + forth for come, forth in zip(back, stride, strict=True)]
-    return words
+    return still + found
 
 
 def _overlap(extents: Sequence[int], move: Sequence[int]) -> int:

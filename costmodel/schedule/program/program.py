@@ -58,8 +58,8 @@ class Message:
     """One transfer of ``size_bytes`` of a tensor; with eighths where elements are no whole bytes.
 
     ``sources``: the tiles that send. Empty for data from DRAM, which comes in equal parts from all ports.
-    Several tiles are sources of one message only where they send partial sums of the same outputs to DRAM;
-    these are added where their ways meet.
+    Several tiles are sources of one message only where they send partial sums of the same outputs to DRAM or,
+    on a mesh of PEs, to one unit; these are added where their ways meet.
     ``targets``: the tiles that receive; empty for data to DRAM, which goes in equal parts to all ports.
     A tile may be both source and target: what it keeps for itself crosses no link.
     ``tensor`` and ``box``: which elements these are the first time, or the smallest box around them. The

@@ -103,6 +103,40 @@ class DirectivesFile:
         write_file("--directives", self.path, text)
 
 
+@dataclass(frozen=True)
+class ProgramFile:
+    """``--program`` and ``--link-bytes``: where to write what every unit of a mesh of PEs does, and what a
+    link of the mesh carries in a cycle."""
+
+    path: Path | None = None
+    link_bytes: int | None = None
+
+    def check(self, request: MappingRequest) -> None:
+        """InputError for a path where no file can be, and for hardware or a layer without such a program."""
+        check_file_to_write("--program", self.path)
+        if self.path is None:
+            if self.link_bytes is not None:
+                raise InputError("--link-bytes", "--program beside it", "none")
+            return
+        from costmodel.schedule.pe_mesh.writer import check_machine
+
+        check_machine(request.problem.architecture, request.problem.layer)
+
+    def write(self, answer: MappingAnswer) -> None:
+        """Write the program; InputError for a mapping that has none."""
+        if self.path is None or answer.mapping is None or answer.executed_layer is None:
+            return
+        from costmodel.formats.json.programs import write_program_file
+        from costmodel.schedule.pe_mesh.writer import LINK_BYTES_PER_CYCLE, mesh_program
+
+        if isinstance(answer.mapping, UnevenMapping):
+            raise InputError("--program", "a mapping whose levels keep all tensors alike", "an uneven one")
+        link = LINK_BYTES_PER_CYCLE if self.link_bytes is None else self.link_bytes
+        hardware = answer.problem.architecture
+        program = mesh_program(hardware, answer.executed_layer, answer.mapping, link)
+        write_program_file(self.path, program)
+
+
 def changes(values: Iterable[str]) -> dict[str, Any]:
     """``--set KEY=VALUE`` as overrides of an architecture; a value is written as in a study."""
     found = {}
@@ -118,23 +152,27 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MappingFiles:
-    """The files that an answer's mapping is written to, each in another tool's language."""
+    """The files that an answer's mapping is written to: for other tools, each in its language, and for
+    ``archsweep replay``."""
 
     timeloop: TimeloopFile = TimeloopFile()
     gemmini: GemminiFile = GemminiFile()
     directives: DirectivesFile = DirectivesFile()
+    program: ProgramFile = ProgramFile()
 
     def check(self, request: MappingRequest) -> None:
         """InputError for a file that could not be written whatever the answer is."""
         self.timeloop.check()
         self.gemmini.check(request)
         self.directives.check()
+        self.program.check(request)
 
     def write(self, answer: MappingAnswer, architecture: str) -> None:
         """Write those that were asked for, if there is a mapping."""
         self.timeloop.write(answer, architecture)
         self.gemmini.write(answer)
         self.directives.write(answer)
+        self.program.write(answer)
 
 
 def solve_one(request: MappingRequest, files: MappingFiles, as_json: bool) -> None:

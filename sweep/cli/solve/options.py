@@ -99,6 +99,18 @@ def solve_mapping(
             metavar="FILE.directives",
         ),
     ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            metavar="FILE",
+            help="Write what every unit of a mesh of PEs does into this JSON file (.json.gz: gzipped), too; "
+            "archsweep replay runs it.",
+        ),
+    ] = None,
+    link_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Bytes a cycle of each link of that mesh; default 8.")
+    ] = None,
     dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
@@ -107,6 +119,7 @@ def solve_mapping(
         DirectivesFile,
         GemminiFile,
         MappingFiles,
+        ProgramFile,
         TimeloopFile,
         changes,
         solve_one,
@@ -127,7 +140,10 @@ def solve_mapping(
         dims_of(dim),
     )
     files = MappingFiles(
-        TimeloopFile(timeloop, timeloop_version), GemminiFile(gemmini), DirectivesFile(directives)
+        TimeloopFile(timeloop, timeloop_version),
+        GemminiFile(gemmini),
+        DirectivesFile(directives),
+        ProgramFile(program, link_bytes),
     )
     solve_one(request, files, as_json)
 

@@ -36,6 +36,8 @@ def test_names() -> None:
         *KAPLA,
         "nvdla-full",
         "simba",
+        "simba-8x8",
+        "simba-large-buffers",
         "tpu-like",
     ]
 

@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from costmodel.errors import InputError
-from costmodel.formats.json.programs import program_to_json, read_program
+from costmodel.formats.json.programs import program_from_json, program_to_json, read_program
+from costmodel.hardware.pe_mesh import PeMesh
 from sweep.cli.main import app
 from tests.costmodel.replay.programs import compute, load, message, program, work
 from tests.costmodel.schedule.chip_cases import chip
@@ -71,3 +72,35 @@ def test_wrong_input_names_the_file(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["replay", str(FILE), "--trace", str(tmp_path / "no/where.json")])
     assert isinstance(ended.exception, InputError)
     assert "--trace" in str(ended.exception)
+
+
+def test_a_mapping_as_a_program_of_a_mesh(tmp_path: Path) -> None:
+    path = tmp_path / "program.json.gz"
+    asked = ["solve", "mapping", "--architecture", "simba", "--layer", "cosa_alexnet/fc8", "--solver", "cosa"]
+    wide = [*asked, "--program", str(path), "--link-bytes", "16"]
+    ended = CliRunner().invoke(app, [*wide, "--json"])
+    assert ended.exit_code == 0, ended.output
+    evaluation = json.loads(ended.stdout)["evaluation"]
+    stored = read_program(path)
+    assert isinstance(stored.chip, PeMesh)
+    assert stored.chip.noc.link_bytes_per_cycle == 16
+    assert program_from_json(json.loads(json.dumps(program_to_json(stored)))) == stored
+    ended = CliRunner().invoke(app, ["replay", str(path), "--json"])
+    assert ended.exit_code == 0, ended.output
+    found = json.loads(ended.stdout)
+    assert found["operations"] == evaluation["macs"]
+    assert found["cycles"] >= evaluation["cycles"]
+    assert 0 < found["utilization"] <= 1
+    table = CliRunner().invoke(app, ["replay", str(path)])
+    assert table.exit_code == 0
+    assert "waited for data" in table.stdout
+
+
+def test_a_mapping_without_a_program_is_refused(tmp_path: Path) -> None:
+    asked = ["solve", "mapping", "--layer", "cosa_alexnet/fc8", "--architecture"]
+    ended = CliRunner().invoke(app, [*asked, "gemmini", "--program", str(tmp_path / "program.json")])
+    assert isinstance(ended.exception, InputError)
+    assert "timing" in str(ended.exception)
+    ended = CliRunner().invoke(app, [*asked, "simba", "--link-bytes", "4"])
+    assert isinstance(ended.exception, InputError)
+    assert "--program" in str(ended.exception)

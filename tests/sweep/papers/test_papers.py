@@ -12,8 +12,11 @@ from typer.testing import CliRunner
 
 import archsweep
 from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.mapping.mapping import Mapping
+from costmodel.replay.replay import replay
+from costmodel.schedule.pe_mesh.writer import mesh_program
 from costmodel.workload.network import Layer, convolution, distinct_layers, gemm
 from results.store.folder import RunFolder
 from solvers.catalogue import solver
@@ -23,6 +26,7 @@ from sweep.papers import cosa, kapla, thistle
 from sweep.papers.catalogue import PAPERS, figures_of, paper_of
 from sweep.papers.paper import PaperFigure, geomean
 from sweep.run.session import RuntimeChoice
+from sweep.solve.mapping import MappingRequest
 from sweep.study.study import study_of
 
 SOLVES = {
@@ -93,6 +97,37 @@ def test_gpus_are_compared_with_the_tuner_that_measures_least() -> None:
     assert set(table.bars.series) == {f"k80: {cosa.TUNED}", f"k80: {default}"}
 
 
+def test_replayed_speed_ups_are_those_of_the_mappings_programs() -> None:
+    """Two schedulers' mappings of one layer, of which Random's stands for Hybrid's as well. The other
+    machines have no answers, so they have no rows."""
+    layer, simba = LAYERS[-1], load_architecture("simba")
+    answers = {
+        name: MappingRequest(simba, layer, one, "cycles", params=params).solved()
+        for name, (one, params) in cosa.SCHEDULERS.items()
+        if name in (cosa.RANDOM, "CoSA, as printed, one shot")
+    }
+    answers["Hybrid"] = answers[cosa.RANDOM]
+    rows: dict[str, dict[Any, Any]] = {
+        cosa.mesh_key(machine, name): {} for machine in cosa.MESHES for name in cosa.MESH_SCHEDULERS
+    }
+    cycles = {}
+    for name, answer in answers.items():
+        found = answer.to_json()
+        row = {"cycles": found["evaluation"]["cycles"], "mapping": json.dumps(found["mapping"])}
+        rows[cosa.study_key("4x4", "cycles", name)] = {layer: row}
+        assert isinstance(answer.mapping, Mapping)
+        cycles[name] = replay(mesh_program(simba, layer, answer.mapping), cosa.ON_MESH).cycles
+    table = cosa.on_meshes(rows, "quick")
+    random, hybrid, printed, paper = table.rows
+    assert random[:4] == ("4x4: Random", 1.0, 1.0, 1.0)
+    assert hybrid[0] == "4x4: Hybrid"
+    ratio = cycles[cosa.RANDOM] / cycles["CoSA, as printed, one shot"]
+    counted = rows[cosa.study_key("4x4", "cycles", "CoSA, as printed, one shot")][layer]["cycles"]
+    over_counted = cycles["CoSA, as printed, one shot"] / counted
+    assert printed[1:] == pytest.approx((ratio, ratio, ratio, over_counted, 1.0))
+    assert paper == ("the paper: CoSA", "-", 3.3, 2.5, "-", "-")
+
+
 @pytest.mark.parametrize("gpu", ["gpu-k80", "gpu-a100"])
 @pytest.mark.parametrize(
     "layer", [convolution("window", N=2, K=8, C=6, P=4, Q=4, R=3, S=3), gemm("product", M=8, N=12, K=6)]
@@ -121,15 +156,17 @@ def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     with pytest.raises(InputError, match="the file"):
-        reproduce_paper("cosa", ["10"], "quick", file, RuntimeChoice(in_process=True), False)
+        reproduce_paper("cosma", ["break-nodes"], "quick", file, RuntimeChoice(in_process=True), False)
     assert file.read_text() == "mine"
 
 
 def test_what_is_not_reproduced_is_said_and_asks_for_no_study(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["paper", "cosa", "--figure", "10", "-o", str(tmp_path / "out"), "--json"])
+    done = CliRunner().invoke(
+        app, ["paper", "cosma", "--figure", "break-nodes", "-o", str(tmp_path / "out"), "--json"]
+    )
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
-    assert "mesh of PEs" in said["figures"][0]["not_reproduced"]
+    assert "break_nodes" in said["figures"][0]["not_reproduced"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["paper.html"]
 
 
