@@ -167,8 +167,10 @@ class Space:
             yield []
             return
         forms: list[tuple[int, TreeNode]] = [(1, Leaf(names[0], self.batch))]
-        for parts in divisors(self.batch)[1:]:
-            forms.append((1, Cut("T", self.batch, parts, (Leaf(names[0], self.batch // parts),))))
+        forms += [
+            (1, Cut("T", self.batch, parts, (Leaf(names[0], self.batch // parts),)))
+            for parts in divisors(self.batch)[1:]
+        ]
         starts = [vertex[0] for vertex in self.vertices]
         if names[0] in starts:
             first = starts.index(names[0])
@@ -184,7 +186,7 @@ class Space:
 
 @pytest.mark.parametrize(
     ("case", "objective"),
-    zip((*CASES, CASES[1]), ("edp", "energy", "edp", "cycles", "edp", "edp"), strict=True),
+    list(zip((*CASES, CASES[1]), ("edp", "energy", "edp", "cycles", "edp", "edp"), strict=True)),
     ids=lambda one: one if isinstance(one, str) else f"{one[0].name} {one[2]}",
 )
 def test_the_answer_is_the_best_of_all_chains(
