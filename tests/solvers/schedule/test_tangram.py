@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from released_model import ReleasedModel
@@ -204,6 +205,7 @@ def test_the_answer_is_the_best_of_all_chains(
             continue
         values.append(problem.objective.value(cost.energy_pj, cost.cycles))
     assert len(values) > 30
+    assert found.objective is not None
     assert found.objective == pytest.approx(min(values), rel=1e-12)
     for kept in (1, 3):
         some = tangram.solve(problem, Budget(600), replace(LOOSE, kept=kept))
@@ -216,7 +218,8 @@ def bottlenecks() -> ScheduleProblem:
 
     The second one's maps are large, and the third one's weights are: 2.25 of the chip's 16 MiB.
     """
-    wide, strided = {"h": 14, "w": 14}, {"r": 3, "s": 3, "stride_h": 2, "stride_w": 2, "pad_h": 1, "pad_w": 1}
+    wide: dict[str, Any] = {"h": 14, "w": 14}
+    strided: dict[str, Any] = {"r": 3, "s": 3, "stride_h": 2, "stride_w": 2, "pad_h": 1, "pad_w": 1}
     graph = LayerGraph(
         "bottlenecks",
         (
