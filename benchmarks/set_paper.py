@@ -10,7 +10,7 @@ of LP and LS of its seed. Fig. 10: SET's objective for every seed, relative to t
 and LS. Fig. 11: trees drawn by a walk that takes every tree which can run, trees drawn uniformly from all
 with the layers in the network's order, and trees on a search's way: mean depth of the leaves, energy, delay,
 DRAM bytes, hops, the fraction of time that DRAM is busy. Hardly any tree that is drawn uniformly can run; how
-many can is printed. Fig. 9 compares with Tangram, which is not here.
+many can is printed. Fig. 9 is in `archsweep paper set`.
 
 ``--model chip`` is the chip model: weights are loaded again for each of the root's sub-batches, as the paper
 says. ``--model set_isca2023`` counts as the released evaluator does: weights once a run.

@@ -189,6 +189,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "the same annealing over segments whose layers run side by side as a pipeline",
     ),
     Entry(
+        "tangram",
+        "schedule",
+        "solvers.schedule.tangram",
+        SCHEDULE_OBJECTIVES,
+        "Tangram's chains of segments: layers in turn, and pipelines with alternate loop orders",
+        draws=False,
+    ),
+    Entry(
         "auto_schedule",
         "schedule",
         "solvers.schedule.auto",

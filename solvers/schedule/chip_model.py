@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
+from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
 from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
@@ -16,6 +17,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 
@@ -84,6 +86,18 @@ class ChipModel:
             floors = floors_of(kinds, costs)
         found = lower_bounds(graph, self.chip, batch, floors, kinds)
         return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
+
+
+def chip_model_of(problem: ScheduleProblem, solver: str) -> ChipModel:
+    """The chip model of a problem; InputError where it has another one, by which ``solver`` cannot search.
+
+    A segment by itself must cost the same whatever is around it.
+    """
+    model = problem.model
+    if not isinstance(model, ChipModel):
+        remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
+        raise InputError(solver, "the chip model", model.name, remedy, key="model")
+    return model
 
 
 def with_bands(params: Mapping[str, Any]) -> bool:

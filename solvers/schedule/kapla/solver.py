@@ -16,7 +16,7 @@ from solvers.budget import Budget, Deadline
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.chip_model import ChipModel, chip_model_of
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, CostingLimit
@@ -82,10 +82,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 
 def _checked(problem: ScheduleProblem) -> ChipModel:
     """The chip model of a problem. InputError where KAPLA's search cannot solve the problem."""
-    model = problem.model
-    if not isinstance(model, ChipModel):
-        remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
-        raise InputError("kapla_schedule", "the chip model", model.name, remedy, key="model")
+    model = chip_model_of(problem, "kapla_schedule")
     only_there = [layer.name for layer in problem.graph.layers if layer.needs_whole_chip]
     if only_there and not offers_whole_chip(model.tile_costs):
         expected = f"layers on the whole chip to be offered, as {only_there[0]} runs in no other way"

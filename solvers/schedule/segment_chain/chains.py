@@ -18,6 +18,7 @@ from typing import NamedTuple
 from costmodel.limits import limit_reached
 from costmodel.schedule.tree.tree import TreeNode
 from solvers.schedule.in_turn import CountedSegment
+from solvers.schedule.objective import Objective
 
 MOST_CORNERS = 200
 """The most corners of the hull that are looked for; beyond, the best of those found is the answer."""
@@ -56,6 +57,15 @@ class Chains:
     ending: Sequence[Sequence[SegmentOption]]
     saved: Callable[[CountedSegment, CountedSegment], Cost]
     rounds: int
+
+    def best(self, objective: Objective) -> SegmentChain:
+        """The chain of least E^n D^m over all rounds; each of them is taken to cost the mean of all."""
+
+        def value(chain: SegmentChain) -> float:
+            energy_pj, cycles = chain.cost
+            return objective.value(self.rounds * energy_pj, round(self.rounds * cycles))
+
+        return min(self.corners(), key=value)
 
     def corners(self) -> Iterator[SegmentChain]:
         """The corners of the lower left hull of all chains, and perhaps points on its sides.

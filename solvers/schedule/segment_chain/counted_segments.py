@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -22,30 +23,30 @@ from solvers.schedule.tiles.cost_table import TileCostsNeeded, need
 from solvers.schedule.tiles.layer_parts import Request
 
 
-class CountedSegments:
-    """The segments that the chip can run in one of ``rounds`` rounds, each counted once.
+class SegmentCounts(ABC):
+    """Segments of a network that the chip can run, each counted once; what they are is said by a subclass.
 
     ``counted``: how many segments were counted, those included that the chip cannot run. ``reason``: why the
     chip cannot run the last of these.
     """
 
-    def __init__(self, problem: ScheduleProblem, model: ChipModel, rounds: int, params: Params) -> None:
+    def __init__(self, problem: ScheduleProblem, model: ChipModel) -> None:
         evaluator = problem.evaluator()
         assert isinstance(evaluator, ChipEvaluator)
-        self.evaluator, self._chip, self._params = evaluator, model.chip, params
+        self.evaluator, self._chip = evaluator, model.chip
         self._graph, self._costs = problem.graph, model.tile_costs
         self._lacking: dict[Request, None] = {}
         self._cycles = cache(model.tile_costs.normalized_cycles)
-        self._forms = SegmentForms(
-            problem.graph,
-            problem.batch // rounds,
-            model.chip.tiles,
-            params,
-            self._cycles,
-            self._can_have_bands,
-        )
         self._found: dict[tuple[int, int], list[CountedSegment]] = defaultdict(list)
         self.counted, self.reason = 0, ""
+
+    @abstractmethod
+    def _singles(self, number: int) -> Iterator[TreeNode]:
+        """The segments of one layer."""
+
+    @abstractmethod
+    def _all_longer(self, most: int | None, in_time: InTime) -> bool:
+        """Count segments of several layers; False where the time or ``most`` ended it."""
 
     def kept(self) -> list[list[SegmentOption]]:
         """The segments that may be in a best chain, by the layer after their last one."""
@@ -68,13 +69,16 @@ class CountedSegments:
         """
         for number in range(len(self._graph.layers)):
             deadline.check()
-            if not self._count(number, number + 1, self._forms.single(number)):
+            if not self._count(number, number + 1, self._singles(number)):
                 self._ask()
                 return False
         return True
 
     def longer(self, most: int | None, in_time: InTime) -> bool:
-        """Count segments of several layers, short ones first; False where the time or ``most`` ended it."""
+        """Count segments of several layers; False where the time or ``most`` ended it.
+
+        TileCostsNeeded where segments with bands lack costs that this process cannot solve.
+        """
         complete = self._all_longer(most, in_time)
         self._ask()
         return complete
@@ -83,36 +87,6 @@ class CountedSegments:
         """Raise TileCostsNeeded with all costs that were found to be lacking, if there are any."""
         if self._lacking:
             raise TileCostsNeeded(tuple(self._lacking))
-
-    def _all_longer(self, most: int | None, in_time: InTime) -> bool:
-        """Count segments of up to ``longest`` layers, then longer ones from neck to neck."""
-        layers, params = len(self._graph.layers), self._params
-        # For each first layer, how many lengths in a row did not fit.
-        missed = [0] * layers
-        for length in range(2, min(params.longest, layers) + 1):
-            for first in range(layers - length + 1):
-                if missed[first] == params.misses:
-                    continue
-                if not in_time() or (most is not None and self.counted >= most):
-                    return False
-                fits = self._count(first, first + length, self._forms.several(first, first + length))
-                missed[first] = 0 if fits else missed[first] + 1
-        return not params.blocks or self._all_between_necks(most, in_time)
-
-    def _all_between_necks(self, most: int | None, in_time: InTime) -> bool:
-        """Count T cuts of blocks and pipelines of these, of more than ``longest`` layers (:func:`.necks`)."""
-        boundaries = necks(self._graph)
-        for number, first in enumerate(boundaries):
-            missed = 0
-            for end in boundaries[number + 1 :]:
-                if end - first <= self._params.longest:
-                    continue
-                if not in_time() or (most is not None and self.counted >= most):
-                    return False
-                missed = 0 if self._count(first, end, self._forms.long(first, end)) else missed + 1
-                if missed == self._params.misses:
-                    break
-        return True
 
     def _can_have_bands(self, segment: TreeNode) -> bool:
         """Whether a segment with bands is valid and its tile costs are known, or can be solved here."""
@@ -157,3 +131,52 @@ class CountedSegments:
                 self.reason = str(reason)
         self._found[first, end] += found
         return bool(found)
+
+
+class CountedSegments(SegmentCounts):
+    """The segments of one of ``rounds`` rounds, in the forms of ``solver.py``."""
+
+    def __init__(self, problem: ScheduleProblem, model: ChipModel, rounds: int, params: Params) -> None:
+        super().__init__(problem, model)
+        self._params = params
+        self._forms = SegmentForms(
+            problem.graph,
+            problem.batch // rounds,
+            model.chip.tiles,
+            params,
+            self._cycles,
+            self._can_have_bands,
+        )
+
+    def _singles(self, number: int) -> Iterator[TreeNode]:
+        return self._forms.single(number)
+
+    def _all_longer(self, most: int | None, in_time: InTime) -> bool:
+        """Count segments of up to ``longest`` layers, then longer ones from neck to neck."""
+        layers, params = len(self._graph.layers), self._params
+        # For each first layer, how many lengths in a row did not fit.
+        missed = [0] * layers
+        for length in range(2, min(params.longest, layers) + 1):
+            for first in range(layers - length + 1):
+                if missed[first] == params.misses:
+                    continue
+                if not in_time() or (most is not None and self.counted >= most):
+                    return False
+                fits = self._count(first, first + length, self._forms.several(first, first + length))
+                missed[first] = 0 if fits else missed[first] + 1
+        return not params.blocks or self._all_between_necks(most, in_time)
+
+    def _all_between_necks(self, most: int | None, in_time: InTime) -> bool:
+        """Count T cuts of blocks and pipelines of these, of more than ``longest`` layers (:func:`.necks`)."""
+        boundaries = necks(self._graph)
+        for number, first in enumerate(boundaries):
+            missed = 0
+            for end in boundaries[number + 1 :]:
+                if end - first <= self._params.longest:
+                    continue
+                if not in_time() or (most is not None and self.counted >= most):
+                    return False
+                missed = 0 if self._count(first, end, self._forms.long(first, end)) else missed + 1
+                if missed == self._params.misses:
+                    break
+        return True

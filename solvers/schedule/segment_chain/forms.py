@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import inf
 
-from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.segment_chain.blocks import Edge, blocks
@@ -44,18 +44,9 @@ class SegmentForms:
         ]
 
     def single(self, number: int) -> Iterator[TreeNode]:
-        """The segments of one layer.
-
-        In a T cut of one child a layer runs in sub-batches, or in bands, which need less of the buffers.
-        """
-        name = self._names[number]
-        yield Leaf(name, self._batch)
-        for parts in divisors(self._batch)[1:]:
-            yield Cut("T", self._batch, parts, (Leaf(name, self._batch // parts),))
-        for bands in self._bands_after(number):
-            segment = Cut("T", self._batch, self._batch, (Leaf(name, 1),), bands)
-            if self._can_have_bands(segment):
-                yield segment
+        """The segments of one layer."""
+        bands = self._bands_after(number)
+        yield from single_layer_segments(self._names[number], self._batch, bands, self._can_have_bands)
 
     def several(self, first: int, end: int) -> Iterator[TreeNode]:
         """The segments of the layers ``first`` to ``end - 1``, two or more, in all forms."""
@@ -73,9 +64,7 @@ class SegmentForms:
                 yield from self._pipelines(first, leaves, parts, 1)
 
     def _bands_after(self, last: int) -> list[int]:
-        """The numbers of bands that are tried for segments whose last layer is ``last``."""
-        rows = self._graph.layers[last].h
-        return [bands for bands in divisors(rows)[1:] if bands <= self._params.bands]
+        return band_counts(self._graph.layers[last], self._params.bands)
 
     def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[TreeNode]:
         """The segments with ``parts`` sub-batches, each in ``bands`` bands."""
@@ -119,6 +108,27 @@ class SegmentForms:
         """The T cuts of blocks of the layers ``first`` to ``end - 1``, with these ``leaves``."""
         edges = [(one - first, two - first) for one, two in self._edges if first <= one < two < end]
         return replace(blocks(leaves, edges), batch=parts * leaves[0].batch, subbatches=parts)
+
+
+def single_layer_segments(
+    name: str, batch: int, bands: Sequence[int], can_have_bands: Callable[[TreeNode], bool]
+) -> Iterator[TreeNode]:
+    """The segments of one layer, called ``name``; ``bands``: the numbers of bands that are tried.
+
+    In a T cut of one child a layer runs in sub-batches, or in bands, which need less of the buffers.
+    """
+    yield Leaf(name, batch)
+    for parts in divisors(batch)[1:]:
+        yield Cut("T", batch, parts, (Leaf(name, batch // parts),))
+    for count in bands:
+        segment = Cut("T", batch, batch, (Leaf(name, 1),), count)
+        if can_have_bands(segment):
+            yield segment
+
+
+def band_counts(last: NetworkLayer, most: int) -> list[int]:
+    """The numbers of bands, up to ``most``, that are tried for segments whose last layer is ``last``."""
+    return [bands for bands in divisors(last.h)[1:] if bands <= most]
 
 
 def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:

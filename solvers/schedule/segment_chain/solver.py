@@ -41,15 +41,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from costmodel.errors import InputError
 from costmodel.schedule.tree.tree import Cut, TreeNode
 from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.chip_model import chip_model_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.segment_chain.chains import Chains, SegmentChain
+from solvers.schedule.segment_chain.chains import Chains
 from solvers.schedule.segment_chain.channel_cuts import with_channels_cut
 from solvers.schedule.segment_chain.counted_segments import CountedSegments
 from solvers.schedule.segment_chain.joining import joined
@@ -75,10 +74,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     process cannot solve. TileCostsNeeded is raised then, with the costs of all segments that are known to
     need them; the caller has them solved and calls again.
     """
-    model = problem.model
-    if not isinstance(model, ChipModel):
-        remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
-        raise InputError("segment_chain", "the chip model", model.name, remedy, key="model")
+    model = chip_model_of(problem, "segment_chain")
     deadline = Deadline(budget.wall_seconds)
     if params.bands > 1:
         model = replace(model, bands=True)
@@ -97,7 +93,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         left = deadline.left - kept
         end = Deadline(left * (1 - TIME_FOR_CUTS) if params.reductions else left)
         complete = segments.longer(budget.iterations, end.in_time)
-        chain = _best(problem, Chains(segments.kept(), segments.saved, rounds))
+        chain = Chains(segments.kept(), segments.saved, rounds).best(problem.objective)
         tree, counted = Cut("T", problem.batch, rounds, chain.segments), segments.counted
         if params.joined and complete:
             tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
@@ -115,13 +111,3 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         note += "" if complete else "; not all segments were counted"
         return replace(answer(problem, whole, (), deadline, note), evaluations=counted)
     return no_tree(problem, f"no layer after the other, even sample by sample: {segments.reason}", deadline)
-
-
-def _best(problem: ScheduleProblem, chains: Chains) -> SegmentChain:
-    """The chain of least E^n D^m over all rounds; each of them is taken to cost the mean of all."""
-    rounds = chains.rounds
-
-    def value(chain: SegmentChain) -> float:
-        return problem.objective.value(rounds * chain.cost.energy_pj, round(rounds * chain.cost.cycles))
-
-    return min(chains.corners(), key=value)

@@ -46,6 +46,13 @@ KAPLA_PARAMS: tuple[dict[str, Any], ...] = (
     {"prune": False},
     {"probability": 0.5},
 )
+TANGRAM_PARAMS: tuple[dict[str, Any], ...] = (
+    {"kept": 1},
+    {"kept": 3},
+    {"spatial": False},
+    {"temporal": False, "idle": 1.0},
+    {"alternate": False},
+)
 
 
 def first_layers(name: str, count: int) -> LayerGraph:
@@ -112,7 +119,7 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
         yield from exhaustive_cases()
         return
     kapla, auto = entry.name == "kapla_schedule", entry.name == "auto_schedule"
-    on_chips = kapla or auto or entry.name == "segment_chain"
+    on_chips = kapla or auto or entry.name in ("segment_chain", "tangram")
     own = {"beta": 5, "annealings": 1} if auto else {}
     budget = Budget(ENOUGH, None if on_chips else 60, seed=1)
     for (network, count, batch), name in [] if on_chips else product(RELEASED, NAMES[:4]):
@@ -139,7 +146,7 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
             own,
             tree,
         )
-    for params in KAPLA_PARAMS if kapla else ():
+    for params in {"kapla_schedule": KAPLA_PARAMS, "tangram": TANGRAM_PARAMS}.get(entry.name, ()):
         said = ", ".join(f"{key} {value}" for key, value in params.items())
         yield Case(f"goog, {said}", on_a_chip("goog", 5, 4, Objective()), budget, params, tree)
 
