@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from clusters.ray.session import RaySession
 from tests import thorough
+from tests.clusters.processes import NO_LESS_URGENT
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # tests do not assert times
 settings.register_profile("usual", deadline=None, max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=100)
+os.environ.update(NO_LESS_URGENT)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.clusters.processes import machine_code
+from tests.clusters.processes import NO_LESS_URGENT, machine_code
 
 _FOLDER = Path(__file__).parent / "held_draws"
 
@@ -20,7 +20,7 @@ def variables(rule: str, folder: Path) -> dict[str, str]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     held = {"ARCHSWEEP_TEST_HOLD": rule, "ARCHSWEEP_TEST_HELD": str(folder)}
-    return {"PYTHONPATH": str(_FOLDER), **machine_code(), **held}
+    return {"PYTHONPATH": str(_FOLDER), **machine_code(), **NO_LESS_URGENT, **held}
 
 
 def exports(rule: str, folder: Path) -> str:

@@ -22,6 +22,10 @@ PORTS = range(20_000, 32_000)
 """Below those that the kernel gives to outgoing connections, which could take one before it is used."""
 
 
+NO_LESS_URGENT = {"RAY_worker_niceness": "0"}
+"""Environment of Ray, whose workers have niceness 15 else: other test processes leave them nearly nothing."""
+
+
 def machine_code() -> dict[str, str]:
     """Environment of a process with a home of its own that shall find machine code compiled already."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clusters.network_hosts import Host, hosts, why_not
-from tests.clusters.processes import PATIENCE, machine_code
+from tests.clusters.processes import NO_LESS_URGENT, PATIENCE, machine_code
 from tests.docs.guide_blocks import ROOT, blocks, check_what_is_shown, outputs_of, script_of
 
 REASON = why_not()
@@ -25,7 +25,7 @@ NAMES = ("laptop", "head", "first", "second")
 COPIED = ("clusters", "costmodel", "docs", "results", "solvers", "sweep")
 BASHRC = """
 export PYTHONPATH=$HOME/archsweep
-""" + "".join(f"export {name}={folder}\n" for name, folder in machine_code().items())
+""" + "".join(f"export {name}={value}\n" for name, value in (machine_code() | NO_LESS_URGENT).items())
 
 
 @pytest.fixture
