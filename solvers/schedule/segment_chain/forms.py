@@ -8,18 +8,32 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 from math import inf
+from typing import Generic, Protocol, TypeVar
 
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.segment_chain.blocks import Edge, blocks
 from solvers.schedule.segment_chain.params import Params
 
 
-class SegmentForms:
-    """Makes the segments of runs of layers of ``graph``, for ``batch`` samples on ``tiles`` tiles.
+class HasBands(Protocol):
+    """Parameters that say the most bands of rows of a segment."""
+
+    @property
+    def bands(self) -> int: ...
+
+
+ParamsT = TypeVar("ParamsT", bound=HasBands)
+
+
+class Forms(Generic[ParamsT]):
+    """Makes segments of layers of ``graph``, for ``batch`` samples on ``tiles`` tiles.
+
+    Those of one layer are the same in every space of chains; a space adds its own of several layers.
 
     ``cycles``: the cycles that one sample of a layer, given by its number, takes on one tile.
     ``can_have_bands``: whether a segment with bands of rows is valid and has tile costs.
@@ -30,23 +44,44 @@ class SegmentForms:
         graph: LayerGraph,
         batch: int,
         tiles: int,
-        params: Params,
+        params: ParamsT,
         cycles: Callable[[int], float],
         can_have_bands: Callable[[TreeNode], bool],
     ) -> None:
         self._graph, self._batch, self._tiles, self._params = graph, batch, tiles, params
         self._cycles, self._can_have_bands = cycles, can_have_bands
         self._names = [layer.name for layer in graph.layers]
-        self._edges: list[Edge] = [
-            (producer, consumer)
-            for consumer, layer in enumerate(graph.layers)
-            for producer in (*layer.producers, *layer.weight_producers)
-        ]
 
     def single(self, number: int) -> Iterator[TreeNode]:
-        """The segments of one layer."""
-        bands = self._bands_after(number)
-        yield from single_layer_segments(self._names[number], self._batch, bands, self._can_have_bands)
+        """The segments of one layer.
+
+        In a T cut of one child a layer runs in sub-batches, or in bands, which need less of the buffers.
+        """
+        name = self._names[number]
+        yield Leaf(name, self._batch)
+        for parts in divisors(self._batch)[1:]:
+            yield Cut("T", self._batch, parts, (Leaf(name, self._batch // parts),))
+        for bands in self._bands_after(number):
+            segment = Cut("T", self._batch, self._batch, (Leaf(name, 1),), bands)
+            if self._can_have_bands(segment):
+                yield segment
+
+    def _bands_after(self, last: int) -> list[int]:
+        """The numbers of bands that are tried for segments whose last layer is ``last``."""
+        rows = self._graph.layers[last].h
+        return [bands for bands in divisors(rows)[1:] if bands <= self._params.bands]
+
+
+class SegmentForms(Forms[Params]):
+    """The segments of runs of neighbouring layers."""
+
+    @cached_property
+    def _edges(self) -> list[Edge]:
+        return [
+            (producer, consumer)
+            for consumer, layer in enumerate(self._graph.layers)
+            for producer in (*layer.producers, *layer.weight_producers)
+        ]
 
     def several(self, first: int, end: int) -> Iterator[TreeNode]:
         """The segments of the layers ``first`` to ``end - 1``, two or more, in all forms."""
@@ -62,9 +97,6 @@ class SegmentForms:
             yield self._in_blocks(first, end, leaves, parts)
             if parts > 1:
                 yield from self._pipelines(first, leaves, parts, 1)
-
-    def _bands_after(self, last: int) -> list[int]:
-        return band_counts(self._graph.layers[last], self._params.bands)
 
     def _in_parts(self, first: int, end: int, parts: int, bands: int) -> Iterator[TreeNode]:
         """The segments with ``parts`` sub-batches, each in ``bands`` bands."""
@@ -108,27 +140,6 @@ class SegmentForms:
         """The T cuts of blocks of the layers ``first`` to ``end - 1``, with these ``leaves``."""
         edges = [(one - first, two - first) for one, two in self._edges if first <= one < two < end]
         return replace(blocks(leaves, edges), batch=parts * leaves[0].batch, subbatches=parts)
-
-
-def single_layer_segments(
-    name: str, batch: int, bands: Sequence[int], can_have_bands: Callable[[TreeNode], bool]
-) -> Iterator[TreeNode]:
-    """The segments of one layer, called ``name``; ``bands``: the numbers of bands that are tried.
-
-    In a T cut of one child a layer runs in sub-batches, or in bands, which need less of the buffers.
-    """
-    yield Leaf(name, batch)
-    for parts in divisors(batch)[1:]:
-        yield Cut("T", batch, parts, (Leaf(name, batch // parts),))
-    for count in bands:
-        segment = Cut("T", batch, batch, (Leaf(name, 1),), count)
-        if can_have_bands(segment):
-            yield segment
-
-
-def band_counts(last: NetworkLayer, most: int) -> list[int]:
-    """The numbers of bands, up to ``most``, that are tried for segments whose last layer is ``last``."""
-    return [bands for bands in divisors(last.h)[1:] if bands <= most]
 
 
 def even_ends(cycles: Sequence[float], count: int) -> list[int] | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
-from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from solvers.budget import InTime
@@ -12,36 +12,18 @@ from solvers.divisors import divisors
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.segment_chain.counted_segments import SegmentCounts
-from solvers.schedule.segment_chain.forms import band_counts, single_layer_segments
+from solvers.schedule.segment_chain.forms import Forms
 from solvers.schedule.tangram.params import Params
 from solvers.schedule.tangram.vertices import Vertices
 
 
-class TangramForms:
-    """Makes the segments of ``graph`` for ``batch`` samples on ``tiles`` tiles.
+class TangramForms(Forms[Params]):
+    """The segments of runs of vertices."""
 
-    ``cycles``: the cycles that one sample of a layer, given by its number, takes on one tile.
-    ``can_have_bands``: whether a segment with bands of rows is valid and has tile costs.
-    """
-
-    def __init__(
-        self,
-        graph: LayerGraph,
-        batch: int,
-        tiles: int,
-        params: Params,
-        cycles: Callable[[int], float],
-        can_have_bands: Callable[[TreeNode], bool],
-    ) -> None:
-        self._graph, self._batch, self._tiles, self._params = graph, batch, tiles, params
-        self._cycles, self._can_have_bands = cycles, can_have_bands
-        self._names = [layer.name for layer in graph.layers]
-        self.vertices = Vertices(graph)
-
-    def single(self, number: int) -> Iterator[TreeNode]:
-        """The segments of one layer."""
-        bands = band_counts(self._graph.layers[number], self._params.bands)
-        return single_layer_segments(self._names[number], self._batch, bands, self._can_have_bands)
+    @cached_property
+    def vertices(self) -> Vertices:
+        """The layers of the graph by the vertices that run them."""
+        return Vertices(self._graph)
 
     def several(self, first: int, end: int) -> Iterator[TreeNode]:
         """The segments of the vertices ``first`` to ``end - 1``: in turn, as pipelines, alternately."""
@@ -62,7 +44,7 @@ class TangramForms:
         for parts in divisors(self._batch):
             yield Cut(kind, self._batch, parts, self._children(regions, self._batch // parts))
         last = regions[-1][-1]
-        for bands in band_counts(self._graph.layers[last], self._params.bands):
+        for bands in self._bands_after(last):
             segment = Cut(kind, self._batch, self._batch, self._children(regions, 1), bands)
             if self._can_have_bands(segment):
                 yield segment
