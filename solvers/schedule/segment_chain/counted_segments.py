@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import TypeVar
 
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.row_bands import heights_of, made_in_bands, segment_band_violations
@@ -13,6 +14,7 @@ from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline, InTime
+from solvers.divisors import divisors
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.in_turn import CountedSegment, worth_keeping
 from solvers.schedule.problem import ScheduleProblem
@@ -131,6 +133,27 @@ class SegmentCounts(ABC):
                 self.reason = str(reason)
         self._found[first, end] += found
         return bool(found)
+
+
+SegmentCountsT = TypeVar("SegmentCountsT", bound=SegmentCounts)
+
+
+def in_fewest_rounds(
+    batch: int, of_rounds: Callable[[int], SegmentCountsT], deadline: Deadline
+) -> tuple[int, SegmentCountsT]:
+    """The fewest rounds in which the chip can run each layer of ``batch`` samples by itself, and the segments
+    of one round, of which those of one layer are counted.
+
+    ``of_rounds``: the segments of one of so many rounds. NotPossibleError with the last reason where the chip
+    cannot even run single samples; OutOfTimeError after the deadline.
+    """
+    reason = ""
+    for rounds in divisors(batch):
+        segments = of_rounds(rounds)
+        if segments.single_layers(deadline):
+            return rounds, segments
+        reason = segments.reason
+    raise NotPossibleError(reason)
 
 
 class CountedSegments(SegmentCounts):

@@ -42,15 +42,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.schedule.tree.tree import Cut, TreeNode
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, OutOfTimeError
-from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import chip_model_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.segment_chain.chains import Chains
 from solvers.schedule.segment_chain.channel_cuts import with_channels_cut
-from solvers.schedule.segment_chain.counted_segments import CountedSegments
+from solvers.schedule.segment_chain.counted_segments import CountedSegments, in_fewest_rounds
 from solvers.schedule.segment_chain.joining import joined
 from solvers.schedule.segment_chain.params import Params
 from solvers.schedule.segment_chain.rearranging import rearranged
@@ -81,33 +81,31 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if params.reductions:
         model = replace(model, reductions=True)
     problem = replace(problem, model=model)
-    for rounds in divisors(problem.batch):
-        segments = CountedSegments(problem, model, rounds, params)
-        try:
-            if not segments.single_layers(deadline):
-                continue
-        except OutOfTimeError as reason:
-            return no_tree(problem, f"the first chain: {reason}", deadline)
-        prepare_bound(problem, deadline.left)
-        kept = kept_for_recount(deadline)
-        left = deadline.left - kept
-        end = Deadline(left * (1 - TIME_FOR_CUTS) if params.reductions else left)
-        complete = segments.longer(budget.iterations, end.in_time)
-        chain = Chains(segments.kept(), segments.saved, rounds).best(problem.objective)
-        tree, counted = Cut("T", problem.batch, rounds, chain.segments), segments.counted
-        if params.joined and complete:
-            tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
-            counted += tried
-        if complete:
-            tree, tried = rearranged(tree, segments.evaluator, problem.objective, params.changes, end.in_time)
-            counted += tried
-        whole: TreeNode = tree
-        if params.reductions:
-            end = Deadline(deadline.left - kept)
-            whole = with_channels_cut(
-                segments.evaluator, model.tile_costs, problem.objective, tree, end.in_time
-            )
-        note = f"segments={segments.counted} rounds={rounds}"
-        note += "" if complete else "; not all segments were counted"
-        return replace(answer(problem, whole, (), deadline, note), evaluations=counted)
-    return no_tree(problem, f"no layer after the other, even sample by sample: {segments.reason}", deadline)
+    try:
+        rounds, segments = in_fewest_rounds(
+            problem.batch, lambda rounds: CountedSegments(problem, model, rounds, params), deadline
+        )
+    except OutOfTimeError as reason:
+        return no_tree(problem, f"the first chain: {reason}", deadline)
+    except NotPossibleError as reason:
+        return no_tree(problem, f"no layer after the other, even sample by sample: {reason}", deadline)
+    prepare_bound(problem, deadline.left)
+    kept = kept_for_recount(deadline)
+    left = deadline.left - kept
+    end = Deadline(left * (1 - TIME_FOR_CUTS) if params.reductions else left)
+    complete = segments.longer(budget.iterations, end.in_time)
+    chain = Chains(segments.kept(), segments.saved, rounds).best(problem.objective)
+    tree, counted = Cut("T", problem.batch, rounds, chain.segments), segments.counted
+    if params.joined and complete:
+        tree, tried = joined(tree, segments.evaluator, problem.objective, end.in_time)
+        counted += tried
+    if complete:
+        tree, tried = rearranged(tree, segments.evaluator, problem.objective, params.changes, end.in_time)
+        counted += tried
+    whole: TreeNode = tree
+    if params.reductions:
+        end = Deadline(deadline.left - kept)
+        whole = with_channels_cut(segments.evaluator, model.tile_costs, problem.objective, tree, end.in_time)
+    note = f"segments={segments.counted} rounds={rounds}"
+    note += "" if complete else "; not all segments were counted"
+    return replace(answer(problem, whole, (), deadline, note), evaluations=counted)

@@ -42,13 +42,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.schedule.tree.tree import Cut, TreeNode
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, OutOfTimeError
-from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import chip_model_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.segment_chain.chains import Chains
+from solvers.schedule.segment_chain.counted_segments import in_fewest_rounds
 from solvers.schedule.tangram.beam import best_of_kept
 from solvers.schedule.tangram.params import Params
 from solvers.schedule.tangram.segments import TangramSegments
@@ -72,21 +73,21 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         model = replace(model, bands=True)
     problem = replace(problem, model=model)
     deadline = Deadline(budget.wall_seconds)
-    for rounds in divisors(problem.batch):
-        segments = TangramSegments(problem, model, rounds, params)
-        try:
-            if not segments.single_layers(deadline):
-                continue
-        except OutOfTimeError as reason:
-            return no_tree(problem, f"the first chain: {reason}", deadline)
-        prepare_bound(problem, deadline.left)
-        end = Deadline(deadline.left - kept_for_recount(deadline))
-        complete = segments.longer(budget.iterations, end.in_time)
-        tree = Cut("T", problem.batch, rounds, _best(problem, segments, rounds, params))
-        note = f"segments={segments.counted} rounds={rounds}"
-        note += "" if complete else "; not all segments were counted"
-        return replace(answer(problem, tree, (), deadline, note), evaluations=segments.counted)
-    return no_tree(problem, f"no layer after the other, even sample by sample: {segments.reason}", deadline)
+    try:
+        rounds, segments = in_fewest_rounds(
+            problem.batch, lambda rounds: TangramSegments(problem, model, rounds, params), deadline
+        )
+    except OutOfTimeError as reason:
+        return no_tree(problem, f"the first chain: {reason}", deadline)
+    except NotPossibleError as reason:
+        return no_tree(problem, f"no layer after the other, even sample by sample: {reason}", deadline)
+    prepare_bound(problem, deadline.left)
+    end = Deadline(deadline.left - kept_for_recount(deadline))
+    complete = segments.longer(budget.iterations, end.in_time)
+    tree = Cut("T", problem.batch, rounds, _best(problem, segments, rounds, params))
+    note = f"segments={segments.counted} rounds={rounds}"
+    note += "" if complete else "; not all segments were counted"
+    return replace(answer(problem, tree, (), deadline, note), evaluations=segments.counted)
 
 
 def _best(
