@@ -12,6 +12,7 @@ import warnings
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -51,7 +52,7 @@ class LiveProgress(RunTally):
         """By process and host, when it last answered."""
         self._answers = deque[tuple[float, int]]()
         """When how many solves ended, within the last RECENT_SECONDS."""
-        self._slowest: list[tuple[float, int, SlowSolve]] = []
+        self._slowest: list[SlowSolve] = []
         self._failures = deque[FailedSolve](maxlen=MOST_FAILURES)
         self._steps: list[FrontStep] = []
         self._front: dict[str, tuple[float, ...]] = {}
@@ -124,9 +125,8 @@ class LiveProgress(RunTally):
 
     def _note_slow(self, row: AnswerRow, worker: str) -> None:
         taken = row.get("wall_seconds") or 0.0
-        if len(self._slowest) < MOST_SLOWEST or taken > self._slowest[0][0]:
-            # the count breaks ties, for solves have no order
-            insort(self._slowest, (taken, self.done, SlowSolve(_what(row), taken, worker)))
+        if len(self._slowest) < MOST_SLOWEST or taken > self._slowest[0].wall_seconds:
+            insort(self._slowest, SlowSolve(_what(row), taken, worker), key=attrgetter("wall_seconds"))
             del self._slowest[:-MOST_SLOWEST]
 
     def _judge(self, row: DesignRow) -> None:
@@ -189,7 +189,7 @@ class LiveProgress(RunTally):
             best=tuple(self._best),
             worst=tuple(self._worst),
             steps=tuple(self._steps),
-            slowest=tuple(slow for *_, slow in reversed(self._slowest)),
+            slowest=tuple(reversed(self._slowest)),
             failures=tuple(self._failures),
         )
 

@@ -8,9 +8,10 @@ import pytest
 
 from results.front.pareto import front_table
 from results.store.run_progress import read_progress
-from results.store.schema.rows import DesignRow
+from results.store.schema.rows import DesignRow, LayerRow
 from results.store.schema.tables import DESIGNS, LAYERS
 from sweep.blocks.block import BlockTally
+from sweep.run.progress.live_progress import LiveProgress
 from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study
@@ -58,6 +59,27 @@ def test_a_stopped_run_says_so(tiny: Study, tmp_path: Path) -> None:
     assert told is not None
     assert told.state == "stopped"
     assert told.done >= 1
+
+
+def test_solves_of_a_block_that_took_equally_long_are_told_like_others(tiny: Study, tmp_path: Path) -> None:
+    """A block is told of at once: neither the clock nor the number of solves done tells its solves apart."""
+    noted = [
+        LayerRow(
+            layer_name=name,
+            solver="exact",
+            status="optimal",
+            wall_seconds=seconds,
+            worker="1@here",
+            error=None,
+        )
+        for name, seconds in (("a", 2.0), ("b", 2.0), ("c", 1.0))
+    ]
+    with LiveProgress(tiny, tmp_path) as told:
+        told.block_done(BlockTally(solves=3, noted=noted))
+    progress = read_progress(tmp_path)
+    assert progress is not None
+    assert [one.wall_seconds for one in progress.slowest] == [2.0, 2.0, 1.0]
+    assert {one.what for one in progress.slowest[:2]} == {"exact: a", "exact: b"}
 
 
 def getattr_of(row: DesignRow, name: str) -> float:
