@@ -27,13 +27,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TypeVar
+
+import numpy as np
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.mapped_layer import MappedLayer
-from costmodel.schedule.program.part_data import common
 from costmodel.schedule.program.program import Box, Instruction, LayerNest, Message, Program, Repeat
 from costmodel.schedule.program.repetition import rolled
 from costmodel.schedule.program.segment_messages import (
@@ -289,23 +291,30 @@ def _waiting(written: Written) -> tuple[Message, ...]:
     The samples move in every round, so only the other axes are compared. Messages that load partial sums name
     their stores already.
     """
-    stores: dict[str, list[int]] = defaultdict(list)
+    numbers: dict[str, list[int]] = defaultdict(list)
     messages = written.messages
     for number, message in enumerate(messages):
         if not message.targets and number not in written.partial:
-            stores[message.tensor].append(number)
-    reach = {number: _reach(messages[number]) for own in stores.values() for number in own}
-    found = []
-    for message in messages:
-        if not message.sources and not message.after and message.tensor in stores:
-            after = (
-                number
-                for number in stores[message.tensor]
-                if common(reach[number][1:], _reach(message)[1:]) is not None
-            )
-            message = replace(message, after=tuple(after))
-        found.append(message)
-    return tuple(found)
+            numbers[message.tensor].append(number)
+    stores = {
+        tensor: (np.array(own), np.array([_reach(messages[number])[1:] for number in own]))
+        for tensor, own in numbers.items()
+    }
+
+    def after(tensor: str, box: Box) -> tuple[int, ...]:
+        own, boxes = stores[tensor]
+        reach = np.array(box)
+        begins, ends = np.maximum(boxes[:, :, 0], reach[:, 0]), np.minimum(boxes[:, :, 1], reach[:, 1])
+        return tuple(own[(begins < ends).all(axis=1)].tolist())
+
+    # a step's load may wait for each of thousands of stores, and many tiles load the same
+    known = cache(after)
+    return tuple(
+        replace(message, after=known(message.tensor, _reach(message)[1:]))
+        if not message.sources and not message.after and message.tensor in stores
+        else message
+        for message in messages
+    )
 
 
 def _reach(message: Message) -> Box:
