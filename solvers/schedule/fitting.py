@@ -1,4 +1,4 @@
-"""Cuts layers whose weights all tiles together cannot hold into several layers of fewer output channels."""
+"""Layers that all tiles together cannot hold: cut into fewer output channels, or named where no cut helps."""
 
 from __future__ import annotations
 
@@ -46,6 +46,15 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
         for part in pieces
     )
     return LayerGraph(graph.name, tuple(layers))
+
+
+def too_large(graph: LayerGraph, chip: Chip) -> Iterator[NetworkLayer]:
+    """The layers that no tree can have as leaves, unless they run on the whole chip, with their data in DRAM.
+
+    Of these, no partition of one sample among all tiles fits the buffers. Rows of a layer in bands, which
+    need less, are not looked at.
+    """
+    return (it for it in graph.layers if it.needs_whole_chip or not _fits(it, chip.tile, chip.tiles))
 
 
 def _read_in_part(graph: LayerGraph) -> set[int]:

@@ -13,10 +13,11 @@ from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.widths import Widths
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
-from solvers.schedule.fitting import fitted
+from solvers.schedule.fitting import fitted, too_large
 from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
@@ -101,8 +102,11 @@ def tile_mapping_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
-def whole_chip_offered(study: Study) -> bool:
-    """Whether a layer may have the whole chip, from DRAM; InputError for a solver that cannot map them."""
+def whole_chip_offered(study: Study) -> bool | None:
+    """Whether a layer may have the whole chip, from DRAM; None: where some layer of the network needs it.
+
+    InputError for a solver that cannot map such layers.
+    """
     assert study.schedule is not None
     try:
         return study.schedule.offers_whole_chip(study.mapping.solver)
@@ -110,8 +114,21 @@ def whole_chip_offered(study: Study) -> bool:
         raise error.at(study.where) from None
 
 
-def _loaded(position: int, study: Study, whole_chip: bool) -> ScheduledNetwork:
-    """The study's network at ``position``; ``whole_chip``: whether a layer may have the whole chip.
+def scheduled_on(chip: Chip, graph: LayerGraph, whole_chip: bool | None) -> tuple[LayerGraph, bool]:
+    """A network as a chip's schedules have it, and whether its layers may have the whole chip, from DRAM.
+
+    ``whole_chip`` as in :func:`whole_chip_offered`. Without it, layers too large for the tiles are cut into
+    smaller ones; with it, they may run from DRAM instead.
+    """
+    if not whole_chip:
+        cut = fitted(graph, chip)
+        if whole_chip is not None or not any(too_large(cut, chip)):
+            return cut, False
+    return graph, True
+
+
+def _loaded(position: int, study: Study, whole_chip: bool | None) -> ScheduledNetwork:
+    """The study's network at ``position``; ``whole_chip`` as in :func:`whole_chip_offered`.
 
     InputError where they may not and a layer runs in no other way.
     """
@@ -119,7 +136,7 @@ def _loaded(position: int, study: Study, whole_chip: bool) -> ScheduledNetwork:
     with named_in(study, study.network_key(position), choice.network):
         graph = load_layer_graph(choice.network, choice.dims)
     only_there = next((layer.name for layer in graph.layers if layer.needs_whole_chip), None)
-    if only_there and not whole_chip:
+    if only_there and whole_chip is False:
         remedy = "Set schedule.whole_chip, and a mapping solver that maps whole layers"
         expected = f"whole_chip: true, for {only_there} of {choice.shown} runs in no other way"
         raise InputError(study.where, expected, "whole_chip: false", remedy, key="schedule.whole_chip")
@@ -149,7 +166,7 @@ class ScheduleWorkload:
         for position in range(len(study.networks)):
             self._check_batch(position, study)
         self._check_rules(study)
-        self._fitted: dict[tuple[str, int, Widths, int], ScheduledNetwork] = {}
+        self._scheduled: dict[tuple[str, int, Widths, int], tuple[ScheduledNetwork, bool]] = {}
         self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}
 
@@ -180,36 +197,39 @@ class ScheduleWorkload:
         layers = (layer for graph in graphs for layer in graph.layers if layer.has_weights)
         # a layer cut among tiles has the dims of its whole, in a shorter nest
         nests = (TilePart.of_outputs(layer, layer.sizes(1)).layer() for layer in layers)
-        check_rules(self._mapper.rules, self._on(chip).source.architecture, dict.fromkeys(nests), study.where)
+        check_rules(self._mapper.rules, self._source(chip).architecture, dict.fromkeys(nests), study.where)
 
     def tasks(self, design: Design) -> list[Task]:
         """One task for each seed, ordered by network, then scheduler, then seed."""
-        on = self._on(design.chip)
-        return [
-            task
-            for network in self._networks
-            for scheduler in self._schedulers
-            for task in scheduler.tasks(self._network(network, on), on, self._demand(network, on))
-        ]
+        source, on = self._source(design.chip), dict[bool, TiledChip]()
+        tasks: list[Task] = []
+        for choice in self._networks:
+            network, whole_chip = self._network(choice, design.chip)
+            if whole_chip not in on:
+                on[whole_chip] = TiledChip(design.chip, source, self._pruning, whole_chip)
+            demand = self._demand(choice, on[whole_chip])
+            for scheduler in self._schedulers:
+                tasks += scheduler.tasks(network, on[whole_chip], demand)
+        return tasks
 
-    def _on(self, chip: Chip) -> TiledChip:
+    def _source(self, chip: Chip) -> TileCostSource:
         architecture = chip.tile.architecture
         if architecture is None:
             raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
-        return TiledChip(chip, TileCostSource(architecture, self._mapper), self._pruning, self._whole_chip)
+        return TileCostSource(architecture, self._mapper)
 
-    def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
-        """The network with its layers cut so that they fit the tiles' buffers.
+    def _network(self, network: NetworkChoice, chip: Chip) -> tuple[ScheduledNetwork, bool]:
+        """The network as the chip's schedules have it, and whether its layers may have the whole chip.
 
-        Designs for which that gives the same have one value in common, whose content is hashed once.
+        Designs for which that gives the same network have one value in common, whose content is hashed once.
         """
-        loaded, tile = self._loaded[network.shown], on.chip.tile
-        key = network.shown, tile.free_bits, tile.widths, on.chip.tiles
-        if key not in self._fitted:
-            # a layer that fits no buffer may run layer-sequentially from DRAM instead of being cut
-            graph = loaded.graph if on.whole_chip else fitted(loaded.graph, on.chip)
-            self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
-        return self._fitted[key]
+        loaded, tile = self._loaded[network.shown], chip.tile
+        key = network.shown, tile.free_bits, tile.widths, chip.tiles
+        if key not in self._scheduled:
+            graph, whole_chip = scheduled_on(chip, loaded.graph, self._whole_chip)
+            same = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
+            self._scheduled[key] = same, whole_chip
+        return self._scheduled[key]
 
     def _demand(self, network: NetworkChoice, on: TiledChip) -> TileCostDemand:
         """The tile costs that the network may need on the chip.
@@ -220,7 +240,7 @@ class ScheduleWorkload:
         key = network.shown, tile, tiles
         if key not in self._demands:
             batch = self._batch(network)
-            graph = self._network(network, on).graph
+            graph = self._network(network, on.chip)[0].graph
             self._demands[key] = TileCostDemand(graph, tile, tiles, batch, on.pruning)
         return self._demands[key]
 

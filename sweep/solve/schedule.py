@@ -16,6 +16,7 @@ from costmodel.formats.json.programs import unpacked_program, write_program_file
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import REDUCED_DIM
 from costmodel.schedule.program.program import Work
 from results.report.page import write_schedules_page
@@ -23,10 +24,9 @@ from results.store.folder import RunFolder
 from results.store.schema.chips import PROGRAMS, SCHEDULES, TILE_COSTS
 from results.store.schema.rows import ChartLeaf, LeafRow, PartMapping, ProgramRow, ScheduleRow
 from results.store.schema.tables import DESIGNS
-from solvers.schedule.fitting import fitted
 from solvers.schedule.tiles.layer_parts import TilePart, band_of, channel_pieces, distinct_boxes
 from solvers.schedule.tiles.mapper import TilePartCost
-from sweep.design.schedule_workload import whole_chip_offered
+from sweep.design.schedule_workload import scheduled_on, whole_chip_offered
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.solve.parameters import check_named_values, solver_params
@@ -157,6 +157,12 @@ def _folder(output: Path | None) -> Iterator[Path]:
         yield Path(scratch) / "schedule"
 
 
+def _scheduled(request: ScheduleRequest, study: Study) -> tuple[LayerGraph, bool]:
+    """The network as the chip's schedules have it, and whether its layers may have the whole chip."""
+    graph = load_layer_graph(request.network, request.dims)
+    return scheduled_on(load_chip(request.chip), graph, whole_chip_offered(study))
+
+
 def _with_mappings(
     leaves: Sequence[LeafRow],
     folder: RunFolder,
@@ -172,11 +178,9 @@ def _with_mappings(
         if costs["source_id"] == source:
             for part, *numbers in costs.get("costs") or ():
                 known[TilePart(*part)] = tile_part_cost_of(*numbers)
-    graph = load_layer_graph(request.network, request.dims)
-    if not whole_chip_offered(study):
-        # Without mappings on the whole chip, layers too large for the tiles have been cut into smaller ones;
-        # the leaves are named after these.
-        graph = fitted(graph, load_chip(request.chip))
+    graph, _ = _scheduled(
+        request, study
+    )  # layers too large for the tiles may have been cut into smaller ones
     found: list[LeafRow] = []
     for leaf in leaves:
         parts, mappings = leaf.get("parts"), list[PartMapping]()
@@ -309,6 +313,6 @@ def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
         "tile_solver": study.mapping.solver,
         "tile_objective": study.mapping_objective,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
-        "whole_chip": whole_chip_offered(study),
+        "whole_chip": _scheduled(request, study)[1],
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

@@ -89,7 +89,8 @@ class ScheduleChoice(SchedulerChoice):
     whole_chip: bool | None = None
     """Whether a layer may have the whole chip, its data in DRAM, mapped on the chip as one stack of levels.
 
-    Absent: where the scheduler asks for costs and a mapping solver maps the tiles.
+    Absent: if a mapping solver maps the tiles, and the scheduler asks for costs or some layer of the network
+    fits no tiles in any other way.
     """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
@@ -139,11 +140,10 @@ class ScheduleChoice(SchedulerChoice):
             most = FEW_PARTITIONS
         return Pruning(self.least_utilization, most)
 
-    def offers_whole_chip(self, mapper: str) -> bool:
-        """Whether a layer may have the whole chip, mapped by ``mapper``.
+    def offers_whole_chip(self, mapper: str) -> bool | None:
+        """Whether a layer may have the whole chip, mapped by ``mapper``; None: where some layer needs it.
 
-        By default it may where schedulers ask for costs. InputError where the study states it, and ``mapper``
-        maps only the parts of layers on tiles.
+        InputError where the study states it, and ``mapper`` maps only the parts of layers on tiles.
         """
         maps_layers = solver(mapper).family == "mapping"
         if self.whole_chip and not maps_layers:
@@ -152,4 +152,6 @@ class ScheduleChoice(SchedulerChoice):
             raise InputError("", expected, mapper, remedy, key="schedule.whole_chip")
         if self.whole_chip is not None:
             return self.whole_chip
-        return maps_layers and any(one.solver in ASKING for one in self.schedulers)
+        if not maps_layers:
+            return False
+        return True if any(one.solver in ASKING for one in self.schedulers) else None

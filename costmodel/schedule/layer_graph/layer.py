@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -193,7 +193,9 @@ class NetworkLayer:
         The inputs of an element-wise layer of several operands are ``Inputs0``, ``Inputs1`` and so on. What a
         softmax or normalisation takes from other elements than its own is not in it: these are ``ptp`` here.
         """
-        return _space_of(self, batch)
+        if batch not in self._spaces:
+            self._spaces[batch] = _space_of(self, batch)
+        return self._spaces[batch]
 
     def nest(self, batch: int) -> Layer:
         """A layer with weights as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
@@ -204,7 +206,19 @@ class NetworkLayer:
         out by a shorter stride. With activations as weights each sample has weights of its own: the nest has
         the samples as groups, not as N.
         """
-        return _nest_of(self, batch)
+        if batch not in self._nests:
+            self._nests[batch] = _nest_of(self, batch)
+        return self._nests[batch]
+
+    @cached_property
+    def _spaces(self) -> dict[int, Layer]:
+        """Spaces by batch, each built once: searches ask for the same ones again and again."""
+        return {}
+
+    @cached_property
+    def _nests(self) -> dict[int, Layer]:
+        """Nests by batch: they are asked for at every look into a table of costs."""
+        return {}
 
     def compulsory_elements(self, batch: int) -> LayerElements:
         """Elements that a batch moves if all its data lies in DRAM and each element moves once."""
@@ -275,9 +289,8 @@ class NetworkLayer:
         return operations / (side_by_side if fills else 1) / macs
 
 
-@lru_cache(maxsize=4096)
 def _nest_of(layer: NetworkLayer, batch: int) -> Layer:
-    """The nest of a layer, built once: it is asked for at every look into a table of costs."""
+    """The nest of a layer; see :meth:`NetworkLayer.nest`."""
     if not layer.has_weights:
         raise InputError(f"layer {layer.name}", "a layer with weights", layer.kind, key="kind")
     sizes, stride = layer.forward_sizes, (layer.stride_h, layer.stride_w)
@@ -305,9 +318,8 @@ def _with_roles(layer: NetworkLayer, tensors: Iterable[Tensor]) -> tuple[Tensor,
     return tuple(replace(one, role=changed.get(one.name, one.role)) for one in tensors)
 
 
-@lru_cache(maxsize=4096)
 def _space_of(layer: NetworkLayer, batch: int) -> Layer:
-    """The space of a layer, built once: the same few are asked for again and again."""
+    """The space of a layer; see :meth:`NetworkLayer.space`."""
     if layer.kind in ("conv", "fc", "groupconv", "pool"):
         return _window_space(layer, batch)
     sizes = {"K": layer.k, "N": batch, "P": layer.h, "Q": layer.w}

@@ -383,7 +383,8 @@ def solve_schedule(
         bool | None,
         typer.Option(
             "--whole-chip/--no-whole-chip",
-            help="A layer may run on the whole chip, its data in DRAM; default: with kapla_schedule only.",
+            help="A layer may run on the whole chip, its data in DRAM; default: with kapla_schedule, "
+            "and where some layer fits no tiles in any other way.",
         ),
     ] = None,
     workers: Annotated[

@@ -9,7 +9,7 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, Leaf
-from solvers.schedule.fitting import fitted
+from solvers.schedule.fitting import fitted, too_large
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
@@ -93,3 +93,12 @@ def test_layers_that_are_read_in_part_stay_whole() -> None:
     assert found.layers[3].channels == ((2500, 5000),)
     assert found.layers[4].producers == (0, 1, 2)
     assert found.layers[4].channels == ((0, 5000), (0, 2500), (0, 2500))
+
+
+def test_layers_that_fit_no_tiles_are_named() -> None:
+    """A softmax over 1,500 x 1,500 scores of 20 heads does not fit 16 tiles of 1 MiB, however it is cut."""
+    whisper = fitted(load_layer_graph("whisper_large_v3"), EDGE)
+    named = {layer.name.split(".")[-1] for layer in too_large(whisper, EDGE)}
+    assert "softmax" in named
+    for name in ("set-resnet50", "bert_base", "alexnet"):
+        assert not list(too_large(fitted(load_layer_graph(name), EDGE), EDGE))

@@ -258,6 +258,27 @@ def test_schedules_that_cannot_be_counted_say_why(
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
+def test_a_layer_that_fits_no_tiles_has_the_whole_chip(
+    solve: Command, command_line: Command, tmp_path: Path
+) -> None:
+    """Inputs of 32 MiB are twice what 16 tiles hold; the command finds its way without being told."""
+    large = [layer | {"H": 1448, "W": 1448, "ifmap_real": [16, 1448, 1448]} for layer in CHAIN["layers"]]
+    (tmp_path / "large.json").write_text(json.dumps(CHAIN | {"layers": large}))
+    asked = ("--network", "large.json", "--solver", "layer_sequential", "--tile-solver", "exact")
+    status, out, errors = solve(*asked, "--seeds", "1", "--json")
+    assert status == 0, errors
+    answer = json.loads(out)
+    assert answer["whole_chip"]
+    assert all(one["whole_chip"] for one in answer["spatial_temporal"])
+    (tmp_path / "schedule.json").write_text(out)
+    status, again, _ = command_line("evaluate", "schedule.json", "--json")
+    assert (status, json.loads(again)["latency_cycles"]) == (0, answer["cycles"])
+    status, out, errors = solve(*asked, "--seeds", "1", "--no-whole-chip")
+    assert status == 1
+    assert "fits the buffers" in (out + errors).replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
