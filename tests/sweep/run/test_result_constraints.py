@@ -151,6 +151,36 @@ def test_designs_whose_bounds_break_a_constraint_are_not_solved(
     assert fronts[0] == fronts[1]
 
 
+def test_trials_whose_bounds_break_a_constraint_are_not_solved_and_told_to_the_sampler(
+    unconstrained: RunFolder, write_study: WriteStudy, tmp_path: Path
+) -> None:
+    bounds = sorted(set(design_frame(unconstrained)["cycles_bound"]))
+    limit = float(bounds[0] + bounds[-1]) / 2
+    search = "search: {method: optuna, sampler: random, trials: 6, seed: 2, prune_by_bounds: true}\n"
+    study = load_study(str(write_study(f"{TINY}constraints: [cycles <= {limit!r}]\n{search}")))
+    run = run_study(study, tmp_path / "run", HERE)
+    rows = run.read_rows("designs")
+    left = [row for row in rows if outcome(cast(DesignRow, row)) == BROKEN_BY_BOUNDS]
+    assert 0 < len(left) < len(rows)
+    solved = {row["design_id"] for row in rows if row["solves"]}
+    for row in left:
+        assert row["design_id"] not in solved
+        assert row["cycles_bound"] > limit
+        assert row["note"].startswith(f"cycles <= {limit:g} (is at least ")
+    # another session goes on from what is stored: it solves nothing, and its sampler knows each trial
+    tally = RunTally()
+    run_study(study, tmp_path / "run", HERE, observer=tally)
+    assert tally.hits == tally.done
+    proposals = search_of(study)
+    assert isinstance(proposals, OptunaProposals)
+    for _ in rows:
+        (design,) = proposals.ask()
+        row = next(one for one in rows if one["trial"] == design.trial)
+        proposals.tell(cast(DesignRow, row))
+        told = proposals._trials()[row["trial"]].constraints
+        assert (max(told.values()) > 0) == (not row["feasible"])
+
+
 @pytest.mark.slow
 def test_times_and_rates_of_a_request_are_bounded(command_line: Command, tmp_path: Path) -> None:
     free = RunFolder(tmp_path / "free")
