@@ -27,8 +27,8 @@ def source(module: ModuleType) -> bytes:
 @pytest.mark.parametrize(
     "name",
     [
-        "costmodel.schedule.leaf.leaf_kernel",
-        "costmodel.schedule.leaf.volumes_kernel",
+        "costmodel.schedule.leaf.kernels.leaf_kernel",
+        "costmodel.schedule.leaf.kernels.volumes_kernel",
         "costmodel.published.set_isca2023.leaf.search_kernel",
         "costmodel.published.set_isca2023.nvdla_tile.mapper_kernel",
     ],
@@ -42,4 +42,4 @@ def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
 
 def test_the_conventions_kernels_are_found_through_those_that_they_call() -> None:
     found = inlined(import_module("costmodel.published.set_isca2023.leaf.search_kernel"))
-    assert {"costmodel.schedule.mesh.mesh_kernel", "costmodel.schedule.leaf.ranges_kernel"} < found
+    assert {"costmodel.schedule.mesh.mesh_kernel", "costmodel.schedule.leaf.kernels.ranges_kernel"} < found

@@ -94,7 +94,7 @@ class TileTables:
 
     def _volumes(self, number: int, batch: int, parts: Parts) -> tuple[int, int, int, int]:
         """Bytes of inputs on the fullest tile and on all tiles together, then the same of weights."""
-        from costmodel.schedule.leaf.volumes_kernel import volumes
+        from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 
         layer, found = self.graph.layers[number], np.zeros(4, np.int64)
         volumes(self.spaces[number], layer.sizes(batch), np.array(parts), self._ranges, True, found)

@@ -3,9 +3,6 @@
 Start with ``leaf.py``, the search. ``leaf_cost.py`` has its result, and ``leaf_runs.py`` says how the leaf
 runs in time. ``leaf_layer.py`` has what all leaves of a layer share, ``partition_rows.py`` the partitions
 that fit the tiles' buffers, and ``reduction.py`` leaves whose input channels are cut. ``partitions.py`` lists
-how a layer may be cut; ``streams.py`` says where its data comes from and goes. Files that end in ``_kernel``
-are compiled: ``ranges_kernel.py`` finds which data every part needs, ``overlap_kernel.py`` what producers
-hold of it, ``placement_kernel.py`` on which tiles parts lie, ``transfer_kernel.py`` counts all transfers of a
-placed leaf over the mesh, and ``leaf_kernel.py`` searches. ``leaf_values.py`` has the records that they
-compute with.
+how a layer may be cut; ``streams.py`` says where its data comes from and goes. ``kernels/`` has what is
+compiled.
 """

@@ -56,7 +56,7 @@ def kernel_space(layer: NetworkLayer, channels: Interval | None = None) -> Any:
     A layer that needs the whole chip is never cut among tiles, and gets the space of a layer without data.
     ``channels``: only these input channels, for one part of a leaf that has them cut; None: all.
     """
-    from costmodel.schedule.leaf.ranges_kernel import KernelSpace, ProjectionRow
+    from costmodel.schedule.leaf.kernels.ranges_kernel import KernelSpace, ProjectionRow
 
     nothing = ProjectionRow(-1, 0, 1, -1, 0, 0)
     rows = np.array([[nothing] * len(OUTPUT_DIMS)] * len(DATA), np.int64)
@@ -72,7 +72,7 @@ def _projection_row(space: Layer, axis: Projection, channels: Interval | None) -
 
     Some channels are a shorter dim whose first index is moved.
     """
-    from costmodel.schedule.leaf.ranges_kernel import ProjectionRow
+    from costmodel.schedule.leaf.kernels.ranges_kernel import ProjectionRow
 
     cut = [stride for stride in axis.steps if stride.dim in OUTPUT_DIMS]
     whole, offset = {dim: size for dim, size in space.dims if dim not in OUTPUT_DIMS}, axis.offset
@@ -107,7 +107,7 @@ def placement_orders() -> tuple[Array, Array]:
 
 def ranges_of(tiles: int) -> Any:
     """Empty :class:`.ranges_kernel.Ranges` for partitions into ``tiles`` parts."""
-    from costmodel.schedule.leaf.ranges_kernel import Ranges
+    from costmodel.schedule.leaf.kernels.ranges_kernel import Ranges
 
     shape, axes = (3, 4, tiles), (3, 4)
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))

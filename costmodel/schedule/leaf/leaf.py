@@ -163,8 +163,13 @@ class LeafSearch:
         below: float = np.inf,
     ) -> LeafCost | None:
         """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``."""
-        from costmodel.schedule.leaf.leaf_kernel import search
-        from costmodel.schedule.leaf.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
+        from costmodel.schedule.leaf.kernels.leaf_kernel import search
+        from costmodel.schedule.leaf.kernels.leaf_values import (
+            FOUND,
+            CheapestLeaf,
+            KernelLeaf,
+            PartitionTable,
+        )
 
         if not len(rows.parts):
             return None

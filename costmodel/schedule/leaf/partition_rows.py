@@ -183,7 +183,7 @@ class PartitionTables:
 
         ``space``: the layer's iteration space, or that of some of its input channels.
         """
-        from costmodel.schedule.leaf.volumes_kernel import volumes
+        from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 
         found = np.zeros((len(parts), 4), np.int64)
         sizes = leaf.layer.sizes(batch)

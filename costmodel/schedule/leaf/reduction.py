@@ -150,8 +150,8 @@ def _counted(
     leaf: ReducedLeaf, workspace: Any, chip: Chip, row: int, order: tuple[int, ...]
 ) -> FoundReduction:
     """What one row moves in one order: part by part of the channels, then the partial sums."""
-    from costmodel.schedule.leaf.leaf_values import COLUMN, KernelLeaf, LeafPlacement
-    from costmodel.schedule.leaf.reduction_kernel import count_channels, count_sums
+    from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, KernelLeaf, LeafPlacement
+    from costmodel.schedule.leaf.kernels.reduction_kernel import count_channels, count_sums
 
     run, parts = leaf.run, leaf.parts[row]
     steps, step = [0, 0, 0, 0], run.reduced

@@ -13,7 +13,7 @@ from costmodel.schedule.mesh.geometry import flows_of, mesh_of, port_counts, sen
 
 def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
     """What a bit costs on NoC and DRAM, and the ``exponents`` of energy and cycles in the objective."""
-    from costmodel.schedule.leaf.leaf_values import TransferPrices
+    from costmodel.schedule.leaf.kernels.leaf_values import TransferPrices
 
     return TransferPrices(
         chip.noc.hop_pj_per_bit,
@@ -28,7 +28,7 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 def workspace_of(chip: Chip, streams: int) -> Any:
     """Empty arrays for leaves of up to so many ``streams``; see :class:`.leaf_values.Workspace`."""
-    from costmodel.schedule.leaf.leaf_values import Workspace
+    from costmodel.schedule.leaf.kernels.leaf_values import Workspace
 
     return Workspace(
         mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),

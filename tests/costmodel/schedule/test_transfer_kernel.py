@@ -17,12 +17,12 @@ from costmodel.compiled import entry
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
-from costmodel.schedule.leaf.leaf_kernel import _placed, _prepare
-from costmodel.schedule.leaf.leaf_values import KernelLeaf, PartitionTable, Workspace
+from costmodel.schedule.leaf.kernels.leaf_kernel import _placed, _prepare
+from costmodel.schedule.leaf.kernels.leaf_values import KernelLeaf, PartitionTable, Workspace
+from costmodel.schedule.leaf.kernels.ranges_kernel import ANY
+from costmodel.schedule.leaf.kernels.transfer_kernel import HOPS, LINKS, transfer
 from costmodel.schedule.leaf.partitions import factorizations
-from costmodel.schedule.leaf.ranges_kernel import ANY
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
-from costmodel.schedule.leaf.transfer_kernel import HOPS, LINKS, transfer
 from costmodel.schedule.leaf.workspace import workspace_of
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip

@@ -26,8 +26,8 @@ from costmodel.published.set_isca2023.leaf.values import (
     ReleasedPlacement,
     ReleasedWorkspace,
 )
-from costmodel.schedule.leaf.placement_kernel import reach, tile_of
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     INPUTS,
     OUTPUTS,
     WEIGHTS,

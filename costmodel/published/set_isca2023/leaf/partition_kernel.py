@@ -16,7 +16,7 @@ from costmodel.published.set_isca2023.leaf.values import (
     ReleasedLeaf,
     ReleasedWorkspace,
 )
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     INPUTS,
     OUTPUTS,
     WEIGHTS,

@@ -32,8 +32,8 @@ from costmodel.published.set_isca2023.leaf.values import (
     ReleasedWorkspace,
 )
 from costmodel.published.set_isca2023.nvdla_tile.mapper_kernel import objective_value
-from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     INPUTS,
     WEIGHTS,

@@ -20,11 +20,11 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
-from costmodel.schedule.leaf.leaf_kernel import search
-from costmodel.schedule.leaf.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
+from costmodel.schedule.leaf.kernels.leaf_kernel import search
+from costmodel.schedule.leaf.kernels.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
+from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
-from costmodel.schedule.leaf.volumes_kernel import volumes
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from tests.costmodel.schedule.boxes.elements import random_layer
 from tests.costmodel.schedule.boxes.test_messages import random_graph

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.ranges_kernel import Four, Range, alike, is_skipped, replicas_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import Four, Range, alike, is_skipped, replicas_of
 from costmodel.schedule.mesh.mesh_kernel import Span
 
 Array = NDArray[Any]

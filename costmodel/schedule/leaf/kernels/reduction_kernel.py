@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
-from costmodel.schedule.leaf.leaf_kernel import dram_bits, hold
-from costmodel.schedule.leaf.leaf_values import LeafPlacement, Workspace
-from costmodel.schedule.leaf.overlap_kernel import fill_overlaps
-from costmodel.schedule.leaf.placement_kernel import tile_of
-from costmodel.schedule.leaf.ranges_kernel import ANY, OUTPUTS, fill_ranges, is_skipped, size_of
-from costmodel.schedule.leaf.transfer_kernel import LINKS, least_transfer, transfer
+from costmodel.schedule.leaf.kernels.leaf_kernel import dram_bits, hold
+from costmodel.schedule.leaf.kernels.leaf_values import LeafPlacement, Workspace
+from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
+from costmodel.schedule.leaf.kernels.placement_kernel import tile_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, OUTPUTS, fill_ranges, is_skipped, size_of
+from costmodel.schedule.leaf.kernels.transfer_kernel import LINKS, least_transfer, transfer
 from costmodel.schedule.mesh.mesh_kernel import route
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from costmodel.schedule.leaf.ranges_kernel import Four, KernelSpace, Ranges
+from costmodel.schedule.leaf.kernels.ranges_kernel import Four, KernelSpace, Ranges
 from costmodel.schedule.leaf.streams import StreamRow
 from costmodel.schedule.mesh.flows_kernel import Flows, PortCounts
 from costmodel.schedule.mesh.mesh_kernel import Mesh

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
-from costmodel.schedule.leaf.leaf_values import (
+from costmodel.schedule.leaf.kernels.leaf_values import (
     COLUMN,
     FOUND,
     CheapestLeaf,
@@ -28,9 +28,9 @@ from costmodel.schedule.leaf.leaf_values import (
     TransferPrices,
     Workspace,
 )
-from costmodel.schedule.leaf.overlap_kernel import fill_overlaps
-from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
+from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     OUTPUTS,
     Ranges,
@@ -41,7 +41,7 @@ from costmodel.schedule.leaf.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.schedule.leaf.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
+from costmodel.schedule.leaf.kernels.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
 
 Array = NDArray[Any]
 Int = Any

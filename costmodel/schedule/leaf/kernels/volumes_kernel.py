@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     INPUTS,
     WEIGHTS,

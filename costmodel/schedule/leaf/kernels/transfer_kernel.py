@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import COLUMN, LeafPlacement, Workspace
-from costmodel.schedule.leaf.placement_kernel import reach, tile_of
-from costmodel.schedule.leaf.ranges_kernel import (
+from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
+from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     OUTPUTS,
     Range,

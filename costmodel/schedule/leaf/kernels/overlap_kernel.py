@@ -18,8 +18,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import COLUMN, KernelLeaf, Workspace
-from costmodel.schedule.leaf.ranges_kernel import bound
+from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, KernelLeaf, Workspace
+from costmodel.schedule.leaf.kernels.ranges_kernel import bound
 
 Array = NDArray[Any]
 Int = Any
