@@ -263,8 +263,10 @@ def test_a_layer_that_fits_no_tiles_has_the_whole_chip(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:
     """Inputs of 32 MiB are twice what 16 tiles hold; the command finds its way without being told."""
-    large = [layer | {"H": 1448, "W": 1448, "ifmap_real": [16, 1448, 1448]} for layer in CHAIN["layers"]]
-    (tmp_path / "large.json").write_text(json.dumps(CHAIN | {"layers": large}))
+    large: Any = json.loads(json.dumps(CHAIN))
+    for layer in large["layers"]:
+        layer.update({"H": 1448, "W": 1448, "ifmap_real": [16, 1448, 1448]})
+    (tmp_path / "large.json").write_text(json.dumps(large))
     asked = ("--network", "large.json", "--solver", "layer_sequential", "--tile-solver", "exact")
     status, out, errors = solve(*asked, "--seeds", "1", "--json")
     assert status == 0, errors
