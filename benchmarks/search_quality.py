@@ -32,7 +32,7 @@ from sweep.run.pruning import BoundsPruning
 from sweep.search.optuna_search import OptunaProposals, Point
 from sweep.search.search import design_space
 from sweep.search.warm_start import RelaxedStart
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.identity import content_hash
 from sweep.study.study import Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task

@@ -17,8 +17,8 @@ from results.store.known_answers import FoundAnswers
 from results.store.row_batch import RowBatch
 from results.store.schema.rows import DesignRow, LayerRow
 from sweep.design.mapping_workload import LayerSolve
-from sweep.study.design_space import Design, DesignSpace
-from sweep.study.design_table import DesignTable, Part, architecture_of, values_of
+from sweep.study.designs.design_space import Design, DesignSpace
+from sweep.study.designs.design_table import DesignTable, Part, architecture_of, values_of
 from sweep.tasks.summaries import MappingSummary
 
 Numbers = NDArray[np.int32]

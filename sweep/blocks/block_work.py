@@ -47,7 +47,7 @@ from sweep.design.design_row import objective_bounds
 from sweep.design.evaluated_front import EvaluatedFront
 from sweep.design.first_look import first_look_workload
 from sweep.design.mapping_workload import LayerSolve, MappingWorkload
-from sweep.study.design_space import Design, DesignSpace
+from sweep.study.designs.design_space import Design, DesignSpace
 from sweep.study.identity import checked_params
 from sweep.study.study import Study
 from sweep.tasks.completions import failed_row, said

@@ -14,7 +14,7 @@ from sweep.design.design_row import (
     infeasible_row,
 )
 from sweep.design.mapping_workload import MappingWorkload
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.summaries import MappingSummary
 

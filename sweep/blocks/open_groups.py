@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from results.store.schema.rows import DesignRow
 from sweep.blocks.block import GroupPart
 from sweep.blocks.closing import Closing
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.tasks.summaries import MappingSummary
 
 

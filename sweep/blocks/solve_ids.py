@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sweep.design.mapping_workload import MappingWorkload
-from sweep.study.design_table import DesignTable
+from sweep.study.designs.design_table import DesignTable
 from sweep.study.identity import canonical_json, text_hash
 from sweep.tasks.mapping import architecture_content, mapping_id
 

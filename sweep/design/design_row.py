@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 
 from results.front.left_out import reason, reasons
 from results.store.schema.rows import DesignRow, HardwareColumns
-from sweep.study.design_space import Constraint, Design
-from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
+from sweep.study.designs.design_space import Constraint, Design
+from sweep.study.designs.hardware import area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import canonical_json, text_hash
 from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study

@@ -30,7 +30,7 @@ from sweep.design.design_row import (
 )
 from sweep.design.fused_groups import FusedGroups, GroupOutcome
 from sweep.design.scratchpad_plans import ScratchpadPlans
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.hardware_space import with_hardware_constraints
 from sweep.study.mapping_space import check_rules
 from sweep.study.network_choice import ServedRequest

@@ -33,7 +33,7 @@ from sweep.design.design_row import (
     without_answer,
 )
 from sweep.design.schedule_bounds import bounds_before
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.mapping_space import check_rules
 from sweep.study.network_choice import NetworkChoice, ServedRequest
 from sweep.study.study import Study

@@ -20,7 +20,7 @@ from costmodel.schedule.tree.text import parse_tree
 from solvers.catalogue import solver
 from solvers.schedule.known_trees import KnownTree, rank
 from solvers.schedule.set.space import TreeSpace
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task
 from sweep.tasks.schedule import ScheduleTask

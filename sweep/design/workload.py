@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from results.store.schema.rows import DesignRow
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
 from sweep.tasks.summaries import AnswerSummary

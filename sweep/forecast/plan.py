@@ -19,9 +19,9 @@ from sweep.design.first_look import first_look_workload
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.search.search import check_feasible, design_space, designs, listed, warm_start
-from sweep.study.design_space import Design
-from sweep.study.design_table import DesignTable, Part
-from sweep.study.hardware import mapped_on
+from sweep.study.designs.design_space import Design
+from sweep.study.designs.design_table import DesignTable, Part
+from sweep.study.designs.hardware import mapped_on
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import Study
 from sweep.study.study_names import network_of

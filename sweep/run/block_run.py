@@ -50,8 +50,8 @@ from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
 from sweep.run.group_pruning import GroupPruning
 from sweep.run.progress.observer import RunObserver
-from sweep.study.design_space import Design
-from sweep.study.design_table import DesignTable
+from sweep.study.designs.design_space import Design
+from sweep.study.designs.design_table import DesignTable
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 from sweep.tasks.completions import check_environment

@@ -15,7 +15,7 @@ from sweep.design.mapping_workload import MappingWorkload
 from sweep.design.workload import DesignWorkload
 from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
-from sweep.study.design_table import DesignTable
+from sweep.study.designs.design_table import DesignTable
 from sweep.study.study import Study
 
 

@@ -23,8 +23,8 @@ from sweep.design.workload import DesignWorkload
 from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
 from sweep.search.search import DesignSearch
-from sweep.study.design_space import Design, DesignSpace
-from sweep.study.design_table import DesignParts, DesignTable
+from sweep.study.designs.design_space import Design, DesignSpace
+from sweep.study.designs.design_table import DesignParts, DesignTable
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 from sweep.tasks.mapping import architecture_id

@@ -11,7 +11,7 @@ from results.front.pareto import front_mask
 from results.store.schema.rows import DesignRow
 from sweep.blocks.block import Reason
 from sweep.design.evaluated_front import EvaluatedFront, Objectives
-from sweep.study.design_table import DesignTable
+from sweep.study.designs.design_table import DesignTable
 from sweep.study.study import Study
 
 Rows = NDArray[np.int64]

@@ -12,7 +12,7 @@ from solvers.mapping.space.space import MappingSpace
 from sweep.design.design_row import broken_row, dominated_row, infeasible_row, objective_bounds
 from sweep.design.evaluated_front import EvaluatedFront, Objectives
 from sweep.design.workload import DesignWorkload
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask

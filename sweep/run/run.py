@@ -25,7 +25,7 @@ from sweep.run.ledgers.epoch_ledger import EpochLedger
 from sweep.run.progress.observer import RunObserver
 from sweep.run.pruning import BoundsPruning, without_mapping
 from sweep.search.search import DesignSearch
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 from sweep.tasks.completions import answer_row, check_environment, failed_row

@@ -25,8 +25,8 @@ from results.store.schema.rows import DesignRow
 from sweep.design.design_row import objective_bounds, objective_values
 from sweep.design.workload import solved_how
 from sweep.search.trial_journal import append_records, mend
-from sweep.study.axis import Axis
-from sweep.study.design_space import Design, DesignSpace
+from sweep.study.designs.axis import Axis
+from sweep.study.designs.design_space import Design, DesignSpace
 from sweep.study.identity import content_hash
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import Study

@@ -12,8 +12,8 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
 from results.store.schema.rows import DesignRow
 from sweep.design.mapping_workload import layer_demands
-from sweep.study.design_space import Constraint, Design, DesignSpace
-from sweep.study.design_table import DesignTable, design_tables
+from sweep.study.designs.design_space import Constraint, Design, DesignSpace
+from sweep.study.designs.design_table import DesignTable, design_tables
 from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch
 from sweep.study.study import Study
 

@@ -16,8 +16,8 @@ from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
 from solvers.codesign.thistle import Params, RelaxedOptimum, relaxed_optimum
 from sweep.design.mapping_workload import LayerDemand
-from sweep.study.axis import Axis, Choice, NumberRange
-from sweep.study.design_space import DesignSpace
+from sweep.study.designs.axis import Axis, Choice, NumberRange
+from sweep.study.designs.design_space import DesignSpace
 from sweep.study.study import Study
 
 PROGRAMS = Params(most_programs=64, condensed=0)

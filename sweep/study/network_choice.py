@@ -18,7 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from costmodel.errors import InputError
 from costmodel.formats.yaml.file_keys import Keys
-from sweep.study.axis import OF_PHASES
+from sweep.study.designs.axis import OF_PHASES
 
 Role = Literal["prefill", "decode"]
 

@@ -19,8 +19,8 @@ from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.formats.yaml.safe_yaml import load_yaml, names_a_file
 from solvers.budget import Budget
 from solvers.mapping.problem import Objective as MappingObjective
-from sweep.study.axis import Axis, NumberRange, said_twice
-from sweep.study.design_space import Constraint, check_together
+from sweep.study.designs.axis import Axis, NumberRange, said_twice
+from sweep.study.designs.design_space import Constraint, check_together
 from sweep.study.fusion_choice import FusionChoice, SegmentRule, checked_segments
 from sweep.study.mapping_space import SpaceKeys
 from sweep.study.network_choice import (

@@ -26,7 +26,7 @@ from solvers.catalogue import entries
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import SpaceRules
 from sweep.cli.evaluate.files import FILE_KINDS, print_all
-from sweep.study.hardware import mapped_on
+from sweep.study.designs.hardware import mapped_on
 from sweep.study.study import load_study, study_names
 from sweep.study.timeloop_space import level_rules
 

@@ -9,7 +9,7 @@ from results.store.schema.rows import DesignRow
 from sweep.design.design_row import DesignIdentity, design_row
 from sweep.design.workload import DesignWorkload
 from sweep.run.ledgers.waiting_ledger import WaitingLedger
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task, with_epochs
 from sweep.tasks.summaries import AnswerSummary

@@ -12,7 +12,7 @@ import pytest
 from costmodel.errors import InputError
 from solvers.budget import MOST_ITERATIONS, MOST_SECONDS, MOST_SEED, Budget
 from solvers.catalogue import CATALOGUE
-from sweep.study.design_space import Constraint, check_together
+from sweep.study.designs.design_space import Constraint, check_together
 from sweep.study.identity import checked_params
 from tests.sweep.ended import Command
 

@@ -24,7 +24,7 @@ from sweep.run.pruning import BoundsPruning
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.optuna_search import OptunaProposals
 from sweep.search.search import design_space, search_of
-from sweep.study.design_space import Constraint
+from sweep.study.designs.design_space import Constraint
 from sweep.study.study import Study, load_study
 from tests.sweep.conftest import PROBLEM, TINY
 from tests.sweep.ended import Command

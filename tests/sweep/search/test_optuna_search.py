@@ -23,7 +23,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.optuna_search import OptunaProposals
 from sweep.search.search import design_space, search_of
 from sweep.search.trial_journal import NAME
-from sweep.study.design_space import Design
+from sweep.study.designs.design_space import Design
 from sweep.study.study import Study, load_study
 from tests.clusters.processes import line_of
 

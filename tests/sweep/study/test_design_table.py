@@ -12,9 +12,9 @@ from costmodel.formats.architectures import architecture_names
 from costmodel.hardware.architecture import StorageLevel
 from costmodel.hardware.technology import energy_inversions
 from sweep.search.search import design_space, designs, listed
-from sweep.study import design_table
-from sweep.study.design_table import DesignTable, Part
-from sweep.study.hardware import QUANTITIES
+from sweep.study.designs import design_table
+from sweep.study.designs.design_table import DesignTable, Part
+from sweep.study.designs.hardware import QUANTITIES
 from sweep.study.search_choice import RandomSearch
 from sweep.study.study import AxisChoices, Study, load_study
 from sweep.tasks.mapping import architecture_id

@@ -18,9 +18,9 @@ from sweep.cli.main import app
 from sweep.forecast.plan import plan
 from sweep.search.search import check_feasible, design_space, search_of, warm_start
 from sweep.search.warm_start import RelaxedStart
-from sweep.study import design_table
-from sweep.study.axis import Axis, NumberRange
-from sweep.study.design_space import DesignSpace
+from sweep.study.designs import design_table
+from sweep.study.designs.axis import Axis, NumberRange
+from sweep.study.designs.design_space import DesignSpace
 from sweep.study.study import MOST_DESIGNS, load_study
 
 HUGE = 2**53

@@ -10,8 +10,8 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import FOLDER, load_chip
-from sweep.study.axis import Axis, NumberRange
-from sweep.study.design_space import Constraint, DesignSpace
+from sweep.study.designs.axis import Axis, NumberRange
+from sweep.study.designs.design_space import Constraint, DesignSpace
 
 SIZES = Axis("SRAM.size", ("32 KiB", "64 KiB", "128 KiB"))
 FANOUTS = Axis("SRAM.fanout", ([8, 8], [14, 12]))

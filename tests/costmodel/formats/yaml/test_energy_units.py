@@ -9,7 +9,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
-from sweep.study.axis import Axis, meaning
+from sweep.study.designs.axis import Axis, meaning
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.precision import Precision
 from costmodel.hardware.timing import Timing
-from sweep.study.design_space import COMPARISONS, Constraint, Design, DesignSpace
+from sweep.study.designs.design_space import COMPARISONS, Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, RandomSearch
 
 
@@ -236,7 +236,7 @@ class DesignTable:
         return area + macs * self._column(len(instances), lambda compute: compute.area_um2)
 
     def _on_chip_bits(self) -> NDArray[np.float64]:
-        """As :func:`sweep.study.hardware.on_chip_bits`."""
+        """As :func:`sweep.study.designs.hardware.on_chip_bits`."""
         bits = np.zeros(len(self))
         instances, _ = self._instances()
         for position, count in enumerate(instances[:-1]):

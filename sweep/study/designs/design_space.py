@@ -18,8 +18,8 @@ from costmodel.formats.yaml.quantities import MOST
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
 from results.front.left_out import reason
-from sweep.study.axis import OF_PHASES, Axis, Choice
-from sweep.study.hardware import QUANTITIES, Hardware, Load, area_um2
+from sweep.study.designs.axis import OF_PHASES, Axis, Choice
+from sweep.study.designs.hardware import QUANTITIES, Hardware, Load, area_um2
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
