@@ -14,9 +14,9 @@ from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, architecture_of, tile_solver
 from sweep.design.tile_table import TileTable
 from sweep.study.identity import canonical_json
+from sweep.tasks.chips.tile_costs import TileCostSource, TileCostTask
 from sweep.tasks.completions import answer_row, check_environment
 from sweep.tasks.mapping import SolveSettings
-from sweep.tasks.tile_costs import TileCostSource, TileCostTask
 
 
 def tile_source(demand: TileCostDemand, mapper: TileMapper) -> TileCostSource:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from results.store.schema.rows import DesignRow
+from sweep.tasks.chips.program import ProgramTask
+from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.kinds import Task
-from sweep.tasks.program import ProgramTask
-from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
 
 

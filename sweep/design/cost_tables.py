@@ -12,10 +12,10 @@ from results.store.schema.rows import AnswerRow, LayerRow, TileCostRow
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from sweep.design.tile_table import TileTable
 from sweep.design.whole_chip_table import WholeChipTable
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.mapping import MappingTask
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.scheduling_costs import SchedulingCosts
-from sweep.tasks.tile_costs import TileCostTask
 
 CostTask = TileCostTask | MappingTask
 """Parts of layers mapped on a tile, or a layer mapped on the whole chip."""

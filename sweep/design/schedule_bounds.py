@@ -17,7 +17,7 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
-from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.chips.schedule import ScheduleTask
 
 
 def ideal_cost(tile: Tile, part: TilePart) -> TilePartCost:

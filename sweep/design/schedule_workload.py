@@ -38,11 +38,11 @@ from sweep.study.mapping_space import check_rules
 from sweep.study.network_choice import NetworkChoice, ServedRequest
 from sweep.study.study import Study
 from sweep.study.study_names import check_maps_unevenly, complete_params, mapping_params, named_in
+from sweep.tasks.chips.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
+from sweep.tasks.chips.tile_costs import TileCostSource
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
-from sweep.tasks.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
-from sweep.tasks.tile_costs import TileCostSource
 
 FAMILY = "schedule"
 

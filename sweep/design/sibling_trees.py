@@ -22,11 +22,11 @@ from solvers.schedule.known_trees import KnownTree, rank
 from solvers.schedule.set.space import TreeSpace
 from sweep.study.designs.design_space import Design
 from sweep.study.identity import checked_params
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.tree_costing import TreeCosting, TreeCostingTask
+from sweep.tasks.chips.tree_refinement import TreeRefinementTask
 from sweep.tasks.kinds import Task
-from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
-from sweep.tasks.tree_costing import TreeCosting, TreeCostingTask
-from sweep.tasks.tree_refinement import TreeRefinementTask
 
 TREES_IN_TASK = 256
 """The most trees in one task: some milliseconds each, so a task takes seconds."""

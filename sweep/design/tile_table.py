@@ -16,8 +16,8 @@ from solvers.schedule.tiles.cost_table import TilePartCosts
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TilePartCost, tile_solver
 from sweep.study.schedule_choice import TILE_LOT
-from sweep.tasks.scheduling_costs import tile_part_cost_of
-from sweep.tasks.tile_costs import TileCostSource, TileCostTask
+from sweep.tasks.chips.scheduling_costs import tile_part_cost_of
+from sweep.tasks.chips.tile_costs import TileCostSource, TileCostTask
 
 LOTS = {"mapping": TILE_LOT, "tile": 2048}
 """Tile parts in one task, by the family of the solver: enough work beside a task's own time, and few rows.

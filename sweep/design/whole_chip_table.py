@@ -17,8 +17,8 @@ from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import LayerRow
 from results.store.schema.tables import LAYERS
 from solvers.schedule.tiles.mapper import with_sizes_of
+from sweep.tasks.chips.schedule import TiledChip
 from sweep.tasks.mapping import MappingTask, architecture_id
-from sweep.tasks.schedule import TiledChip
 
 
 @dataclass

@@ -14,11 +14,11 @@ from sweep.design.tile_table import LOTS
 from sweep.forecast.plan import StudyPlan
 from sweep.forecast.rehearsal import Rehearsal, ideal_whole_chip_costs
 from sweep.study.identity import checked_params
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import run_schedule_task
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.kinds import Task, answer_task
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import run_schedule_task
-from sweep.tasks.scheduling_costs import SchedulingCosts
-from sweep.tasks.tile_costs import TileCostTask
 
 PILOT_SOLVES = 5
 """How many tasks are timed; none is where the store has answers to as many."""

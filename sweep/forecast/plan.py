@@ -25,8 +25,8 @@ from sweep.study.designs.hardware import mapped_on
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import Study
 from sweep.study.study_names import network_of
+from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.kinds import ids_by_table, known_answers, with_epochs
-from sweep.tasks.schedule import ScheduleTask
 
 Counted = Callable[[int, int], None]
 

@@ -16,12 +16,12 @@ from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, re
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 from sweep.design.schedule_bounds import ideal_cost
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import run_schedule_task
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import MappingTask
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import run_schedule_task
-from sweep.tasks.scheduling_costs import SchedulingCosts
-from sweep.tasks.tile_costs import TileCostTask
 
 
 class Rehearsal:

@@ -28,10 +28,10 @@ from sweep.search.search import DesignSearch
 from sweep.study.designs.design_space import Design
 from sweep.study.lock import study_id
 from sweep.study.study import Study
+from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.completions import answer_row, check_environment, failed_row
 from sweep.tasks.kinds import Task, answer_task, ids_by_table, stored_answers, with_epochs
 from sweep.tasks.mapping import MappingTask
-from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.summaries import NEEDED, summary_of
 
 

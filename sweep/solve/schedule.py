@@ -33,8 +33,8 @@ from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
 from sweep.study.mapping_space import space_document
 from sweep.study.study import Study
-from sweep.tasks.schedule_answer import CUT_DIMS
-from sweep.tasks.scheduling_costs import tile_part_cost_of
+from sweep.tasks.chips.schedule_answer import CUT_DIMS
+from sweep.tasks.chips.scheduling_costs import tile_part_cost_of
 
 FAMILY = "schedule"
 STUDY_NAME = "solve-schedule"

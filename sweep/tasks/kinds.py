@@ -9,17 +9,17 @@ from typing import Any
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import AnswerRow
 from results.store.schema.tables import ANSWER_TABLES
+from sweep.tasks.chips.program import run_program_task
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import run_schedule_task
+from sweep.tasks.chips.tile_costs import run_tile_cost_task
+from sweep.tasks.chips.tree_costing import run_tree_costing_task
+from sweep.tasks.chips.tree_refinement import run_tree_refinement_task
 from sweep.tasks.codesign import CodesignTask, run_codesign_task
 from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.fusion import FusionTask, run_fusion_task
 from sweep.tasks.mapping import MappingTask, run_mapping_task
-from sweep.tasks.program import run_program_task
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
-from sweep.tasks.tile_costs import run_tile_cost_task
-from sweep.tasks.tree_costing import run_tree_costing_task
-from sweep.tasks.tree_refinement import run_tree_refinement_task
 
 Task = MappingTask | FusionTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""

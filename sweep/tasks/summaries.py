@@ -10,9 +10,9 @@ from typing import cast
 
 from results.store.schema.rows import AnswerRow, FusionRow, LayerRow, ScheduleRow, ScratchpadRow
 from solvers.schedule.chip_model import with_bands, with_reductions
+from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.fusion import FusionTask
 from sweep.tasks.kinds import Task
-from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.scratchpad import ScratchpadTask
 
 _NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")

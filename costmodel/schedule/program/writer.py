@@ -35,7 +35,6 @@ import numpy as np
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.program.mapped_layer import MappedLayer
 from costmodel.schedule.program.program import Box, Instruction, LayerNest, Message, Program, Repeat
 from costmodel.schedule.program.repetition import rolled
 from costmodel.schedule.program.segment_messages import (
@@ -44,9 +43,10 @@ from costmodel.schedule.program.segment_messages import (
     Written,
     reduced_dims,
 )
-from costmodel.schedule.program.streamed_layer import StreamedLayer
 from costmodel.schedule.program.tile_code import Code, StepMessages, TileSegment, tile_code
 from costmodel.schedule.program.timeline import TileStep, begun, fetching, steps_of
+from costmodel.schedule.program.whole_chip.mapped_layer import MappedLayer
+from costmodel.schedule.program.whole_chip.streamed_layer import StreamedLayer
 from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.transitions import fitting_early
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring

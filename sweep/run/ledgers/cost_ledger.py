@@ -10,8 +10,8 @@ from results.store.schema.rows import AnswerRow
 from solvers.schedule.tiles.layer_parts import Request
 from sweep.design.cost_tables import CostTables, CostTask, WantedCosts, wanted_at_first, wanted_for
 from sweep.run.ledgers.waiting_ledger import WaitingLedger
+from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.columns import CostRequests
-from sweep.tasks.schedule import ScheduleTask
 
 
 @dataclass

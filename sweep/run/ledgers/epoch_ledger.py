@@ -6,7 +6,7 @@ from typing import Any
 
 from results.store.schema.rows import ScheduleRow
 from sweep.run.ledgers.waiting_ledger import WaitingLedger
-from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.chips.schedule import ScheduleTask
 
 
 class EpochLedger:

@@ -39,8 +39,8 @@ from sweep.run.run import StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of
 from sweep.study.study import MappingChoice, Study, load_study
+from sweep.tasks.chips.schedule import ScheduleSolve, ScheduleTask
 from sweep.tasks.kinds import answer_task
-from sweep.tasks.schedule import ScheduleSolve, ScheduleTask
 
 pytestmark = pytest.mark.slow
 

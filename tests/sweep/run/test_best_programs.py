@@ -107,7 +107,7 @@ def test_a_schedule_without_a_program_says_why(
     def nothing(*_: object) -> None:
         raise NotPossibleError("a: no program yet for a layer mapped on the whole chip")
 
-    monkeypatch.setattr("sweep.tasks.program.write_program", nothing)
+    monkeypatch.setattr("sweep.tasks.chips.program.write_program", nothing)
     folder = explored(study, tmp_path / "runs" / "skip", in_process(answer_task))
     for row in folder.read_rows("programs"):
         assert (row["status"], row["program"]) == ("infeasible", None)

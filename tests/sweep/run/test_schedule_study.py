@@ -47,9 +47,9 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import MappingChoice, Study, load_study
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.kinds import answer_task
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.tile_costs import TileCostTask
 from tests.solvers.schedule.annealed_together import anneal_together
 
 HERE = RuntimeChoice(in_process=True)

@@ -21,8 +21,8 @@ from solvers.schedule.tiles.cost_table import MissingTilePartError, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.design.tile_table import TileTable
+from sweep.tasks.chips.tile_costs import TileCostSource
 from sweep.tasks.kinds import answer_task
-from sweep.tasks.tile_costs import TileCostSource
 
 MAPPER = TileMapper("cosa")
 SIZES: dict[str, Any] = {

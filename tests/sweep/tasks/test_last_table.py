@@ -12,10 +12,10 @@ from solvers.schedule.tiles.mapper import TileMapper, architecture_of
 from sweep.design.workload import workload_of
 from sweep.search.search import designs
 from sweep.study.study import load_study
-from sweep.tasks import schedule_answer
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import run_schedule_task
-from sweep.tasks.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips import schedule_answer
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import run_schedule_task
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from tests.sweep.run.test_schedule_study import SKIP, STUDY
 
 

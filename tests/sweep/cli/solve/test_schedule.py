@@ -24,7 +24,7 @@ from results.store.folder import RunFolder
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.study.schedule_choice import ScheduleChoice
-from sweep.tasks import schedule_answer
+from sweep.tasks.chips import schedule_answer
 from tests.costmodel.schedule.program.program_counts import dram_bytes
 
 Command = Callable[..., tuple[int, str, str]]

@@ -16,6 +16,7 @@ from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.chips.scheduling_costs import tile_part_numbers
 from sweep.tasks.mapping import (
     SolveSettings,
     architecture_content,
@@ -23,7 +24,6 @@ from sweep.tasks.mapping import (
     check_versions,
     solve_columns,
 )
-from sweep.tasks.scheduling_costs import tile_part_numbers
 
 COUNT = "tile_costs, version 2"
 """How parts are counted; costs of another count are not reused."""

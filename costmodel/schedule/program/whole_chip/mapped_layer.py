@@ -24,11 +24,11 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.sources import Source, sources_of
 from costmodel.schedule.mesh.tile_groups import Sides, first_points, placements, tile_groups
-from costmodel.schedule.program.mapped_plan import LoopsAroundBuffer, PlannedPart, planned
-from costmodel.schedule.program.nest_numbers import NestNumbers
 from costmodel.schedule.program.part_data import elements, tensor_of
 from costmodel.schedule.program.program import Instruction, Message, Moves, Operation, Repeat, Work
 from costmodel.schedule.program.segment_messages import Written, reduced_dims
+from costmodel.schedule.program.whole_chip.mapped_plan import LoopsAroundBuffer, PlannedPart, planned
+from costmodel.schedule.program.whole_chip.nest_numbers import NestNumbers
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.whole_chip.cost import WholeChipCost

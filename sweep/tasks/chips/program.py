@@ -17,12 +17,12 @@ from solvers.budget import Stopwatch
 from solvers.schedule.known_trees import evaluated
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from sweep.study.identity import content_hash
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import cost_requests, problem_of
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips.tree_costing import TreeCosting
 from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import check_versions
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import cost_requests, problem_of
-from sweep.tasks.scheduling_costs import SchedulingCosts
-from sweep.tasks.tree_costing import TreeCosting
 
 PROGRAM_WRITER = "program_writer"
 """What stands in the column ``solver`` of these rows: no solver of the catalogue, for nothing is searched."""
@@ -86,7 +86,7 @@ class ProgramTask(ScheduleTask):
 def run_program_task(content: ReadOnlyDict[str, Any]) -> ProgramColumns | CostRequests:
     """Answer a task from its :meth:`ProgramTask.payload`; runs on a worker, returns plain data.
 
-    Requests for costs, and errors, are as in :func:`sweep.tasks.schedule_answer.run_schedule_task`.
+    Requests for costs, and errors, are as in :func:`sweep.tasks.chips.schedule_answer.run_schedule_task`.
     """
     check_versions(content, VERSION)
     watch, problem = Stopwatch(), problem_of(content)

@@ -20,9 +20,9 @@ from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from sweep import VERSION
 from sweep.study.identity import content_hash
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
+from sweep.tasks.chips.tile_costs import TileCostSource
 from sweep.tasks.mapping import MappingTask, architecture_content, solve_columns, solve_content
-from sweep.tasks.scheduling_costs import SchedulingCosts
-from sweep.tasks.tile_costs import TileCostSource
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.program.addresses import Occupancy, addresses
-from costmodel.schedule.program.nest_numbers import NestNumbers
 from costmodel.schedule.program.part_data import elements, tensor_of
 from costmodel.schedule.program.program import Box, Instruction, Message, Moves, Repeat, Work
 from costmodel.schedule.program.segment_messages import Written, reduced_dims
+from costmodel.schedule.program.whole_chip.nest_numbers import NestNumbers
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.schedule.whole_chip.cost import TURNS, planes_of_tiles

@@ -14,10 +14,10 @@ from solvers.budget import Budget
 from solvers.schedule.known_trees import KnownTree
 from solvers.schedule.set.refinement import solve_from
 from sweep.study.identity import content_hash
+from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.chips.schedule_answer import annealing_plan, answer_columns, problem_of
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from sweep.tasks.mapping import check_versions
-from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_answer import annealing_plan, answer_columns, problem_of
-from sweep.tasks.scheduling_costs import SchedulingCosts
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class TreeRefinementTask(ScheduleTask):
 def run_tree_refinement_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns:
     """Answer a task from its :meth:`TreeRefinementTask.payload`; runs on a worker, returns plain data.
 
-    Errors are as in :func:`sweep.tasks.schedule_answer.run_schedule_task`.
+    Errors are as in :func:`sweep.tasks.chips.schedule_answer.run_schedule_task`.
     """
     check_versions(content)
     problem, start = problem_of(content), parse_tree(content["start"])

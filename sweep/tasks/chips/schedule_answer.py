@@ -26,9 +26,9 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import check_versions
-from sweep.tasks.scheduling_costs import SchedulingCosts
 
 CUT_DIMS = ("K", "N", "P", "Q")
 """The dims that a partition cuts, in its order."""

@@ -14,11 +14,11 @@ from solvers.budget import Budget, Stopwatch
 from solvers.schedule.known_trees import VERSION, CostedTrees, KnownTree, best_of
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from sweep.study.identity import content_hash
+from sweep.tasks.chips.schedule import ScheduleSolve, ScheduleTask
+from sweep.tasks.chips.schedule_answer import answer_columns, cost_requests, problem_of
+from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from sweep.tasks.columns import CostRequests
 from sweep.tasks.mapping import check_versions
-from sweep.tasks.schedule import ScheduleSolve, ScheduleTask
-from sweep.tasks.schedule_answer import answer_columns, cost_requests, problem_of
-from sweep.tasks.scheduling_costs import SchedulingCosts
 
 KNOWN_TREES = "known_trees"
 """What stands in the column ``solver`` of these rows: no solver of the catalogue, for nothing is searched."""
@@ -86,7 +86,7 @@ class TreeCostingTask(ScheduleTask):
 def run_tree_costing_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | CostRequests:
     """Answer a task from its :meth:`TreeCostingTask.payload`; runs on a worker, returns plain data.
 
-    Requests for costs, and errors, are as in :func:`sweep.tasks.schedule_answer.run_schedule_task`.
+    Requests for costs, and errors, are as in :func:`sweep.tasks.chips.schedule_answer.run_schedule_task`.
     """
     check_versions(content, VERSION)
     watch, problem = Stopwatch(), problem_of(content)
