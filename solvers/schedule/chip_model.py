@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
 
@@ -33,6 +33,11 @@ class ChipModel:
     tile_costs: TileCosts
     bands: bool = False
     reductions: bool = False
+    _bounds: dict[Hashable, tuple[_KnownFloors, ScheduleBounds]] = field(default_factory=dict)
+    """What bounds were computed from, and these: a solve asks before its search, for its answer and its row.
+
+    The floors are kept because their identity is a part of the key.
+    """
 
     @property
     def name(self) -> str:
@@ -84,7 +89,14 @@ class ChipModel:
             if not isinstance(costs, TabledTileCosts):
                 return None
             floors = floors_of(kinds, costs)
-        found = lower_bounds(graph, self.chip, batch, floors, kinds)
+        batches = [size for size in range(1, batch + 1) if batch % size == 0]
+        known = _KnownFloors(
+            tuple(floors.floor(layer, batches, self.tiles) for layer in range(len(graph.layers)))
+        )
+        key = graph, batch, known.identity
+        if key not in self._bounds:
+            self._bounds[key] = known, lower_bounds(graph, self.chip, batch, known, kinds)
+        _, found = self._bounds[key]
         return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
 
 
@@ -142,6 +154,27 @@ class FloorsOfOperations:
 def floors_of(kinds: SegmentKinds, costs: TabledTileCosts) -> FloorsOfWork | FloorsOfOperations:
     """The floors of a table for schedules with bands, or with input channels cut."""
     return FloorsOfOperations(costs) if kinds.reductions else FloorsOfWork(costs)
+
+
+@dataclass(frozen=True)
+class _KnownFloors:
+    """What each layer costs at least, for the batches and tiles of one chip and network."""
+
+    floors: tuple[TileFloor, ...]
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for floors from which equal bounds follow, as long as these floors are referred to.
+
+        A table gives the rows of a layer as the same object each time.
+        """
+        return tuple(
+            (one.energy_pj, one.tile_cycles, one.whole_chip_pj, one.whole_chip_tile_cycles, id(one.rows))
+            for one in self.floors
+        )
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        return self.floors[layer]
 
 
 @dataclass(frozen=True)
