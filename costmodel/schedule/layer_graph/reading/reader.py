@@ -27,6 +27,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.reading.data import Builder
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Slice, layer_graph_of
+from costmodel.schedule.layer_graph.reading.experts import Routing
 from costmodel.schedule.layer_graph.reading.folded import folded_rows
 from costmodel.schedule.layer_graph.reading.layout import (
     Data,
@@ -108,6 +109,7 @@ class _LayerReader:
             if value.kind in ("input", "parameter")
         }
         self.builder = Builder()
+        self._routing = Routing(network, self.builder)
 
     def results(self) -> list[Slice]:
         """The channels of the network's outputs, and of the values that no node reads."""
@@ -123,6 +125,9 @@ class _LayerReader:
         """Add the node's layers, and note where the elements of its outputs lie."""
         if unmade := [name for name in node.inputs if name not in self._data]:
             raise InputError("", "first outputs of other nodes", f"others, which no layer makes: {unmade}")
+        if (routed := self._routing.read(node, self._data)) is not None:
+            self._data.update(routed)
+            return
         operands = [data for name in node.inputs if (data := self._data[name]) is not None]
         if not operands or node.kind.role == "numbers":
             self._data.update(dict.fromkeys(node.outputs))
