@@ -75,9 +75,9 @@ class LayerGraph:
         if shape != (channels, (rows, columns)):
             expected = f"{channels} channels of {rows} x {columns} between the producers"
             raise InputError(where, expected, shape, key="wgt_prevs")
-        if layer.c % layer.k or (layer.kind in ("scale", "decay") and layer.k % layer.groups):
-            expected = "an input of k channels (of each expert), and factors for equally many of them each"
-            raise InputError(where, expected, (layer.c, layer.k, layer.groups), key="groups")
+        if layer.c % layer.k or (layer.kind != "combine" and layer.c != layer.k):
+            expected = "an input of k channels (combine: of each expert)"
+            raise InputError(where, expected, layer.c, key="c")
 
     def reads(self, layer: NetworkLayer) -> tuple[list[Read], list[Read]]:
         """What ``layer`` reads of other layers: its inputs, then its weights, each in the order of channels.

@@ -22,7 +22,7 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.reading.data import Builder
-from costmodel.schedule.layer_graph.reading.drafts import Draft, channels
+from costmodel.schedule.layer_graph.reading.drafts import Draft, Slice, channels
 from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     full,
@@ -121,7 +121,7 @@ class Routing:
             expected = "(experts, rows of each, channels), no more rows than the tokens choose"
             raise InputError("", expected, f"{tokens.shape}, {top} choices of each row -> {shape}")
         experts, load, width = shape
-        windows, parts = (Windows(load), Windows(1)), []
+        windows, parts = (Windows(load), Windows(1)), list[Slice]()
         for expert in range(experts):
             name = f"{node.name}.{expert}" if experts > 1 else node.name
             parts += self._builder.add(

@@ -239,6 +239,24 @@ def with_order(data: Data, order: Sequence[Digit]) -> Data:
     return replace(data, parts=picked(data.parts, offsets(order)), axes=axes)
 
 
+def with_channels_row_major(axes: Sequence[Digits]) -> tuple[Digits, ...]:
+    """The axes of a box with a channel of its own for each position of all that are no rows or columns.
+
+    Its channels are in the order in which the axes read them; what an axis repeats has several of them.
+    """
+    step = prod(digit.size for axis in axes for digit in axis if digit.dim in ("C", ""))
+    found = list[Digits]()
+    for axis in axes:
+        digits = list[Digit]()
+        for digit in axis:
+            if digit.dim in ("C", ""):
+                step //= digit.size
+                digit = Digit(digit.size, step, "C")
+            digits.append(digit)
+        found.append(merged(digits))
+    return tuple(found)
+
+
 # ---- parts of a value
 
 

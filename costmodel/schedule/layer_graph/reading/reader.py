@@ -28,6 +28,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.reading.data import Builder
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Slice, layer_graph_of
 from costmodel.schedule.layer_graph.reading.experts import Routing
+from costmodel.schedule.layer_graph.reading.factors import FACTORS, with_factors
 from costmodel.schedule.layer_graph.reading.folded import folded_rows
 from costmodel.schedule.layer_graph.reading.layout import (
     Data,
@@ -259,6 +260,8 @@ class _LayerReader:
         """
         value = self._values[node.outputs[0]]
         operands = [data for name in names if (data := self._data[name]) is not None]
+        if FACTORS in node.attributes:
+            return with_factors(self.builder, node, operands, [self._values[x].shape for x in names], value)
         inner = [data for data in operands if not data.external]
         whole = [data for data in operands if data.external and data.elements == value.elements]
         if not inner:

@@ -127,11 +127,9 @@ def test_kinds_compute_what_experts_do() -> None:
         )
         assert np.allclose(added, dense)
         load = tokens * top // experts
-        combine = layer(
-            *("back", "combine"),
-            **{"c": experts * width, "k": width, "h": tokens, "w": 1, "r": top, "groups": top},
-            **{"input_h": load, "input_w": 1, "external_c": experts * width, "weight_producers": (0,)},
-        )
+        sizes: dict[str, Any] = {"c": experts * width, "k": width, "h": tokens, "w": 1, "r": top}
+        sizes |= {"groups": top, "input_h": load, "input_w": 1, "external_c": experts * width}
+        combine = layer("back", "combine", **sizes, weight_producers=(0,))
         assert operations == combine.operations
 
 
