@@ -27,7 +27,7 @@ from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Draft, Parts
 from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     known_axes,
-    with_channels_row_major,
+    listed_for_each,
     with_order,
 )
 from costmodel.schedule.layer_graph.reading.windows import Windows
@@ -288,18 +288,8 @@ def _with_rows_turned(
     heads = [prod(digit.size for digit in _channels(one, batch)) for one in operands]
     if heads[1] < heads[0] and _sums_rows(right, left, out):
         left, right = right, left
-    return _listed(_turned(builder, f"{name}.left", left, batch)), right
-
-
-def _listed(operand: Activations) -> Activations:
-    """The operand with channels that an axis repeats (stride 0) listed again for each of its positions."""
-    data = operand.data
-    if not data.repeats:
-        return operand
-    axes = known_axes(data)
-    order = [digit for axis in axes for digit in axis if digit.dim != "H"]
-    parts = picked(data.parts, offsets(order))
-    return operand._replace(data=replace(data, parts=parts, axes=with_channels_row_major(axes)))
+    left = _turned(builder, f"{name}.left", left, batch)
+    return left._replace(data=listed_for_each(left.data)), right
 
 
 def _for_every_head(left: Activations, right: Activations) -> Activations:

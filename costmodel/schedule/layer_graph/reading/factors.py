@@ -10,19 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.reading.data import Builder
-from costmodel.schedule.layer_graph.reading.drafts import Draft, picked
-from costmodel.schedule.layer_graph.reading.layout import (
-    Data,
-    full,
-    in_order,
-    known_axes,
-    with_channels_row_major,
-)
-from costmodel.workload.digits import Digit, Shape, offsets
+from costmodel.schedule.layer_graph.reading.drafts import Draft
+from costmodel.schedule.layer_graph.reading.layout import Data, full, in_order, known_axes, listed_for_each
+from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Node, Value
 
 FACTORS = "factors"
@@ -46,28 +39,23 @@ def with_factors(
         raise InputError("", expected, f"{len(operands)}, {stated}", key=FACTORS)
     data, factors = (builder.plain(f"{node.name}.{i}", one) for i, one in enumerate(operands))
     factors = in_order(factors)
-    data = _for_every_head(data, shapes[0], made.shape)
+    data = in_order(listed_for_each(_for_every_head(data, shapes[0], made.shape)))
     rows = ((), full("H", data.h), full("C", factors.k))
-    k = prod(one.size for axis in known_axes(data) for one in axis if one.dim != "H")
-    if factors.box != data.box or data.w != 1 or known_axes(factors) != rows or k % factors.k:
-        found = f"{factors.shape} for {(k, data.h, data.w)}"
+    if factors.box != data.box or data.w != 1 or known_axes(factors) != rows or data.k % factors.k:
+        found = f"{factors.shape} for {data.shape}"
         remedy = "A scan in several chunks has no schedule yet: state at most as many tokens as a chunk has"
         raise InputError("", "a factor for each head of each row", found, remedy)
-    order = [one for axis in known_axes(data) for one in axis if one.dim != "H"]
-    read = picked(data.parts, offsets(order))
-    made_by = builder.add(
-        Draft(
-            node.name,
-            _KINDS[stated],
-            k,
-            read,
-            data.box,
-            groups=factors.k,
-            weights=factors.parts,
-            work=len(operands),
-        )
+    draft = Draft(
+        node.name,
+        _KINDS[stated],
+        data.k,
+        data.parts,
+        data.box,
+        groups=factors.k,
+        weights=factors.parts,
+        work=len(operands),
     )
-    return Data(made_by, *data.box, with_channels_row_major(known_axes(data)))
+    return replace(data, parts=builder.add(draft))
 
 
 def _for_every_head(data: Data, shape: Shape, made: Shape) -> Data:

@@ -257,6 +257,18 @@ def with_channels_row_major(axes: Sequence[Digits]) -> tuple[Digits, ...]:
     return tuple(found)
 
 
+def listed_for_each(data: Data) -> Data:
+    """The value with the channels that an axis repeats listed again for each of its positions.
+
+    Whoever reads it reads such channels several times.
+    """
+    if not data.repeats:
+        return data
+    axes = known_axes(data)
+    order = [digit for axis in axes for digit in axis if digit.dim in ("C", "")]
+    return replace(data, parts=picked(data.parts, offsets(order)), axes=with_channels_row_major(axes))
+
+
 # ---- parts of a value
 
 

@@ -38,6 +38,7 @@ from costmodel.schedule.layer_graph.reading.layout import (
     in_order,
     in_order_if_known,
     known_axes,
+    listed_for_each,
     reshaped,
     side_by_side,
     spatial_dims,
@@ -205,7 +206,13 @@ class _LayerReader:
         """The result of a product, a convolution or fused attention, and the operands of fused operators."""
         output = self._values[node.outputs[0]].shape
         if len(node.layers) == 2:  # scores and weighted values
-            names = [name for name in node.inputs if self._data[name] is not None]
+            # behind queries, keys and values a mask that comes from the network's input counts as a constant
+            names = [
+                name
+                for i, name in enumerate(node.inputs)
+                if (data := self._data[name]) is not None and not (i > 2 and data.external)
+            ]
+            operands = [data for name in names if (data := self._data[name]) is not None]
             shapes = [self._values[name].shape for name in names]
             return attention(self.builder, node, operands, shapes, output), []
         first, second = node.kind.factors
@@ -353,6 +360,7 @@ class _LayerReader:
             if data is not None:
                 data = self.builder.plain(f"{node.name}.{i}", folded_rows(data, shape))
             pieces.append(data)
+        pieces = _laid_alike(pieces, shapes, axis)
         operands = [data for data in pieces if data]
         if len(operands) == len(pieces) and all(data.external and not data.repeats for data in operands):
             return external(made)
@@ -369,6 +377,9 @@ class _LayerReader:
             return self.builder.stacked(node.name, list(zip(rows, counts, strict=True)), axis)
         if missing := [name for name, data in zip(node.inputs, pieces, strict=True) if data is None]:
             raise InputError("", "activations side by side", missing)
+        if not all(data.repeats for data in operands):
+            # as where keys of every head and a part that all heads share become one
+            operands = [listed_for_each(data) for data in operands]
         return side_by_side(operands, axis)
 
     def _split(self, node: Node, data: Data) -> None:
@@ -382,6 +393,28 @@ def _one_dim(builder: Builder, data: Data, axis: int) -> Data:
     """The value with all positions as rows, where the axis runs over rows and columns (an image's)."""
     data = in_order(data)
     return builder.as_rows(data) if len(known_axes(data)[axis]) > 1 else data
+
+
+def _laid_alike(pieces: list[Data | None], shapes: Sequence[Shape], axis: int) -> list[Data | None]:
+    """Operands of a concatenation, the network's input laid out as what a layer computes.
+
+    So caches of heads, rows and channels lie in DRAM as the new keys and values do that are put behind them.
+    """
+    made = [data for data in pieces if data and not data.external and data.axes is not None]
+    if not made or not known_axes(made[0])[axis : axis + 1]:
+        return pieces
+    first, found = made[0], list[Data | None]()
+    along = first.axes[axis] if first.axes else ()
+    for data, shape in zip(pieces, shapes, strict=True):
+        # of one token the axis has no digit: it is that of rows if it is none of the channels
+        whole = along == full("H", first.h) and first.w == 1 and (along or first.h == 1)
+        if data is None or not data.external or data.repeats or any(data.padding) or not whole:
+            found.append(data)
+            continue
+        axes = tuple(full("H", shape[i]) if i == axis else one for i, one in enumerate(first.axes or ()))
+        laid = Data((Slice(EXTERNAL, 0, first.k),), shape[axis], 1, axes)
+        found.append(laid if laid.sizes == shape else data)
+    return found
 
 
 def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:

@@ -136,6 +136,29 @@ def test_a_scan_of_one_chunk(tmp_path: Path, tokens: int) -> None:
     assert (states.groups, states.k, states.h, states.c) == (8, 128, 16, 8 * tokens)
 
 
+EXPORTS = {
+    "exports/gpt2.pt2": {"s22": 8},  # a mask behind queries, keys and values
+    "exports/llama_sdpa.pt2": {"s22": 8},  # the same with shared heads
+    "exports/heads_folded.pt2": {"s27": 4, "s57": 8, "s14": 8},  # caches of heads, rows and channels
+    "onnx/llama_dynamo_sdpa_stripped.onnx": {"seq": 8, "past": 8},
+    "onnx/llama_script_eager_stripped.onnx": {"seq": 1, "past": 8},
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exported_attention_with_masks_and_caches(name: str) -> None:
+    """Masks that come from the network's input cost nothing, caches are copied in front of the new rows."""
+    network, graph = (
+        load_network(DATA / name, None, EXPORTS[name]),
+        load_layer_graph(DATA / name, EXPORTS[name]),
+    )
+    assert macs(graph) == network.macs
+    copied = [layer for layer in graph.layers if layer.kind == "pool"]
+    caches = sum(layer.external_c * layer.input_h for layer in copied)
+    stated = [value for value in network.values if value.kind == "input" and len(value.shape) == 4]
+    assert caches == sum(value.elements for value in stated if value.shape[1] > 1)
+
+
 def test_weighted_channels_are_products_on_a_chip() -> None:
     network, graph = load_network("efficientnet_b0"), load_layer_graph("efficientnet_b0")
     weighted = sum(value.elements for value in network.values if value.name.endswith(".weighted"))

@@ -510,6 +510,23 @@ def test_sums_over_rows_of_both_operands(heads: int, shared: int, behind: bool) 
     assert turned == (kept if shared > 1 else 0)
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["behind", "in front"])
+def test_a_part_of_keys_that_all_heads_share(first: bool) -> None:
+    """Latent attention: three channels of a key are a head's own, two are the same for all four heads."""
+    made = Made()
+    q = viewed(made, made.tokens(6, 20), (1, 6, 4, 5), (0, 2, 1, 3))
+    own = viewed(made, made.tokens(7, 12), (1, 7, 4, 3), (0, 2, 1, 3))
+    shared = viewed(made, made.tokens(7, 2), (1, 7, 1, 2), (0, 2, 1, 3))
+    shape = (1, 4, 7, 2)
+    shared = made.operator(
+        "Expand", [shared, made.integers(*shape)], np.broadcast_to(made.numbers[shared], shape).copy()
+    )
+    key = joined(made, *((shared, own) if first else (own, shared)), axis=3)
+    key = made.operator("Transpose", [key], made.numbers[key].transpose(0, 1, 3, 2), perm=(0, 1, 3, 2))
+    made.product(q, key)
+    assert sum(layer.kind == "transpose" for layer in read(made).values()) == 4
+
+
 def test_keys_of_fewer_heads_whose_expansion_was_folded_away() -> None:
     """Square products, where shapes do not tell keys from values but the file's transposes do."""
     made = Made()
