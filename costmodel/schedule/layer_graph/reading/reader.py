@@ -210,9 +210,9 @@ class _LayerReader:
             names = [
                 name
                 for i, name in enumerate(node.inputs)
-                if (data := self._data[name]) is not None and not (i > 2 and data.external)
+                if (one := self._data[name]) is not None and not (i > 2 and one.external)
             ]
-            operands = [data for name in names if (data := self._data[name]) is not None]
+            operands = [one for name in names if (one := self._data[name]) is not None]
             shapes = [self._values[name].shape for name in names]
             return attention(self.builder, node, operands, shapes, output), []
         first, second = node.kind.factors
