@@ -171,6 +171,10 @@ _ROWS = (
     *_pointwise("elementwise_layer", "elementwise", in_place=False),
     *_others("function_layer", "normalisation", "computed", "element", "rows"),
     *_others("transposing_layer", "rearrangement", "moved", "none", "moved"),
+    *_others("choosing_layer", "search", "computed", "window", "none"),
+    *_others("dispatching_layer", "rearrangement", "moved", "element", "none"),
+    *_others("combining_layer", "rearrangement", "computed", "window", "none"),
+    *_others("scaling_layer", "elementwise", "computed", "operand", "none"),
     # queries, keys and values, a mask at position 3, past keys and past values
     OperatorKind(
         "attention", "attention", "computed", "none", "products", False, "attention", (0, 1, 2, 4, 5)

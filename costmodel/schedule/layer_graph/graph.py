@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.layer import NetworkLayer
+from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
 
 __all__ = ["LayerGraph", "NetworkLayer", "Read"]
 
@@ -45,8 +45,9 @@ class LayerGraph:
     def _check_channels(self, layer: NetworkLayer, where: str) -> None:
         """Check that producers have together all channels, and each all rows and columns, that are read."""
         inputs, weights = self.reads(layer)
-        operand = layer.k if layer.kind == "eltwise" else layer.c
-        if self._cut_within(inputs, layer.external_c, operand) or self._cut_within(weights, 0, layer.k):
+        operand = layer.k if layer.kind in ("eltwise", "combine") else layer.c
+        of_weights = layer.groups if layer.kind in WITH_FACTORS else layer.k
+        if self._cut_within(inputs, layer.external_c, operand) or self._cut_within(weights, 0, of_weights):
             raise InputError(where, "operands of whole producers or of one", layer.channels, key="channels")
         channels = layer.external_c + sum(one.channels for one in inputs)
         if channels != layer.c:
@@ -55,6 +56,9 @@ class LayerGraph:
         if any(h < layer.input_h or w < layer.input_w for h, w in sizes):
             expected = f"producers of at least {layer.input_h} x {layer.input_w}"
             raise InputError(where, expected, sizes, key="ifm_prevs")
+        if layer.kind in WITH_FACTORS:
+            self._check_factors(layer, weights, where)
+            return
         rows = layer.group_c if layer.kind == "groupconv" else layer.c
         size = (layer.h, layer.w) if layer.part == "update" else (rows, layer.r * layer.s)
         shapes = {(one.h, one.w) for one in (self.layers[read.producer] for read in weights)}
@@ -62,6 +66,18 @@ class LayerGraph:
         if weights and shape != (layer.k, size):
             expected = f"{layer.k} weights of {size[0]} x {size[1]} between the producers"
             raise InputError(where, expected, shape, key="wgt_prevs")
+
+    def _check_factors(self, layer: NetworkLayer, factors: Sequence[Read], where: str) -> None:
+        """Check that layers make all factors, or choices, of a layer that has such a second operand."""
+        channels, rows, columns = layer.factors
+        shapes = {(one.h, one.w) for one in (self.layers[read.producer] for read in factors)}
+        shape = sum(one.channels for one in factors), *shapes
+        if shape != (channels, (rows, columns)):
+            expected = f"{channels} channels of {rows} x {columns} between the producers"
+            raise InputError(where, expected, shape, key="wgt_prevs")
+        if layer.c % layer.k or (layer.kind != "combine" and layer.c != layer.k):
+            expected = "an input of k channels (combine: of each expert)"
+            raise InputError(where, expected, layer.c, key="c")
 
     def reads(self, layer: NetworkLayer) -> tuple[list[Read], list[Read]]:
         """What ``layer`` reads of other layers: its inputs, then its weights, each in the order of channels.

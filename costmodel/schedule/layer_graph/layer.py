@@ -12,6 +12,17 @@ samples, rows and columns:
     pool                   K  N  P  Q    K             N  P, R  Q, S
     eltwise, ptp           K  N  P  Q    K             N  P     Q         (eltwise: a tensor for each operand)
     transpose              K  N  P  Q    the same in another order
+    topk                   K  N  P  Q    C             N  P     Q
+    dispatch               K  N  P  Q    K             N  R     S         choices: C N R S
+    combine                K  N  P  Q    K             N  R     S         choices: C N P Q
+    scale                  K  N  P  Q    K             N  P     Q         factors: C N P Q
+    decay                  K  N  P  Q    K             N  P     Q         factors: C N R Q
+
+The last five have no products. Which rows an expert gets, and where its results belong, is known only at run
+time: so ``dispatch`` and ``combine`` need all rows R and columns S of their inputs for any output, and can be
+cut along channels as any layer. Their second operand, made by the ``weight_producers``, has the place of
+weights, and all its channels C are needed wherever some are: the choices of each token, or factors that
+neighbouring channels share. ``combine`` has one input for each expert.
 
 Weights that another layer computes have that layer's axes instead: K, N (each sample has weights of its own),
 C, and the points of the filter, R * columns + S. A layer of a training step that scatters, or an update, has
@@ -31,8 +42,20 @@ from costmodel.errors import InputError
 from costmodel.workload.network import Layer, Role, Tensor, convolution
 from costmodel.workload.projection import Projection, Stride
 
-KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
-"""Kinds of layers; ``ptp`` is an element-wise function of one operand."""
+KINDS = (
+    *("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose"),
+    *("topk", "dispatch", "combine", "scale", "decay"),
+)
+"""Kinds of layers; ``ptp`` is an element-wise function of one operand.
+
+- ``topk`` chooses the K largest of all channels, row by row.
+- ``dispatch`` takes, for an expert, P of all rows of its input; ``combine`` adds to each row of its result
+  those rows of all experts that were made for it, times a weight.
+- ``scale`` multiplies every channel by a factor that it shares with its neighbours; by ``decay`` the factor
+  follows from those of all rows, as the decay between tokens in a state-space scan does.
+"""
+WITH_FACTORS = ("dispatch", "combine", "scale", "decay")
+"""Kinds without products that have a second operand in the place of weights, which other layers make."""
 Part = Literal["forward", "error", "update"]
 """What a layer of a training step computes: outputs, errors of inputs or gradients of weights.
 
@@ -85,6 +108,9 @@ class NetworkLayer:
       padding above the first row and ``pad_w`` that left of the first column; the padding below and to the
       right follows. If negative, the first window begins that many rows (columns) inside the input.
     - ``operands`` is the number of inputs of an element-wise layer, whose ``c`` is ``operands`` times ``k``.
+    - Of the kinds from ``topk`` on ``r`` is the number of operations for an output: scores that are compared,
+      rows that are added on average. The input of ``combine`` has ``k`` channels for each expert. ``groups``
+      are the channels of the second operand of :data:`WITH_FACTORS`: choices of a token, or factors.
     - ``order`` says of each output dim (C, H, W) of a transpose which input dim it is.
     - The input channels are ``external_c`` channels of the network's input, then those of ``producers``,
       which are positions in the graph's layers. ``weight_producers`` compute the weights of a product of two
@@ -128,6 +154,17 @@ class NetworkLayer:
         return self.kind in ("conv", "fc", "groupconv")
 
     @property
+    def input_tensors(self) -> int:
+        """How many inputs the layer has, all of which it needs at the same places."""
+        return self.c // self.k if self.kind == "combine" else self.operands
+
+    @property
+    def factors(self) -> tuple[int, int, int]:
+        """Channels, rows and columns of the second operand of :data:`WITH_FACTORS`."""
+        rows, columns = (self.input_h, self.input_w) if self.kind == "dispatch" else (self.h, self.w)
+        return self.groups, rows, columns
+
+    @property
     def group_c(self) -> int:
         return self.c // self.groups
 
@@ -158,8 +195,11 @@ class NetworkLayer:
     def operations(self) -> int:
         """MACs of a layer with weights, or element operations, for one sample: the points of its space.
 
-        At a point, an element-wise layer takes in an element of each operand.
+        At a point, an element-wise layer takes in an element of each operand. The kinds that choose rows have
+        as many operations as they state, for their space has all rows that may be chosen.
         """
+        if self.kind in ("topk", *WITH_FACTORS):
+            return self.k * self.h * self.w * self.r
         points = self.space(1).macs
         return points if self.has_weights else points * self.operands
 
@@ -225,6 +265,8 @@ class NetworkLayer:
         h, w = self.computed
         inputs, outputs = self.input_elements(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights
+        if self.kind in WITH_FACTORS:
+            weights = prod(self.factors)
         if self.part == "update":  # the errors of the outputs are its weights, the weights its result
             return LayerElements(inputs, outputs, weights)
         return LayerElements(inputs, weights * (batch if self.weight_producers else 1), outputs)
@@ -324,6 +366,8 @@ def _space_of(layer: NetworkLayer, batch: int) -> Layer:
         return _window_space(layer, batch)
     sizes = {"K": layer.k, "N": batch, "P": layer.h, "Q": layer.w}
     outputs = _plain(OUTPUT_DIMS)
+    if layer.kind in ("topk", *WITH_FACTORS):
+        return _space_with_choices(layer, sizes, outputs)
     if layer.kind == "transpose":
         axes = list(outputs)
         for made, read in zip((0, 2, 3), layer.order, strict=True):
@@ -334,6 +378,22 @@ def _space_of(layer: NetworkLayer, batch: int) -> Layer:
     else:
         inputs = [Tensor(f"Inputs{one}", outputs, "inputs") for one in range(layer.operands)]
     return Layer(layer.name, tuple(sizes.items()), (*inputs, Tensor("Outputs", outputs, "outputs")))
+
+
+def _space_with_choices(layer: NetworkLayer, sizes: dict[str, int], outputs: tuple[Projection, ...]) -> Layer:
+    """The space of a layer that chooses, that moves rows which were chosen, or that scales channels."""
+    read, factors = outputs, list[Tensor]()
+    if layer.kind == "topk":
+        sizes, read = sizes | {"C": layer.c}, _plain("CNPQ")
+    else:
+        sizes = sizes | {"C": layer.groups, "R": layer.input_h, "S": layer.input_w}
+        read = _plain("KNRS") if layer.kind in ("dispatch", "combine") else outputs
+        axes = {"dispatch": "CNRS", "decay": "CNRQ"}.get(layer.kind, "CNPQ")
+        factors.append(Tensor("Weights", _plain(axes), "weights"))
+    count = layer.input_tensors
+    names = ["Inputs"] if count == 1 else [f"Inputs{one}" for one in range(count)]
+    inputs = [Tensor(name, read, "inputs") for name in names]
+    return Layer(layer.name, tuple(sizes.items()), (*factors, *inputs, Tensor("Outputs", outputs, "outputs")))
 
 
 def _window_space(layer: NetworkLayer, batch: int) -> Layer:

@@ -26,6 +26,11 @@ _ROWS: Mapping[str, str] = MappingProxyType(
         "eltwise": "elementwise_layer",
         "ptp": "function_layer",
         "transpose": "transposing_layer",
+        "topk": "choosing_layer",
+        "dispatch": "dispatching_layer",
+        "combine": "combining_layer",
+        "scale": "scaling_layer",
+        "decay": "scaling_layer",
     }
 )
 """By kind of layer, its row in the table of operators."""

@@ -28,6 +28,9 @@ def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
         if layer.weight_producers:
             where, expected = f"network {graph.name}", "weights that are parameters"
             raise InputError(where, expected, "a product of activations", key=layer.name)
+        if layer.kind == "topk":
+            where, expected = f"network {graph.name}", "layers with a gradient"
+            raise InputError(where, expected, "a choice of the largest", key=layer.name)
         if layer.part != "forward":
             raise InputError(f"network {graph.name}", "forward layers", layer.part, key=layer.name)
     return _Derivation(graph, input_error).result()

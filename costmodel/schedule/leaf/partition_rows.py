@@ -129,7 +129,7 @@ class PartitionTables:
         leaf, tile = self._layers[number], self._chip.tile
         layer, bits, buffer = leaf.layer, leaf.bits, tile.buffer
         volumes = self._volumes(leaf, batch, costs.parts, leaf.space)
-        inputs, weights = volumes[:, :2] * (layer.operands * bits.inputs), volumes[:, 2:] * bits.weights
+        inputs, weights = volumes[:, :2] * (layer.input_tensors * bits.inputs), volumes[:, 2:] * bits.weights
         fullest = weights[:, 0]
         if streamed:
             fullest = leaf.slice_bits(fullest, costs.slices) * np.minimum(costs.slices, 2)

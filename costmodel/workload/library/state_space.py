@@ -87,7 +87,7 @@ class _Builder:
         )
         step = build.operator(f"{name}.steps", "add+softplus", (step, step_bias), build.shape(step))
         decay = build.operator(f"{name}.decays", "mul+exp", (step, decay), build.shape(step))
-        scaled = build.operator(f"{name}.scaled", "mul", (x_, step), build.shape(x_))
+        scaled = build.operator(f"{name}.scaled", "mul", (x_, step), build.shape(x_), factors="of_row")
         y = (self._step if self._phase.new == 1 else self._scan)(name, scaled, (b, c, decay))
         y = build.operator(f"{name}.skipped", "addcmul", (y, x_, skip), build.shape(y))
         gate = build.pointwise(f"{name}.gate.activation", "silu", gate)
@@ -144,9 +144,9 @@ class _Builder:
         outer = (batch, count, facts.heads)
         turned = build.permute(f"{name}.b.turned", b, (0, 1, 2, 4, 3))
         scores = build.matmul(f"{name}.scores", c, turned)
-        masked = build.operator(f"{name}.decayed", "mul", (scores, decay), (*outer, chunk, chunk))
+        masked = self._decayed(f"{name}.decayed", scores, decay, (*outer, chunk, chunk))
         within = build.matmul(f"{name}.within", masked, x)
-        lasting = build.operator(f"{name}.lasting", "mul", (x, decay), build.shape(x))
+        lasting = self._decayed(f"{name}.lasting", x, decay, build.shape(x))
         by_channel = build.permute(f"{name}.lasting.turned", lasting, (0, 1, 2, 4, 3))
         states = build.matmul(f"{name}.states", by_channel, b)
         read: tuple[str, ...] = (states, decay)
@@ -156,11 +156,15 @@ class _Builder:
             states = build.operator(f"{name}.carried", "addcmul", read, build.shape(states))
             by_state = build.permute(f"{name}.carried.turned", states, (0, 1, 2, 4, 3))
             across = build.matmul(f"{name}.read", c, by_state)
-            across = build.operator(f"{name}.read.decayed", "mul", (across, decay), build.shape(across))
+            across = self._decayed(f"{name}.read.decayed", across, decay, build.shape(across))
             within = build.add(f"{name}.all", within, across)
         by_token = build.permute(f"{name}.all.by_token", within, (0, 1, 3, 2, 4))
         padded = build.reshape(f"{name}.all.together", by_token, (batch, count * chunk, facts.inner))
         return build.rows(f"{name}.all.new", padded, 0, new)
+
+    def _decayed(self, name: str, x: str, decay: str, shape: tuple[int, ...]) -> str:
+        """The value times what has decayed between tokens, which follows from the decays of all of them."""
+        return self._build.operator(name, "mul", (x, decay), shape, factors="of_all_rows")
 
     def _in_chunks(self, name: str, x: str, chunks: tuple[int, int], heads: int) -> str:
         """The value (batch, tokens, heads * width) as (batch, chunks, heads, tokens of a chunk, width)."""

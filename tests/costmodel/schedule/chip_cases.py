@@ -253,6 +253,31 @@ def cut_off() -> LayerGraph:
     return LayerGraph("cut off", layers)
 
 
+def routed() -> LayerGraph:
+    """Tokens at 3 x 2 positions, two experts that get 6 rows each, and factors for two channels each."""
+    tokens: dict[str, Any] = {"h": 3, "w": 2}
+    load: dict[str, Any] = {"h": 6, "w": 1}
+    to_expert: dict[str, Any] = {"c": 4, "k": 4, **load, "input_h": 3, "input_w": 2, "groups": 2}
+    back: dict[str, Any] = {"c": 8, "k": 4, "r": 2, **tokens, "input_h": 6, "input_w": 1, "groups": 2}
+    layers = (
+        layer("tokens", c=3, k=4, external_c=3, **tokens),
+        layer("router", c=4, k=5, **tokens, producers=(0,)),
+        layer("top", "topk", c=5, k=2, r=5, **tokens, producers=(1,)),
+        layer("to0", "dispatch", **to_expert, producers=(0,), weight_producers=(2,)),
+        layer("to1", "dispatch", **to_expert, producers=(0,), weight_producers=(2,)),
+        layer("up", "groupconv", c=8, k=2, **load, groups=2, producers=(3, 4)),
+        layer("down0", c=1, k=4, **load, producers=(5,), channels=((0, 1),)),
+        layer("down1", c=1, k=4, **load, producers=(5,), channels=((1, 2),)),
+        layer("made", "ptp", c=8, k=8, **load, producers=(6, 7)),
+        layer("back", "combine", **back, producers=(8,), weight_producers=(2,)),
+        layer("sum", "eltwise", c=8, k=4, operands=2, **tokens, producers=(0, 9)),
+        layer("factor", c=4, k=2, **tokens, producers=(0,)),
+        layer("scaled", "scale", c=4, k=4, r=2, groups=2, **tokens, producers=(10,), weight_producers=(11,)),
+        layer("kept", "decay", c=4, k=4, r=2, groups=2, **tokens, producers=(12,), weight_producers=(11,)),
+    )
+    return LayerGraph("routed", layers)
+
+
 def strided() -> LayerGraph:
     """What has a training step with all layers that need a whole chip: strides, pooling, flattening."""
     third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}

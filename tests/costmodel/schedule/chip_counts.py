@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -82,12 +83,14 @@ def inputs(layer: NetworkLayer, out: tuple[range, range, range, range]) -> froze
         channels, rows, columns = dims[0], dims[1], dims[2]
     else:
         channels = k
-        if layer.kind in ("conv", "fc"):
+        if layer.kind in ("conv", "fc", "topk"):
             channels = range(layer.c)
         if layer.kind == "groupconv":
             groups = {one // layer.group_k for one in k}
             channels = range(min(groups) * layer.group_c, (max(groups) + 1) * layer.group_c)
         rows, columns = h, w
+        if layer.kind in ("dispatch", "combine"):  # any row may be the chosen one
+            rows, columns = range(layer.input_h), range(layer.input_w)
         if layer.kind in ("conv", "groupconv", "pool", "fc"):
             rows = _hull(
                 [
@@ -113,8 +116,18 @@ def inputs(layer: NetworkLayer, out: tuple[range, range, range, range]) -> froze
 
 
 def weights(layer: NetworkLayer, out: tuple[range, range, range, range]) -> frozenset[Element]:
-    """Weights as outputs x (samples, if they are activations) x inputs x filter positions."""
+    """Weights as outputs x (samples, if they are activations) x inputs x filter positions.
+
+    Of layers that choose or scale, the choices of all tokens or of those that are computed, or the factors.
+    """
     k, b, h, w = out
+    if layer.kind in ("dispatch", "combine", "scale", "decay") and k and b and h and w:
+        rows, columns = h, w
+        if layer.kind in ("dispatch", "decay"):
+            rows = range(layer.input_h)
+        if layer.kind == "dispatch":
+            columns = range(layer.input_w)
+        return frozenset(product(range(layer.groups), b, rows, columns))
     if not layer.has_weights or not (k and b and h and w):
         return frozenset()
     samples = b if layer.weight_producers else range(1)
@@ -138,7 +151,7 @@ def streams(graph: LayerGraph, number: int) -> Iterator[tuple[bool, dict[int, tu
         yield True, dict(enumerate(sent[inputs:]))
     elements: list[tuple[int | None, int]] = [(None, c) for c in range(layer.external_c)]
     elements += sent[:inputs]
-    width = layer.k if layer.kind == "eltwise" else layer.c
+    width = layer.k if layer.kind in ("eltwise", "combine") else layer.c
     for first in range(0, len(elements), width):
         yield False, dict(enumerate(elements[first : first + width]))
 

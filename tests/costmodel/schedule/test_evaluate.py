@@ -26,6 +26,7 @@ from tests.costmodel.schedule.chip_cases import (
     of_widths,
     random_tree,
     read_in_part,
+    routed,
 )
 from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 from tests.thorough import how_many
@@ -91,6 +92,7 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
         *((every_kind(), on) for on in (*CHIPS, *OTHER_WIDTHS, SMALL)),
         (read_in_part(), CHIPS[0]),
         (cut_off(), CHIPS[0]),
+        (routed(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
@@ -130,11 +132,15 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1], SMALL], ids=named)
+@pytest.mark.parametrize(
+    ("graph", "on"),
+    [*((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1], SMALL)), (routed(), CHIPS[0])],
+    ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
+)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
-def test_buffers_hold_what_is_there_at_any_moment(on: Chip, idle: bool) -> None:
+def test_buffers_hold_what_is_there_at_any_moment(graph: LayerGraph, on: Chip, idle: bool) -> None:
     """What the model charges is enough, and not more for leaves side by side or one after the other."""
-    graph, exact, streaming = every_kind(), 0, 0
+    exact = streaming = 0
     for seed in SEEDS if on is not SMALL else range(how_many(60, thorough=200)):
         found = evaluated(graph, on, seed, idle)
         if found is None:
@@ -169,11 +175,15 @@ def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on", [*CHIPS[:2], OTHER_WIDTHS[1]], ids=named)
+@pytest.mark.parametrize(
+    ("graph", "on"),
+    [*((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1])), (routed(), CHIPS[0])],
+    ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
+)
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
-def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip, idle: bool) -> None:
+def test_no_partition_or_placement_of_a_leaf_is_better(graph: LayerGraph, on: Chip, idle: bool) -> None:
     """Every way to place each leaf, with its producers where they are, counted element by element."""
-    graph, compared = every_kind(), 0
+    compared = 0
     for seed in SEEDS[:8]:
         found = evaluated(graph, on, seed, idle)
         if found is None:

@@ -24,7 +24,12 @@ from typing import NamedTuple
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.reading.data import Builder
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, picked
-from costmodel.schedule.layer_graph.reading.layout import Data, known_axes, with_order
+from costmodel.schedule.layer_graph.reading.layout import (
+    Data,
+    known_axes,
+    listed_for_each,
+    with_order,
+)
 from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Digits, Shape, offsets
 
@@ -229,6 +234,8 @@ def _with_activations(
 ) -> Data:
     """The layer of two activations: each sample has weights of its own, which another layer computes."""
     left, right = operands
+    if _sums_rows(left, right, out):
+        left, right = _with_rows_turned(builder, name, (left, right), out)
     right = _for_every_head(left, right)
     letters = _letters(left, right, out)
     if left.data.external:
@@ -251,6 +258,38 @@ def _with_activations(
     kind = "groupconv" if groups > 1 else "conv"
     draft = Draft(name, kind, k, data.parts, data.box, groups=groups, weights=weights)
     return _result(left, letters, out, Data(builder.add(draft), *data.box), lengths)
+
+
+def _sums_rows(left: Activations, right: Activations, out: str) -> bool:
+    """Whether a product sums over the rows of its left operand and keeps one axis of its channels.
+
+    So do K^T V of linear attention, and the states of a scan. Of several such axes of channels the others are
+    heads of the left operand alone.
+    """
+    letters = _letters(left, right, out)
+    kept = [letter for letter in letters.kept if _digits(left, letter)]
+    return (
+        len(kept) == 1
+        and (_dims(left, kept[0]), _dims(left, letters.summed)) == ({"C"}, {"H"})
+        and left.data.w == 1
+        and not left.data.external
+    )
+
+
+def _with_rows_turned(
+    builder: Builder, name: str, operands: tuple[Activations, Activations], out: str
+) -> tuple[Activations, Activations]:
+    """The operands with rows and channels of the left one exchanged: those of the one with fewer heads.
+
+    The other operand is then the right one. Channels that several heads share are listed for each of them.
+    """
+    left, right = operands
+    batch = _letters(left, right, out).batch
+    heads = [prod(digit.size for digit in _channels(one, batch)) for one in operands]
+    if heads[1] < heads[0] and _sums_rows(right, left, out):
+        left, right = right, left
+    left = _turned(builder, f"{name}.left", left, batch)
+    return left._replace(data=listed_for_each(left.data)), right
 
 
 def _for_every_head(left: Activations, right: Activations) -> Activations:

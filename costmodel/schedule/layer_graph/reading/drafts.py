@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
 from costmodel.schedule.layer_graph.reading.windows import Windows
 
 EXTERNAL = -1
@@ -108,7 +109,8 @@ class Draft:
 
     ``box`` are the rows and columns of what it reads. ``windows`` slide over the rows and over the columns;
     None: one for each row and each column. ``operands``, ``groups`` and ``order`` are those of
-    :class:`NetworkLayer`, and ``weights`` the channels of activations that it takes as weights.
+    :class:`NetworkLayer`, and ``weights`` the channels of activations that it takes as weights, or as its
+    second operand. ``work`` is the number of operations for an output where the kind does not say it.
     ``pointwise``: it is a function of one operand, of the same shape (softmax included). ``foldable``: each
     result follows from one element, so that the layer that computes the operand can do it as well.
     """
@@ -123,6 +125,7 @@ class Draft:
     groups: int = 1
     order: tuple[int, ...] = (0, 1, 2)
     weights: Parts = ()
+    work: int = 1
     pointwise: bool = False
     foldable: bool = False
 
@@ -142,23 +145,31 @@ class Draft:
 
     @property
     def read(self) -> tuple[int, int]:
-        """Rows and columns of inputs: those up to the end of the last window; all, where it transposes."""
-        if self.kind == "transpose":
+        """Rows and columns of inputs: up to the end of the last window; all, where any may be needed."""
+        if self.kind in ("transpose", "dispatch", "combine"):
             return self.box
         (rows, columns), (height, width) = self.over, self.box
         return rows.reach(height), columns.reach(width)
 
     def inputs_of(self, first: int, end: int) -> Parts:
         """The input channels from which output channels ``first`` to before ``end`` are computed."""
-        if self.kind in ("conv", "fc"):
+        if self.kind in ("conv", "fc", "topk"):
             return self.inputs
         if self.kind == "groupconv":
             group_k, group_c = self.k // self.groups, channels(self.inputs) // self.groups
             return taken(self.inputs, first // group_k * group_c, -(-end // group_k) * group_c)
         if self.kind == "transpose":
             return self.inputs
-        each = (taken(self.inputs, i * self.k + first, i * self.k + end) for i in range(self.operands))
+        if (first, end) == (0, self.k):  # as they are, so that experts stay one layer
+            return self.inputs
+        count = channels(self.inputs) // self.k if self.kind == "combine" else self.operands
+        each = (taken(self.inputs, i * self.k + first, i * self.k + end) for i in range(count))
         return tuple(part for parts in each for part in parts)
+
+    def weights_of(self, first: int, end: int) -> Parts:
+        """The channels of ``weights`` from which output channels ``first`` to before ``end`` are computed."""
+        # the choices of a token are those of all its channels, and factors come whole as well
+        return self.weights if self.kind in WITH_FACTORS else taken(self.weights, first, end)
 
 
 def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> LayerGraph:
@@ -242,13 +253,13 @@ def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
         if cuts[index] and draft.kind == "transpose":
             expected = "consumers that read all rows of what is transposed"
             raise InputError(f"network {name}", expected, sorted(cuts[index]), key=draft.name)
-        if draft.groups > 1:
+        if draft.groups > 1 and draft.kind == "groupconv":
             group_k = draft.k // draft.groups
             inside = {cut // group_k * group_k for cut in cuts[index] if cut % group_k}
             cuts[index] |= (inside | {cut + group_k for cut in inside}) - {0, draft.k}
         bounds = sorted({0, draft.k, *cuts[index]})
         for first, end in pairwise(bounds):
-            for part in (*draft.inputs_of(first, end), *taken(draft.weights, first, end)):
+            for part in (*draft.inputs_of(first, end), *draft.weights_of(first, end)):
                 size = drafts[part.draft].k if part.draft != EXTERNAL else 0
                 cuts[part.draft] |= {part.first, part.end} - {0, size}
     return cuts
@@ -262,8 +273,10 @@ def _layer(
     ``numbers``: those of the layers so far, by the draft and the first channel of the part they compute.
     """
     first, end = piece
-    inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
+    inputs, weights = draft.inputs_of(first, end), draft.weights_of(first, end)
     groups = max(draft.groups * (end - first) // draft.k, 1)
+    if draft.kind in WITH_FACTORS:
+        groups = draft.groups
     (rows, columns), (height, width) = draft.over, draft.read
     external = [part.draft == EXTERNAL for part in inputs]
     if external != sorted(external, reverse=True):
@@ -276,7 +289,7 @@ def _layer(
         k=end - first,
         h=rows.count,
         w=columns.count,
-        r=rows.size,
+        r=draft.work if draft.kind in ("topk", *WITH_FACTORS) else rows.size,
         s=columns.size,
         stride_h=rows.stride,
         stride_w=columns.stride,

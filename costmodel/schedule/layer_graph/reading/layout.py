@@ -239,6 +239,36 @@ def with_order(data: Data, order: Sequence[Digit]) -> Data:
     return replace(data, parts=picked(data.parts, offsets(order)), axes=axes)
 
 
+def with_channels_row_major(axes: Sequence[Digits]) -> tuple[Digits, ...]:
+    """The axes of a box with a channel of its own for each position of all that are no rows or columns.
+
+    Its channels are in the order in which the axes read them; what an axis repeats has several of them.
+    """
+    step = prod(digit.size for axis in axes for digit in axis if digit.dim in ("C", ""))
+    found = list[Digits]()
+    for axis in axes:
+        digits = list[Digit]()
+        for digit in axis:
+            if digit.dim in ("C", ""):
+                step //= digit.size
+                digit = Digit(digit.size, step, "C")
+            digits.append(digit)
+        found.append(merged(digits))
+    return tuple(found)
+
+
+def listed_for_each(data: Data) -> Data:
+    """The value with the channels that an axis repeats listed again for each of its positions.
+
+    Whoever reads it reads such channels several times.
+    """
+    if not data.repeats:
+        return data
+    axes = known_axes(data)
+    order = [digit for axis in axes for digit in axis if digit.dim in ("C", "")]
+    return replace(data, parts=picked(data.parts, offsets(order)), axes=with_channels_row_major(axes))
+
+
 # ---- parts of a value
 
 

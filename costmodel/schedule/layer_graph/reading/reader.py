@@ -27,6 +27,8 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.reading.data import Builder
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Slice, layer_graph_of
+from costmodel.schedule.layer_graph.reading.experts import Routing
+from costmodel.schedule.layer_graph.reading.factors import FACTORS, with_factors
 from costmodel.schedule.layer_graph.reading.folded import folded_rows
 from costmodel.schedule.layer_graph.reading.layout import (
     Data,
@@ -36,6 +38,7 @@ from costmodel.schedule.layer_graph.reading.layout import (
     in_order,
     in_order_if_known,
     known_axes,
+    listed_for_each,
     reshaped,
     side_by_side,
     spatial_dims,
@@ -108,6 +111,7 @@ class _LayerReader:
             if value.kind in ("input", "parameter")
         }
         self.builder = Builder()
+        self._routing = Routing(network, self.builder)
 
     def results(self) -> list[Slice]:
         """The channels of the network's outputs, and of the values that no node reads."""
@@ -123,6 +127,9 @@ class _LayerReader:
         """Add the node's layers, and note where the elements of its outputs lie."""
         if unmade := [name for name in node.inputs if name not in self._data]:
             raise InputError("", "first outputs of other nodes", f"others, which no layer makes: {unmade}")
+        if (routed := self._routing.read(node, self._data)) is not None:
+            self._data.update(routed)
+            return
         operands = [data for name in node.inputs if (data := self._data[name]) is not None]
         if not operands or node.kind.role == "numbers":
             self._data.update(dict.fromkeys(node.outputs))
@@ -199,7 +206,13 @@ class _LayerReader:
         """The result of a product, a convolution or fused attention, and the operands of fused operators."""
         output = self._values[node.outputs[0]].shape
         if len(node.layers) == 2:  # scores and weighted values
-            names = [name for name in node.inputs if self._data[name] is not None]
+            # behind queries, keys and values a mask that comes from the network's input counts as a constant
+            names = [
+                name
+                for i, name in enumerate(node.inputs)
+                if (one := self._data[name]) is not None and not (i > 2 and one.external)
+            ]
+            operands = [one for name in names if (one := self._data[name]) is not None]
             shapes = [self._values[name].shape for name in names]
             return attention(self.builder, node, operands, shapes, output), []
         first, second = node.kind.factors
@@ -254,6 +267,8 @@ class _LayerReader:
         """
         value = self._values[node.outputs[0]]
         operands = [data for name in names if (data := self._data[name]) is not None]
+        if FACTORS in node.attributes:
+            return with_factors(self.builder, node, operands, [self._values[x].shape for x in names], value)
         inner = [data for data in operands if not data.external]
         whole = [data for data in operands if data.external and data.elements == value.elements]
         if not inner:
@@ -345,6 +360,7 @@ class _LayerReader:
             if data is not None:
                 data = self.builder.plain(f"{node.name}.{i}", folded_rows(data, shape))
             pieces.append(data)
+        pieces = _laid_alike(pieces, shapes, axis)
         operands = [data for data in pieces if data]
         if len(operands) == len(pieces) and all(data.external and not data.repeats for data in operands):
             return external(made)
@@ -361,6 +377,9 @@ class _LayerReader:
             return self.builder.stacked(node.name, list(zip(rows, counts, strict=True)), axis)
         if missing := [name for name, data in zip(node.inputs, pieces, strict=True) if data is None]:
             raise InputError("", "activations side by side", missing)
+        if not all(data.repeats for data in operands):
+            # as where keys of every head and a part that all heads share become one
+            operands = [listed_for_each(data) for data in operands]
         return side_by_side(operands, axis)
 
     def _split(self, node: Node, data: Data) -> None:
@@ -374,6 +393,28 @@ def _one_dim(builder: Builder, data: Data, axis: int) -> Data:
     """The value with all positions as rows, where the axis runs over rows and columns (an image's)."""
     data = in_order(data)
     return builder.as_rows(data) if len(known_axes(data)[axis]) > 1 else data
+
+
+def _laid_alike(pieces: list[Data | None], shapes: Sequence[Shape], axis: int) -> list[Data | None]:
+    """Operands of a concatenation, the network's input laid out as what a layer computes.
+
+    So caches of heads, rows and channels lie in DRAM as the new keys and values do that are put behind them.
+    """
+    made = [data for data in pieces if data and not data.external and data.axes is not None]
+    if not made or not known_axes(made[0])[axis : axis + 1]:
+        return pieces
+    first, found = made[0], list[Data | None]()
+    along = first.axes[axis] if first.axes else ()
+    for data, shape in zip(pieces, shapes, strict=True):
+        # of one token the axis has no digit: it is that of rows if it is none of the channels
+        whole = along == full("H", first.h) and first.w == 1 and (along or first.h == 1)
+        if data is None or not data.external or data.repeats or any(data.padding) or not whole:
+            found.append(data)
+            continue
+        axes = tuple(full("H", shape[i]) if i == axis else one for i, one in enumerate(first.axes or ()))
+        laid = Data((Slice(EXTERNAL, 0, first.k),), shape[axis], 1, axes)
+        found.append(laid if laid.sizes == shape else data)
+    return found
 
 
 def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:

@@ -16,7 +16,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, every_kind, layer, random_tree
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, every_kind, layer, random_tree, routed
 
 
 def heavy() -> LayerGraph:
@@ -33,7 +33,7 @@ def heavy() -> LayerGraph:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("buffer", [90, 235, 300, 345, 600])
-@pytest.mark.parametrize("graph", [heavy(), every_kind()], ids=lambda graph: graph.name)
+@pytest.mark.parametrize("graph", [heavy(), every_kind(), routed()], ids=lambda graph: graph.name)
 def test_no_node_that_fits_keeps_another_edge(graph: LayerGraph, buffer: int) -> None:
     """Every node of random trees is tried as a segment, as whole trees hardly ever fit small buffers."""
     random, on, batch, kept, fitting = Random(2), chip(2, 1, buffer), 4, 0, 0

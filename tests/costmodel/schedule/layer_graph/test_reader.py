@@ -83,14 +83,6 @@ def test_networks_that_no_schedule_can_have(name: str) -> None:
 
 
 WITH_HEADS = {"hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 100, "hidden_act": "silu"}
-LIKE_MIXTRAL = WITH_HEADS | {
-    "architectures": ["MixtralForCausalLM"],
-    "intermediate_size": 96,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "num_local_experts": 4,
-    "num_experts_per_tok": 2,
-}
 LIKE_MAMBA = WITH_HEADS | {
     "architectures": ["Mamba2ForCausalLM"],
     "num_heads": 8,
@@ -104,24 +96,67 @@ LIKE_MAMBA = WITH_HEADS | {
 
 
 @pytest.mark.parametrize(
-    ("configuration", "node", "why"),
+    ("dims", "node", "why"),
     [
-        (LIKE_MIXTRAL, "block0.mlp.router.top (topk)", "found topk, which chooses by data"),
-        (LIKE_MAMBA, "block0.scaled (mul)", "expected operands that lie alike, found (1, H "),
+        ({"seq": 16}, "block0.scores (matmul)", "expected rows m of channels abck"),  # two chunks
+        ({"seq": 1, "past": 8}, "block0.written (mul)", "expected operands that lie alike, found (1, C "),
     ],
 )
-def test_experts_and_state_spaces_have_no_schedule_yet(
-    tmp_path: Path, configuration: dict[str, Any], node: str, why: str
+def test_state_spaces_of_several_chunks_or_a_step_have_no_schedule_yet(
+    tmp_path: Path, dims: dict[str, int], node: str, why: str
 ) -> None:
-    """The node, the reason and what can be done instead."""
+    """The node and the reason."""
     file = tmp_path / "config.json"
-    file.write_text(json.dumps(configuration))
+    file.write_text(json.dumps(LIKE_MAMBA))
     with pytest.raises(InputError) as caught:
-        load_layer_graph(str(file), {"seq": 16})
-    message = str(caught.value)
-    assert f"node {node}: " in message
-    assert why in message
-    assert message.endswith("'solve mapping', or a study of architectures")
+        load_layer_graph(str(file), dims)
+    assert f"node {node}: {why}" in str(caught.value)
+
+
+@pytest.mark.parametrize("tokens", [5, 8])
+def test_a_scan_of_one_chunk(tmp_path: Path, tokens: int) -> None:
+    """Eight heads of 16 channels with a state of 16; four heads share what writes and reads it."""
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(LIKE_MAMBA))
+    network, graph = load_network(file, None, {"seq": tokens}), load_layer_graph(file, {"seq": tokens})
+    assert macs(graph) == network.macs
+    layers = {layer.name: layer for layer in graph.layers}
+    steps = graph.index["block0.decays.exp"]
+    scaled, decayed, lasting = (layers[f"block0.{name}"] for name in ("scaled", "decayed", "lasting"))
+    assert (scaled.kind, scaled.k, scaled.groups, scaled.operations) == ("scale", 128, 8, 2 * 128 * tokens)
+    for layer, width in ((decayed, tokens), (lasting, 16)):
+        assert (layer.kind, layer.k, layer.h, layer.groups) == ("decay", 8 * width, tokens, 8)
+        assert layer.weight_producers == (steps,)
+        assert layer.factors == (8, tokens, 1)
+    # scores of the first group for four heads, then those of the second
+    reads, _ = graph.reads(decayed)
+    names = [(graph.layers[one.producer].name, one.channels) for one in reads]
+    assert names == [("block0.scores[0]", tokens)] * 4 + [("block0.scores[1]", tokens)] * 4
+    states = layers["block0.states"]
+    assert (states.groups, states.k, states.h, states.c) == (8, 128, 16, 8 * tokens)
+
+
+EXPORTS = {
+    "exports/gpt2.pt2": {"s22": 8},  # a mask behind queries, keys and values
+    "exports/llama_sdpa.pt2": {"s22": 8},  # the same with shared heads
+    "exports/heads_folded.pt2": {"s27": 4, "s57": 8, "s14": 8},  # caches of heads, rows and channels
+    "onnx/llama_dynamo_sdpa_stripped.onnx": {"seq": 8, "past": 8},
+    "onnx/llama_script_eager_stripped.onnx": {"seq": 1, "past": 8},
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_exported_attention_with_masks_and_caches(name: str) -> None:
+    """Masks that come from the network's input cost nothing, caches are copied in front of the new rows."""
+    network, graph = (
+        load_network(DATA / name, None, EXPORTS[name]),
+        load_layer_graph(DATA / name, EXPORTS[name]),
+    )
+    assert macs(graph) == network.macs
+    copied = [layer for layer in graph.layers if layer.kind == "pool"]
+    caches = sum(layer.external_c * layer.input_h for layer in copied)
+    stated = [value for value in network.values if value.kind == "input" and len(value.shape) == 4]
+    assert caches == sum(value.elements for value in stated if value.shape[1] > 1)
 
 
 def test_weighted_channels_are_products_on_a_chip() -> None:

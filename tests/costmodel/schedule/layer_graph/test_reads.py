@@ -491,6 +491,42 @@ def test_heads_and_what_they_share(shared: int) -> None:
     assert values.groups == 4
 
 
+@pytest.mark.parametrize(("heads", "shared"), [(4, 1), (4, 2), (4, 4), (1, 1)])
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "multiplied"])
+def test_sums_over_rows_of_both_operands(heads: int, shared: int, behind: bool) -> None:
+    """K^T V of linear attention and state spaces; so many heads share values, whose rows are turned."""
+    made, kept = Made(), heads // shared
+    k = viewed(made, made.tokens(6, 2 * heads), (1, 6, heads, 2), (0, 2, 3, 1))
+    v = repeated(made, viewed(made, made.tokens(6, 3 * kept), (1, 6, kept, 3), (0, 2, 1, 3)), shared)
+    state = made.product(k, v)
+    if behind:
+        q = viewed(made, made.tokens(5, 2 * heads), (1, 5, heads, 2), (0, 2, 1, 3))
+        made.product(q, state)
+    layers = read(made)
+    parts = [layer for name, layer in layers.items() if name.split("[")[0] == state]
+    assert sum(layer.groups for layer in parts) == heads
+    assert sum(layer.c for layer in parts) == 6 * heads
+    turned = sum(layer.kind == "transpose" and layer.h == 3 for layer in layers.values())
+    assert turned == (kept if shared > 1 else 0)
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["behind", "in front"])
+def test_a_part_of_keys_that_all_heads_share(first: bool) -> None:
+    """Latent attention: three channels of a key are a head's own, two are the same for all four heads."""
+    made = Made()
+    q = viewed(made, made.tokens(6, 20), (1, 6, 4, 5), (0, 2, 1, 3))
+    own = viewed(made, made.tokens(7, 12), (1, 7, 4, 3), (0, 2, 1, 3))
+    shared = viewed(made, made.tokens(7, 2), (1, 7, 1, 2), (0, 2, 1, 3))
+    shape = (1, 4, 7, 2)
+    shared = made.operator(
+        "Expand", [shared, made.integers(*shape)], np.broadcast_to(made.numbers[shared], shape).copy()
+    )
+    key = joined(made, *((shared, own) if first else (own, shared)), axis=3)
+    key = made.operator("Transpose", [key], made.numbers[key].transpose(0, 1, 3, 2), perm=(0, 1, 3, 2))
+    made.product(q, key)
+    assert sum(layer.kind == "transpose" for layer in read(made).values()) == 4
+
+
 def test_keys_of_fewer_heads_whose_expansion_was_folded_away() -> None:
     """Square products, where shapes do not tell keys from values but the file's transposes do."""
     made = Made()

@@ -27,6 +27,7 @@ from tests.costmodel.schedule.chip_cases import (
     every_kind,
     layer,
     read_in_part,
+    routed,
 )
 from tests.costmodel.schedule.program.program_counts import (
     done,
@@ -40,6 +41,7 @@ GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "every kind": every_kind,
     "read in part": read_in_part,
     "cut off": cut_off,
+    "routed": routed,
 }
 SEEDS = range(20)
 
