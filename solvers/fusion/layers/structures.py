@@ -123,7 +123,9 @@ class _Trees:
             loops = min(lists[one.producer : one.last], key=len)
             key = one.producer, frozenset(loops)
             if key not in self._words:
-                self._words[key] = backing_words(group, one, loops)
+                bare = _bare(lists)
+                lasts = [bare.sharing(one.producer, depth + 1).stop - 1 for depth in range(len(loops))]
+                self._words[key] = backing_words(group, one, loops, lasts)
             found[name] = self._words[key]
             if found[name] > group.architecture.levels[level].usable_words:
                 return None

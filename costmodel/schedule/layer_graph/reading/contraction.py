@@ -25,8 +25,8 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.reading.data import Builder
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, picked
 from costmodel.schedule.layer_graph.reading.layout import Data, known_axes, with_order
-from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Digits, Shape, offsets
+from costmodel.workload.windows import Windows
 
 
 class Operand(NamedTuple):
