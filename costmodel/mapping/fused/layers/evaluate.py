@@ -11,7 +11,7 @@ from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, evaluate_counts, nest_counts
 from costmodel.mapping.fused.layers.checker import violations
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of
+from costmodel.mapping.fused.layers.turns import LayerTurns, TurnKind, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import kept_words
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
@@ -29,6 +29,18 @@ class KindCost:
     turn: Evaluation
     continued_turns: int
     continued: Evaluation | None
+
+    @property
+    def energy_pj(self) -> float:
+        """The energy of all these turns."""
+        first = (self.turns - self.continued_turns) * self.turn.energy_pj
+        return first if self.continued is None else first + self.continued_turns * self.continued.energy_pj
+
+    @property
+    def cycles(self) -> int:
+        """The cycles of all these turns."""
+        first = (self.turns - self.continued_turns) * self.turn.cycles
+        return first if self.continued is None else first + self.continued_turns * self.continued.cycles
 
 
 @dataclass(frozen=True)
@@ -110,18 +122,12 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
     kinds, energy, cycles = [], 0.0, 0
     accesses: list[list[Counts]] = [[] for _ in one.group.architecture.levels]
     for kind, nest in zip(one.kinds, nests, strict=True):
-        first, continued = kind.turns - kind.continued, kind.continued
-        turn, counts = _turn(one, kind.part, nest, continued=False)
-        _add_times(accesses, first, counts)
-        energy += first * turn.energy_pj
-        cycles += first * turn.cycles
-        again = None
-        if continued:
-            again, counts = _turn(one, kind.part, nest, continued=True)
-            _add_times(accesses, continued, counts)
-            energy += continued * again.energy_pj
-            cycles += continued * again.cycles
-        kinds.append(KindCost(kind.turns, turn, continued, again))
+        cost, counts = kind_cost(one, kind, nest)
+        energy += cost.energy_pj
+        cycles += cost.cycles
+        kinds.append(cost)
+        for turns, words in counts:
+            _add_times(accesses, turns, words)
     if not one.hoisted:
         return LayerCost(tuple(kinds), 0.0, energy, cycles)
     hoist_pj, spent_on, moved = _hoisted(one)
@@ -138,6 +144,19 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
     for level, spent in spent_on.items():
         beside[level] += spent
     return LayerCost(tuple(kinds), hoist_pj, energy, longest, tuple(beside))
+
+
+def kind_cost(
+    one: LayerTurns, kind: TurnKind, nest: Mapping
+) -> tuple[KindCost, list[tuple[int, list[dict[str, Counts]]]]]:
+    """The cost of equal turns of a layer; of so many turns each the counts of one, by level and tensor."""
+    first = kind.turns - kind.continued
+    turn, words = _turn(one, kind.part, nest, continued=False)
+    counts, again = [(first, words)], None
+    if kind.continued:
+        again, words = _turn(one, kind.part, nest, continued=True)
+        counts.append((kind.continued, words))
+    return KindCost(kind.turns, turn, kind.continued, again), counts
 
 
 def _turn(

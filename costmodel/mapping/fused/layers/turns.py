@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,14 +103,7 @@ class LayerTurns:
     def kinds(self) -> tuple[TurnKind, ...]:
         """The different turns, the largest part first. There is one kind unless a loop slides."""
         found = []
-        for left, turns in iterations(self.layer.sizes, self.cuts):
-            first = prod(
-                next(times for length, times in cut.pieces if length == left[cut.dim])
-                if len(cut.pieces) > 1
-                else cut.times
-                for cut in self.cuts
-                if cut.dim in self.layer.output.dims
-            )
+        for left, turns, first in iterations(self.layer.sizes, self.cuts, self.layer.output.dims):
             part = self.part if left == self.part.sizes else replace(self.layer, dims=tuple(left.items()))
             found.append(TurnKind(part, turns, turns - first))
         return tuple(sorted(found, key=lambda kind: -kind.part.macs))
@@ -144,7 +137,8 @@ class LayerTurns:
                     moved = max(moved, number + 1)
             # loops behind the last one that moves the tile leave its words as they are
             entering = sum(
-                times * tensor.words(left) for left, times in iterations(self.sizes(depth), self.cuts[:moved])
+                times * tensor.words(left)
+                for left, times, _ in iterations(self.sizes(depth), self.cuts[:moved], tensor.dims)
             )
             found.append(HoistedTile(name, depth, words, entering))
         return tuple(found)
@@ -183,11 +177,18 @@ def cuts(group: LayerGroup, position: int, path: Loops, lasts: Sequence[int]) ->
     return tuple(found)
 
 
-def iterations(sizes: ReadOnlyDict[str, int], cut: Sequence[LoopCut]) -> Iterator[tuple[dict[str, int], int]]:
-    """What loops leave of dims of these sizes, in every combination of pieces, and how many iterations do."""
+def iterations(
+    sizes: ReadOnlyDict[str, int], cut: Sequence[LoopCut], dims: Collection[str]
+) -> Iterator[tuple[dict[str, int], int, int]]:
+    """What loops leave of dims of these sizes, for every combination of pieces.
+
+    With it, how many iterations leave that, and how many different ones there are of loops over ``dims``: all
+    others are repeated.
+    """
     for pieces in product(*(one.pieces for one in cut)):
         left = {one.dim: length for one, (length, _) in zip(cut, pieces, strict=True)}
-        yield {**sizes, **left}, prod(times for _, times in pieces)
+        different = (times for one, (_, times) in zip(cut, pieces, strict=True) if one.dim in dims)
+        yield {**sizes, **left}, prod(times for _, times in pieces), prod(different)
 
 
 def turns_of(group: LayerGroup, shared: FusedMapping) -> tuple[LayerTurns, ...]:

@@ -170,18 +170,26 @@ def mapping(random: Random, group: LayerGroup) -> GroupMapping:
 
 
 def convolutions(
-    random: Random, machine: Architecture, count: int, *, padded: bool = True, columns: bool = False
+    random: Random,
+    machine: Architecture,
+    count: int,
+    *,
+    padded: bool = True,
+    columns: bool = False,
+    channels: tuple[int, ...] = (1, 2, 3),
+    rows: tuple[int, ...] = (1, 2, 3, 4, 6),
+    width: tuple[int, ...] = (1, 2),
 ) -> LayerGroup:
     """A chain of convolutions, pointwise, depthwise or neither, with strides, as a group.
 
     ``padded``: with padding, and rows behind the last window. Windows are along rows, with ``columns`` along
-    columns, too.
+    columns, too. ``channels``, ``rows`` and ``width``: sizes to choose from, the last two of the last layer.
     """
     kinds = [random.choice(("pointwise", "windows", "windows", "depthwise")) for _ in range(count)]
-    channels = [random.choice((1, 2, 3))]
+    through = [random.choice(channels)]
     for kind in kinds:
-        channels.append(channels[-1] if kind == "depthwise" else random.choice((1, 2, 3)))
-    made = (random.choice((1, 2, 3, 4, 6)), random.choice((1, 2)))
+        through.append(through[-1] if kind == "depthwise" else random.choice(channels))
+    made = (random.choice(rows), random.choice(width))
     layers: list[Layer] = []
     reads: list[IntermediateRead] = []
     for number in reversed(range(count)):
@@ -190,14 +198,14 @@ def convolutions(
         layer = convolution(
             f"c{number}",
             N=1,
-            K=channels[number + 1],
-            C=channels[number],
+            K=through[number + 1],
+            C=through[number],
             P=made[0],
             Q=made[1],
             R=along[0].of.size,
             S=along[1].of.size,
             stride=(along[0].of.stride, along[1].of.stride),
-            groups=channels[number] if kinds[number] == "depthwise" else 1,
+            groups=through[number] if kinds[number] == "depthwise" else 1,
         )
         plain = [(dim, dim) for dim, one in zip("PQ", along, strict=True) if one.of.size == 1]
         slid = [
