@@ -64,6 +64,12 @@ class NestOption:
             tuple(priced + self.extra.energy for priced in total.priced),
         )
 
+    @property
+    def parts_by_turns(self) -> list[PartKey]:
+        """The parts, that of the most frequent kind of turns first."""
+        kinds = zip(self.turns.kinds, self.parts, strict=True)
+        return [part for _, part in sorted(kinds, key=lambda one: -one[0].turns)]
+
     def ask(self, parts: Parts, questions: tuple[str, ...]) -> list[list[Mapping]]:
         """What the exact mapper answers about every part, and the nests that are known then."""
         return [parts.ask(part, questions).nests for part in self.parts]

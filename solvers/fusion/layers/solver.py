@@ -302,14 +302,18 @@ class _Search:
         structure = self.runs[run].structures[number]
         layers = range(run[1] - run[0] + 1)
         for questions in ((self.parts.first_question,), self.parts.proving):
-            before = self.parts.solves
-            for layer in layers:
-                # the option whose bound is least is the one that has to be better than it seems
-                self._cheapest(structure, layer).ask(self.parts, questions)
-            if self.parts.solves > before:
-                self._renew(run, number)
-                self._sample(structure)
-                return True
+            # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
+            for rank in range(max(len(turns.kinds) for turns in structure.turns)):
+                before = self.parts.solves
+                for layer in layers:
+                    # the option whose bound is least is the one that has to be better than it seems
+                    parts = self._cheapest(structure, layer).parts_by_turns
+                    if rank < len(parts):
+                        self.parts.ask(parts[rank], questions)
+                if self.parts.solves > before:
+                    self._renew(run, number)
+                    self._sample(structure)
+                    return True
         return self._renew(run, number)
 
     def _renew(self, run: Segment, number: int) -> bool:
