@@ -45,7 +45,7 @@ def slides(group: LayerGroup, paths: Any) -> bool:
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_small_groups_with_windows_against_every_mapping(objective: str) -> None:
     random, proven, slid = Random(objective), 0, 0
-    for _ in range(4):
+    for _ in range(3):
         group = small(random, channels=(1, 2), rows=(3, 4), width=(1,))
         problem = LayerFusionProblem(group, cast(Any, objective))
         outcome, told = solve(problem, Budget(60)), enumerated_groups.least(group, objective)
@@ -60,14 +60,14 @@ def test_small_groups_with_windows_against_every_mapping(objective: str) -> None
         proven += outcome.status is Status.OPTIMAL
         slid += slides(group, outcome.solution.shared.paths)
     assert slid >= 1
-    assert proven >= 2
+    assert proven >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objective: str) -> None:
     random, compared = Random(objective), 0
-    for count in (2, 3, 2, 3, 2, 3):
+    for count in (2, 3, 2, 3):
         group = small(random, count, room=(30, 60))
         parts = Parts(group.architecture, group.layers, cast(Any, objective), Deadline(60))
         options, floors = LayerOptions(parts), LayerFloors(group, parts)
@@ -86,7 +86,7 @@ def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objecti
                             assert least.energy <= point.energy * (1 + 1e-12)
                             assert least.cycles <= point.cycles
                         compared += len(bare.kinds) > 1
-    assert compared > 20
+    assert compared > 10
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
         bound = solve(LayerFusionProblem(group, "energy"), Budget(3), Params(0.02)).bound
         energy, cycles = group_bounds(group)
         assert bound is not None
-        for _ in range(150):
+        for _ in range(100):
             shared = random_groups.window_tree(random, group)
             kept = zip(shared.prefix, group.layers, strict=False)
             if any(loops and layer.name not in shared.backing for loops, layer in kept):
@@ -109,4 +109,4 @@ def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
             assert found.energy_pj >= max(bound, energy) * (1 - 1e-12)
             assert found.cycles >= cycles
             compared += slides(group, shared.paths)
-    assert compared > 30
+    assert compared > 10
