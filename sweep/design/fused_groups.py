@@ -80,7 +80,9 @@ class FusedGroups:
             for names, stated in choice.segments_of(network):
                 met |= set() if stated is None else {stated}
                 try:
-                    group = group_of(architecture, network, names, cut_rows=choice.cut_rows)
+                    group = group_of(
+                        architecture, network, names, cut_rows=choice.cut_rows, windows=choice.windows
+                    )
                 except InputError as error:
                     key = "fusion" if stated is None else f"fusion.segments[{stated}]"
                     raise InputError(

@@ -34,7 +34,8 @@ class LayerFusionRequest:
     ``network`` is a value or what :func:`load_network` takes; ``layers`` are names of its layers in the order
     in which they run. ``longest``: how many layers may share loops or keep tensors for one another.
     ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
-    computed in parts. ``overrides`` replace values of the architecture's file.
+    computed in parts. ``windows``: whether loops over rows may pass through the windows of convolutions to
+    the layers before them. ``overrides`` replace values of the architecture's file.
     """
 
     architecture: str
@@ -47,6 +48,7 @@ class LayerFusionRequest:
     tolerance: float | None = None
     longest: int = 3
     cut_rows: bool = False
+    windows: bool = True
     overrides: Mapping[str, Any] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ class LayerFusionRequest:
         if isinstance(network, str):
             network = load_network(network, None, self.dims or None)
         architecture = load_architecture(self.architecture, self.overrides or None)
-        group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows)
+        group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows, windows=self.windows)
         try:
             return LayerFusionProblem(group, self.objective, self.longest)
         except InputError as error:

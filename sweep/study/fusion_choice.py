@@ -40,6 +40,8 @@ class FusionChoice(Keys):
     """How many layers of a group may share loops or keep tensors for one another."""
     cut_rows: bool = False
     """Whether loops may cut rows that softmax normalises; the scaling of the parts is not counted."""
+    windows: bool = True
+    """Whether loops over rows may pass through the windows of convolutions to the layers before them."""
     solver: str = "fusion_layers"
     """A layer_fusion solver of ``archsweep list solvers``."""
     params: dict[str, Any] = Field(default_factory=dict)

@@ -3,19 +3,28 @@
 A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing`` (the level's name by the
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
-stands for.
+stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
+and ``fewer`` has, by such a layer, the nests of its turns with fewer rows than those of its nest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict
 from typing import Any
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.layers.evaluate import GroupEvaluation
-from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, IntermediateRead, LayerGroup
+from costmodel.mapping.fused.layers.group import (
+    GroupMapping,
+    Intermediate,
+    IntermediateRead,
+    LayerGroup,
+    SlidingRead,
+)
 from costmodel.mapping.nest_text import nest_text
 from costmodel.workload.network import Layer
+from costmodel.workload.windows import Windows
 
 
 def group_to_json(group: LayerGroup) -> dict[str, Any]:
@@ -28,10 +37,7 @@ def group_to_json(group: LayerGroup) -> dict[str, Any]:
         "intermediates": [
             {
                 "producer": one.producer,
-                "reads": [
-                    {"layer": read.layer, "tensor": read.tensor, "dims": [list(pair) for pair in read.dims]}
-                    for read in one.reads
-                ],
+                "reads": [_read_json(read) for read in one.reads],
                 "leaves": one.leaves,
             }
             for one in group.intermediates
@@ -40,18 +46,35 @@ def group_to_json(group: LayerGroup) -> dict[str, Any]:
     }
 
 
+def _read_json(read: IntermediateRead) -> dict[str, Any]:
+    data = {"layer": read.layer, "tensor": read.tensor, "dims": [list(pair) for pair in read.dims]}
+    if read.windows:  # without windows the text, and with it the hash of a task, is what it always was
+        data["windows"] = [
+            {"made": one.made, "used": one.used, **asdict(one.windows)} for one in read.windows
+        ]
+    return data
+
+
+def _read_of(data: ReadOnlyDict[str, Any]) -> IntermediateRead:
+    windows = tuple(
+        SlidingRead(
+            one["made"],
+            one["used"],
+            Windows(one["count"], one["size"], one["stride"], one["before"]),
+        )
+        for one in data.get("windows", ())
+    )
+    dims = tuple((made, used) for made, used in data["dims"])
+    return IntermediateRead(data["layer"], data["tensor"], dims, windows)
+
+
 def group_from_json(architecture: Architecture, data: ReadOnlyDict[str, Any]) -> LayerGroup:
     """The group on this architecture that :func:`group_to_json` wrote."""
     layers = tuple(Layer.from_json({**layer, "dims": dict(layer["dims"])}) for layer in data["layers"])
     intermediates = tuple(
         Intermediate(
             one["producer"],
-            tuple(
-                IntermediateRead(
-                    read["layer"], read["tensor"], tuple((made, used) for made, used in read["dims"])
-                )
-                for read in one["reads"]
-            ),
+            tuple(map(_read_of, one["reads"])),
             one["leaves"],
         )
         for one in data["intermediates"]
@@ -64,6 +87,7 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
     """A mapping as the module's docstring says."""
     shared, levels = mapping.shared, group.architecture.levels
     names = [layer.name for layer in group.layers]
+    slides = {name: dict(loops) for name, loops in zip(names, group.slides, strict=True) if loops}
     return {
         "prefix": list(shared.prefix),
         "paths": [[list(loop) for loop in path] for path in shared.paths],
@@ -71,6 +95,12 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         "hoist": {name: dict(tensors) for name, tensors in shared.hoist.items() if tensors},
         "nests": {name: nest_text(nest) for name, nest in zip(names, mapping.nests, strict=True)},
         "loops": {name: dict(loops) for name, loops in zip(names, group.loops, strict=True)},
+        **({"slides": slides} if slides else {}),
+        **(
+            {"fewer": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.fewer.items()}}
+            if mapping.fewer
+            else {}
+        ),
     }
 
 

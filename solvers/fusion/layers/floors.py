@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import product
-from math import ceil, inf, prod
+from math import ceil, inf
 from typing import NamedTuple
 
 from costmodel.hardware.architecture import StorageLevel
 from costmodel.mapping.bounds.bounds import touched_words
 from costmodel.mapping.fused.layers.group import LayerGroup
-from costmodel.mapping.fused.mapping import Loops
+from costmodel.mapping.fused.layers.turns import LoopCut, iterations
 from costmodel.workload.network import Layer, Tensor
 from solvers.budget import Deadline
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, port_cycles
@@ -51,7 +51,8 @@ def least_of_any(group: LayerGroup, parts: Parts) -> Corner:
         corners = []
         for chosen in product(*choices):
             held = tuple(sorted(one for some in chosen for one in some))
-            corners.append(parts.of(parts.key(position, layer.dims, held)).least)
+            key = parts.key(position, layer.dims, held)
+            corners.append(parts.unequal_form(key) if group.slides[position] else parts.of(key).least)
         total = total + reduce(Corner.least, corners)
     return total
 
@@ -80,7 +81,7 @@ class _FloorKey(NamedTuple):
     of the chip."""
 
     position: int
-    path: Loops
+    cuts: tuple[LoopCut, ...]
     held: tuple[tuple[str, int], ...]
     taken: int
 
@@ -102,8 +103,8 @@ class LayerFloors:
             if (level := backing.get(producer)) is not None:
                 held[tensor] = level
                 taken += structure.words[producer] * (level == self._group.outermost - 1)
-        path = structure.shared.paths[number]
-        key = _FloorKey(run.first + number, path, tuple(sorted(held.items())), taken)
+        cuts = structure.turns[number].cuts
+        key = _FloorKey(run.first + number, cuts, tuple(sorted(held.items())), taken)
         if key not in self._found:
             self._found[key] = self._floor(key)
         return self._found[key]
@@ -124,7 +125,8 @@ class LayerFloors:
         whole = self._parts.key(key.position, layer.dims, key.held)
         if whole not in self._kept:
             self._kept[whole] = self._parts.kept_inside(whole)
-        least = self._parts.closed_form(whole)
+        unequal = any(len(cut.pieces) > 1 for cut in key.cuts)
+        least = self._parts.unequal_form(whole) if unequal else self._parts.closed_form(whole)
         energy, read, written = least.energy, 0, 0
         held = dict(key.held)
         for tensor in layer.tensors:
@@ -142,22 +144,26 @@ class LayerFloors:
 
     def _moved(self, key: _FloorKey, layer: Layer, tensor: Tensor) -> _Moved:
         """The least of what the tensor moves, hoisted or not."""
-        own, outer = self._group.dim_of[key.position], self._group.architecture.levels[-1]
-        sizes, times = [layer.sizes], []
-        for name, step in key.path:
-            times.append(sizes[-1][own[name]] // step)
-            sizes.append(sizes[-1] | {own[name]: step})
-        cuts = [own[name] in tensor.dims for name, _ in key.path]
+        outer, cuts = self._group.architecture.levels[-1], key.cuts
         first = touched_words(tensor, layer.sizes)
-        words, turns = touched_words(tensor, sizes[-1]), prod(times)
-        begun = prod(count for count, cut in zip(times, cuts, strict=True) if cut)
-        found = [_movement(tensor, outer, first, words, turns, turns - begun)]
+        turns = [
+            _Turns(touched_words(tensor, left), times, times - begun)
+            for left, times, begun in iterations(layer.sizes, cuts, tensor.dims)
+        ]
+        found = [_movement(tensor, outer, first, turns)]
         room = self._room(key, tensor)
-        for depth in range(len(times)):
-            tile = touched_words(tensor, sizes[depth])
-            if tile <= room:
-                last = max((number + 1 for number in range(depth) if cuts[number]), default=0)
-                found.append(_movement(tensor, outer, first, tile * prod(times[:last]), 1, 1))
+        for depth in range(len(cuts)):
+            sizes = layer.sizes | {cut.dim: cut.longest for cut in cuts[:depth]}
+            if touched_words(tensor, sizes) <= room:
+                last = max((n + 1 for n in range(depth) if cuts[n].dim in tensor.dims), default=0)
+                entering = sum(
+                    times * touched_words(tensor, left)
+                    for left, times, _ in iterations(layer.sizes, cuts[:last], tensor.dims)
+                )
+                # all is written at once, and what is written beyond the first time was read before
+                found.append(
+                    _movement(tensor, outer, first, [_Turns(entering, 1, 1)], again=entering - first)
+                )
         return _Moved(*(min(values) for values in zip(*found, strict=True)))
 
     def _room(self, key: _FloorKey, tensor: Tensor) -> float:
@@ -169,18 +175,28 @@ class LayerFloors:
         return level.usable_words - key.taken
 
 
-def _movement(
-    tensor: Tensor, outer: StorageLevel, first: int, words: int, turns: int, continued: int
-) -> _Moved:
-    """``words`` in each of the turns, of which ``continued`` go on with sums; ``first``: those moved once.
+class _Turns(NamedTuple):
+    """Turns that move so many words each, some of which go on with sums."""
 
-    Of a hoisted tile all turns are one, and what is written beyond the first time was read before.
+    words: int
+    turns: int
+    continued: int
+
+
+def _movement(
+    tensor: Tensor, outer: StorageLevel, first: int, turns: list[_Turns], again: int | None = None
+) -> _Moved:
+    """What turns move beyond the ``first`` words, which are moved once in any case.
+
+    ``again``: the words that turns that go on read before they write; None: all that they write.
     """
     block = outer.block_size
-    accesses = turns * ceil(words / block) - ceil(first / block)
+    accesses = sum(one.turns * ceil(one.words / block) for one in turns) - ceil(first / block)
+    moved = sum(one.turns * one.words for one in turns)
     if not tensor.is_output:
-        return _Moved(accesses * outer.read_energy_pj, turns * words, 0)
-    again = words if turns > 1 else words - first
+        return _Moved(accesses * outer.read_energy_pj, moved, 0)
+    sums = [(one.continued, one.words if again is None else again) for one in turns]
     # a block may be read for a word that another turn wrote, so only whole ones count
-    energy = accesses * outer.update_energy_pj + continued * (again // block) * outer.read_energy_pj
-    return _Moved(energy, continued * again, turns * words)
+    blocks = sum(continued * (words // block) for continued, words in sums)
+    read = sum(continued * words for continued, words in sums)
+    return _Moved(accesses * outer.update_energy_pj + blocks * outer.read_energy_pj, read, moved)

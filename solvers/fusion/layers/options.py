@@ -8,8 +8,10 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from costmodel.mapping.fused.layers.checker import tree_violations
-from costmodel.mapping.fused.layers.turns import LayerTurns
+from costmodel.mapping.fused.layers.turns import LayerTurns, LoopCut
 from costmodel.mapping.fused.mapping import Loops, kept_words
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer
 from solvers.fusion.fronts import Priced
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
 from solvers.fusion.layers.structures import GroupStructure
@@ -20,6 +22,7 @@ class NestOptionKey(NamedTuple):
 
     position: int
     path: Loops
+    cuts: tuple[LoopCut, ...]
     emptied: tuple[int, ...]
     held: tuple[tuple[str, int], ...]
     sources: tuple[tuple[str, int], ...]
@@ -30,12 +33,12 @@ class NestOptionKey(NamedTuple):
 class NestOption:
     """One choice of hoisted tiles of a layer.
 
-    ``part`` is the part with all the room that backing tiles and its own hoisted tiles leave. ``take`` are
-    the words of its hoisted tiles, by depth.
+    ``parts`` are those of every kind of turn, with all the room that backing tiles and its own hoisted tiles
+    leave. ``take`` are the words of its hoisted tiles, by depth.
     """
 
     turns: LayerTurns
-    part: PartKey
+    parts: tuple[PartKey, ...]
     take: tuple[tuple[int, int], ...]
     extra: Corner
     """What is certain beyond the part's own bound: hoisted words, and partial sums that come back."""
@@ -45,32 +48,48 @@ class NestOption:
 
     def least(self, parts: Parts) -> Corner:
         """The least cost of all turns that is known now."""
-        found = parts.of(self.part).least
-        if found.energy == inf:
-            return found
-        turns = self.turns.turns
-        cycles = max(turns * found.cycles, float(self.bandwidth_cycles))
+        total = Corner(0.0, 0.0, tuple(0.0 for _ in parts.prices))
+        for kind, part in zip(self.turns.kinds, self.parts, strict=True):
+            found, turns = parts.of(part).least, kind.turns
+            if found.energy == inf:
+                return found
+            priced = tuple(turns * one for one in found.priced)
+            total = total + Corner(turns * found.energy, turns * found.cycles, priced)
+        cycles = max(total.cycles, float(self.bandwidth_cycles))
         if parts.objective == "energy":
             cycles = 0.0
         return Corner(
-            turns * found.energy + self.extra.energy,
+            total.energy + self.extra.energy,
             cycles,
-            tuple(turns * priced + self.extra.energy for priced in found.priced),
+            tuple(priced + self.extra.energy for priced in total.priced),
         )
+
+    @property
+    def parts_by_turns(self) -> list[PartKey]:
+        """The parts, that of the most frequent kind of turns first."""
+        kinds = zip(self.turns.kinds, self.parts, strict=True)
+        return [part for _, part in sorted(kinds, key=lambda one: -one[0].turns)]
+
+    def ask(self, parts: Parts, questions: tuple[str, ...]) -> list[list[Mapping]]:
+        """What the exact mapper answers about every part, and the nests that are known then."""
+        return [parts.ask(part, questions).nests for part in self.parts]
 
     def costs(self, parts: Parts) -> list[Priced]:
         """The undominated costs of the nests that were found."""
         if self.points is None:
-            self.points = parts.points(self.turns, parts.ask(self.part, parts.questions).nests)
+            self.points = parts.points(self.turns, self.ask(parts, parts.questions))
         return self.points
 
-    def beside(self, taken: int, level: int) -> PartKey:
-        """The part where hoisted tiles of others take so many words of a level."""
-        rooms = dict(self.part.rooms)
+    def beside(self, taken: int, level: int) -> NestOption:
+        """The option where hoisted tiles of others take so many words of a level."""
         usable = self.turns.group.architecture.levels[level].usable_words
-        if usable < inf:
-            rooms[level] = rooms.get(level, int(usable)) - taken
-        return replace(self.part, rooms=tuple(sorted(rooms.items())))
+        parts = []
+        for part in self.parts:
+            rooms = dict(part.rooms)
+            if usable < inf:
+                rooms[level] = rooms.get(level, int(usable)) - taken
+            parts.append(replace(part, rooms=tuple(sorted(rooms.items()))))
+        return replace(self, parts=tuple(parts), points=None)
 
 
 class LayerOptions:
@@ -83,7 +102,7 @@ class LayerOptions:
     def of(self, structure: GroupStructure, number: int) -> list[NestOption]:
         """The options of the run's layer ``number``; none where held tiles alone do not fit."""
         group, shared = structure.run.group, structure.shared
-        bare = LayerTurns(group, shared, number)
+        bare = structure.turns[number]
         kept = kept_words(structure.tiles, group.outermost, number)
         sources = tuple(
             (group.layers[one.producer].name, shared.backing.get(group.layers[one.producer].name, -1))
@@ -93,6 +112,7 @@ class LayerOptions:
         key = NestOptionKey(
             structure.run.first + number,
             bare.path,
+            bare.cuts,
             tuple(shared.emptied_below(number, depth) for depth in range(len(bare.path))),
             tuple(sorted(bare.held.items())),
             sources,
@@ -112,7 +132,7 @@ class LayerOptions:
         for tensor in layer.tensors:
             choices: list[dict[str, int]] = [{}]
             # what enters without hoisting: the part's words, in every turn
-            fewest = bare.turns * tensor.words(bare.part.sizes)
+            fewest = sum(kind.turns * tensor.words(kind.part.sizes) for kind in bare.kinds)
             if level is not None and level.can_keep(tensor) and tensor.name not in bare.held:
                 for depth in range(len(bare.path) - 1, -1, -1):
                     hoist = {tensor.name: depth}
@@ -133,27 +153,31 @@ class LayerOptions:
         used = list(kept)
         for tile in turns.hoisted:
             used[group.outermost - 1] += tile.words
-        rooms = []
-        for level in group.holding:
-            usable = group.architecture.levels[level].usable_words
-            inside = sum(
-                turns.layer.tensor(name).words(turns.part.sizes)
-                for name, at in turns.held.items()
-                if at == level
+        usable = [level.usable_words for level in group.architecture.levels]
+        if any(used[level] > usable[level] for level in group.holding):
+            return None
+        parts = []
+        for kind in turns.kinds:
+            rooms = []
+            for level in group.holding:
+                inside = sum(
+                    turns.layer.tensor(name).words(kind.part.sizes)
+                    for name, at in turns.held.items()
+                    if at == level
+                )
+                if used[level] and usable[level] < inf:
+                    rooms.append((level, int(usable[level]) - used[level] + inside))
+            parts.append(
+                self.parts.key(
+                    structure.run.first + bare.position,
+                    kind.part.dims,
+                    tuple(sorted(turns.held.items())),
+                    tuple(rooms),
+                )
             )
-            if used[level] > usable:
-                return None
-            if used[level] and usable < inf:
-                rooms.append((level, int(usable) - used[level] + inside))
-        key = self.parts.key(
-            structure.run.first + bare.position,
-            turns.part.dims,
-            tuple(sorted(turns.held.items())),
-            tuple(rooms),
-        )
         take = tuple((tile.depth, tile.words) for tile in turns.hoisted)
         extra = Corner(0.0 if self.parts.objective == "cycles" else _certain_pj(turns), 0.0)
-        return NestOption(turns, key, take, extra, _certain_cycles(turns))
+        return NestOption(turns, tuple(parts), take, extra, _certain_cycles(turns))
 
 
 def _certain_pj(turns: LayerTurns) -> float:
@@ -167,10 +191,13 @@ def _certain_pj(turns: LayerTurns) -> float:
             entering -= tensor.words(turns.layer.sizes)
         energy += ceil(entering / levels[-1].block_size) * levels[-1].read_energy_pj
         energy += ceil(entering / levels[-2].block_size) * levels[-2].write_energy_pj
-    return energy + turns.continued * _sums_pj(turns)
+    for kind in turns.kinds:
+        if kind.continued:
+            energy += kind.continued * _sums_pj(turns, kind.part)
+    return energy
 
 
-def _sums_pj(turns: LayerTurns) -> float:
+def _sums_pj(turns: LayerTurns, part: Layer) -> float:
     """pJ that a turn takes at least for going on with partial sums.
 
     The first visit of each word reads it, at every level that keeps it, and fills it there from outside. All
@@ -178,11 +205,11 @@ def _sums_pj(turns: LayerTurns) -> float:
     visit may find its block read anyway, so only whole blocks of a level with one instance count.
     """
     architecture, outermost = turns.group.architecture, turns.group.outermost
-    output = turns.part.output
-    words, outside = output.words(turns.part.sizes), turns.held.get(output.name, outermost)
+    output = part.output
+    words, outside = output.words(part.sizes), turns.held.get(output.name, outermost)
     energy = 0.0
     for number, level in enumerate(architecture.levels[: outside + 1]):
-        able = [tensor for tensor in turns.part.tensors if level.can_keep(tensor)]
+        able = [tensor for tensor in part.tensors if level.can_keep(tensor)]
         kept = number == outside or (level.can_keep(output) and len(able) <= level.usable_words)
         if not kept or (level.block_size > 1 and architecture.instances[number] > 1):
             continue
@@ -195,15 +222,16 @@ def _certain_cycles(turns: LayerTurns) -> int:
     """Cycles of the outermost memory for words that every nest moves there."""
     outer = turns.group.architecture.levels[-1]
     read = written = 0
-    for tensor in turns.part.tensors:
+    for tensor in turns.layer.tensors:
         if tensor.name in turns.held or tensor.slides:
             continue
-        words = tensor.words(turns.part.sizes)
-        if tensor.is_output:
-            written += turns.turns * words
-            read += turns.continued * words
-        else:
-            read += turns.turns * words
+        for kind in turns.kinds:
+            words = tensor.words(kind.part.sizes)
+            if tensor.is_output:
+                written += kind.turns * words
+                read += kind.continued * words
+            else:
+                read += kind.turns * words
     for tile in turns.hoisted:
         tensor = turns.layer.tensor(tile.tensor)
         read += tile.entering

@@ -11,22 +11,23 @@ that it finds is counted on the real one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, inf, isinf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.bounds.bounds import Scope, lower_bounds
 from costmodel.mapping.bounds.rounding import ROUNDING
-from costmodel.mapping.fused.layers.evaluate import layer_cost
+from costmodel.mapping.fused.layers.evaluate import KindCost, LayerCost, kind_cost, layer_cost
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 from solvers.budget import Deadline
-from solvers.fusion.fronts import Priced, undominated
+from solvers.fusion.fronts import NOTHING, Priced, flattened, sums, undominated
 from solvers.fusion.problem import FusionObjective
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
@@ -173,7 +174,7 @@ class Parts:
         self._first = [first.setdefault(layer.shape, number) for number, layer in enumerate(layers)]
         """By layer, the first one of its shape."""
         self._known: dict[PartKey, PartNests] = {}
-        self._cheap: dict[tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]], Corner] = {}
+        self._cheap: dict[object, Corner] = {}
 
     def forget(self) -> None:
         """Drop all bounds, because prices have changed; nests known beforehand stay."""
@@ -274,15 +275,26 @@ class Parts:
             known.least = known.least._replace(cycles=max(known.least.cycles, start.bound or 0.0))
         return True
 
-    def points(self, one: LayerTurns, nests: Iterable[Mapping]) -> list[Priced]:
-        """The undominated costs of all turns of a layer by these nests, as the cost model counts them."""
-        found = []
-        for nest in nests:
-            cost = layer_cost(one, nest)
-            energy = 0.0 if self.objective == "cycles" else cost.energy_pj
-            cycles = 0.0 if self.objective == "energy" else float(cost.cycles)
-            found.append(Priced(energy, cycles, nest))
-        return undominated(found)
+    def points(self, one: LayerTurns, nests: Sequence[Sequence[Mapping]]) -> list[Priced]:
+        """The undominated costs of all turns of a layer, as the cost model counts them.
+
+        ``nests``: those to choose from for every kind of turn; each cost has one for each kind.
+        """
+        if len(nests) == 1:
+            chosen = [(nest,) for nest in nests[0]]
+        else:
+            fronts = [NOTHING]
+            for kind, some in zip(one.kinds, nests, strict=True):
+                costs = ((nest, kind_cost(one, kind, nest)[0]) for nest in some)
+                fronts = sums(fronts, [self._priced(cost, nest) for nest, cost in costs])
+            chosen = [flattened(front.of) for front in fronts]
+        return undominated(self._priced(layer_cost(one, *nests), nests) for nests in chosen)
+
+    def _priced(self, cost: LayerCost | KindCost, of: Any) -> Priced:
+        """A cost without what the objective does not count."""
+        energy = 0.0 if self.objective == "cycles" else cost.energy_pj
+        cycles = 0.0 if self.objective == "energy" else float(cost.cycles)
+        return Priced(energy, cycles, of)
 
     def kept_inside(self, key: PartKey) -> frozenset[str]:
         """The tensors that every nest of a part keeps at some level inside the outermost one."""
@@ -302,13 +314,38 @@ class Parts:
             # whatever the room: so the bound is made once for all of them
             question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
             bounds = space_bounds(question.problem("energy", 0.0))
-            energy = max(0.0, bounds.energy_pj - question.taken_off)
-            self._cheap[small] = Corner(
-                0.0 if self.objective == "cycles" else energy,
-                0.0 if self.objective == "energy" else float(bounds.cycles),
-                tuple(energy + price * bounds.cycles for price in self.prices),
-            )
+            self._cheap[small] = self._without_way(question, bounds.energy_pj, bounds.cycles)
         return self._cheap[small]
+
+    def unequal_form(self, key: PartKey) -> Corner:
+        """The bound by closed forms on a whole layer whose parts may have any numbers of rows.
+
+        The closed forms of a layer hold for equal parts of it, whose factors are the layer's. So here
+        factors may be any numbers. Then a part with a share of the operations and at least this share of
+        every tensor's words costs at least this share of the bound, but for what is rounded up to whole
+        blocks and cycles, which is taken off.
+        """
+        whole = "unequal", key.position, key.sizes, key.held
+        if whole not in self._cheap:
+            question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
+            problem, outer = question.problem("energy", 0.0), self.architecture.levels[-1]
+            scope = Scope(innermost_levels(problem), problem.layer)
+            bounds = lower_bounds(problem.architecture, problem.layer, scope)
+            rounded = sum(level.leakage_pj_per_cycle for level in self.architecture.levels)
+            if outer.block_size > 1:
+                for tensor in problem.layer.tensors:
+                    rounded += outer.update_energy_pj if tensor.is_output else outer.read_energy_pj
+            self._cheap[whole] = self._without_way(question, bounds.energy_pj - rounded, bounds.cycles)
+        return self._cheap[whole]
+
+    def _without_way(self, question: _Question, energy_pj: float, cycles: int) -> Corner:
+        """The corner of a bound that has the held tensors' way to the outermost memory."""
+        energy = max(0.0, energy_pj - question.taken_off)
+        return Corner(
+            0.0 if self.objective == "cycles" else energy,
+            0.0 if self.objective == "energy" else float(cycles),
+            tuple(energy + price * cycles for price in self.prices),
+        )
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,10 @@ def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A run that is worked out: of every layer the option and the nest."""
+    """A run that is worked out: of every layer the option, and the nest of every kind of turn."""
 
     structure: GroupStructure
-    layers: tuple[tuple[NestOption, Mapping], ...]
+    layers: tuple[tuple[NestOption, tuple[Mapping, ...]], ...]
 
     @property
     def shared(self) -> FusedMapping:
@@ -147,7 +147,8 @@ class _Search:
             run = Run(self.group, position, position)
             structure = next(structures(run))
             option = self.options.of(structure, 0)[0]
-            if option.part not in self.parts.starts:
+            (part,) = option.parts
+            if part not in self.parts.starts:
                 problem = MappingProblem(self.group.architecture, layer, self.objective)
                 # whoever comes when time is up still gets a mapping, if not a good one
                 seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
@@ -156,10 +157,10 @@ class _Search:
                     return f"{layer.name}: {outcome.note}"
                 if outcome.solution is None:
                     raise OutOfTimeError(f"{layer.name} has no mapping yet")
-                self.parts.starts[option.part] = outcome
-            nest = self.parts.starts[option.part].solution
+                self.parts.starts[part] = outcome
+            nest = self.parts.starts[part].solution
             assert isinstance(nest, Mapping), "layers by themselves are mapped evenly"
-            points = self.parts.points(option.turns, [nest])
+            points = self.parts.points(option.turns, [[nest]])
             self._add_ways(structure, sums([NOTHING], _of(option, points)))
             energy += points[0].energy
             cycles += points[0].cycles
@@ -301,14 +302,18 @@ class _Search:
         structure = self.runs[run].structures[number]
         layers = range(run[1] - run[0] + 1)
         for questions in ((self.parts.first_question,), self.parts.proving):
-            before = self.parts.solves
-            for layer in layers:
-                # the option whose bound is least is the one that has to be better than it seems
-                self.parts.ask(self._cheapest(structure, layer).part, questions)
-            if self.parts.solves > before:
-                self._renew(run, number)
-                self._sample(structure)
-                return True
+            # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
+            for rank in range(max(len(turns.kinds) for turns in structure.turns)):
+                before = self.parts.solves
+                for layer in layers:
+                    # the option whose bound is least is the one that has to be better than it seems
+                    parts = self._cheapest(structure, layer).parts_by_turns
+                    if rank < len(parts):
+                        self.parts.ask(parts[rank], questions)
+                if self.parts.solves > before:
+                    self._renew(run, number)
+                    self._sample(structure)
+                    return True
         return self._renew(run, number)
 
     def _renew(self, run: Segment, number: int) -> bool:
@@ -329,8 +334,8 @@ class _Search:
         total = [NOTHING]
         for layer in range(len(structure.run.group.layers)):
             option = self._cheapest(structure, layer)
-            nests = self.parts.of(option.part).nests
-            if option.take or not nests:
+            nests = [self.parts.of(part).nests for part in option.parts]
+            if option.take or not all(nests):
                 return
             total = sums(total, _of(option, self.parts.points(option.turns, nests)))
         self._add_ways(structure, total)
@@ -369,7 +374,7 @@ class _Search:
         around = self._around[structure.run.first, structure.run.last]
         for option in sorted(options[number], key=lambda one: self._alone(one.least(self.parts))):
             for questions in ((), (self.parts.first_question,)):
-                self.parts.ask(option.part, questions)
+                option.ask(self.parts, questions)
                 total = so_far + option.least(self.parts)
                 limit = sufficient_bound(self.found.best, self.params.tolerance)
                 if self._alone(around + total + rest[number + 1]) >= limit:
@@ -384,13 +389,13 @@ class _Search:
         run = structure.run.first, structure.run.last
         level = self.group.outermost - 1
         beside = [
-            replace(option, part=option.beside(words, level), points=None) if words else option
+            option.beside(words, level) if words else option
             for option, words in zip(chosen, taken, strict=True)
         ]
         for questions in ((self.parts.first_question,), self.parts.questions):
             corner = self._nothing
             for option in beside:
-                self.parts.ask(option.part, questions)
+                option.ask(self.parts, questions)
                 corner = corner + option.least(self.parts)
             limit = sufficient_bound(self.found.best, self.params.tolerance)
             if self._alone(self._around[run] + corner) >= limit:
@@ -409,8 +414,14 @@ class _Search:
         """The incumbent as a mapping of the whole group."""
         assert self.found.incumbent is not None, "a search without an incumbent has no mapping"
         runs: tuple[_Chosen, ...] = flattened(self.found.incumbent.of)
-        nests = tuple(nest for run in runs for _, nest in run.layers)
-        return GroupMapping(FusedMapping.joined(run.shared for run in runs), nests)
+        nests = [nests for run in runs for _, nests in run.layers]
+        fewer = {
+            layer.name: tuple(some[1:])
+            for layer, some in zip(self.group.layers, nests, strict=True)
+            if len(some) > 1
+        }
+        shared = FusedMapping.joined(run.shared for run in runs)
+        return GroupMapping(shared, tuple(some[0] for some in nests), fewer)
 
 
 def _of(option: NestOption, points: list[Priced]) -> list[Priced]:

@@ -15,7 +15,8 @@ from itertools import pairwise, product
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
-from costmodel.mapping.fused.layers.turns import backing_words, common_depth, held_tiles
+from costmodel.mapping.fused.layers.sliding import kept_rows, rows_made
+from costmodel.mapping.fused.layers.turns import LayerTurns, backing_words, common_depth, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
 from solvers.fusion.shared_loops import lists_beside
 
@@ -65,6 +66,11 @@ class GroupStructure:
     words: ReadOnlyDict[str, int]
 
     @cached_property
+    def turns(self) -> tuple[LayerTurns, ...]:
+        """The turns of every layer, without hoisted tiles."""
+        return turns_of(self.run.group, self.shared)
+
+    @cached_property
     def tiles(self) -> tuple[KeptTile, ...]:
         """The backing tiles."""
         return tuple(held_tiles(self.run.group, self.shared))
@@ -96,22 +102,47 @@ class _Trees:
     """What many structures of a group have in common, worked out once.
 
     Which backing levels there can be depends on which loops the pairs share, whatever their steps and order;
-    the words of a backing tile depend on the steps, whatever the order.
+    the words of a backing tile depend on the steps, whatever the order. Only loops inside one that slides
+    must not drop the rows that it carries on: there the order matters, and whether there are such rows.
     """
 
     def __init__(self, group: LayerGroup) -> None:
         self._group = group
-        self._backings: dict[tuple[frozenset[str], ...], list[dict[str, int]]] = {}
-        self._words: dict[tuple[int, frozenset[tuple[str, int]]], int] = {}
+        self._backings: dict[object, list[dict[str, int]]] = {}
+        self._words: dict[object, int] = {}
+        self._sliding = frozenset(name for names in group.slides for name in names)
+        """The names of loops that slide along the rows of some layer."""
+        self._carried: dict[tuple[int, str, int, int], int | None] = {}
 
     def backings(self, lists: tuple[Loops, ...]) -> list[dict[str, int]]:
         """The choices of backing levels where pairs share these loops; none where they cannot."""
-        key = tuple(frozenset(name for name, _ in loops) for loops in lists)
+        key: object = tuple(frozenset(name for name, _ in loops) for loops in lists)
+        if any(name in self._sliding for loops in lists for name, _ in loops):
+            order = tuple(tuple(name for name, _ in loops) for loops in lists)
+            key = order, self._carries(lists)
         if key not in self._backings:
             bare = _bare(lists)
             choices = () if tree_violations(self._group, bare) else _backings(self._group, bare)
             self._backings[key] = [one for one in choices if _is_whole(self._group, one)]
         return self._backings[key]
+
+    def _carries(self, lists: tuple[Loops, ...]) -> tuple[bool | None, ...]:
+        """Of every intermediate and loop that slides along it, whether rows stay for the next iteration.
+
+        None where the loop cannot slide.
+        """
+        found: list[bool | None] = []
+        for one in self._group.intermediates:
+            for depth, (name, step) in enumerate(lists[one.producer] if one.producer < len(lists) else ()):
+                if name not in self._group.slides[one.producer]:
+                    continue
+                key = one.producer, name, step, _last_below(lists, one.producer, depth)
+                if key not in self._carried:
+                    known = rows_made(self._group, *key) is not None
+                    self._carried[key] = kept_rows(self._group, one, *key[1:])[1] if known else None
+                rows = self._carried[key]
+                found.append(None if rows is None else rows > 0)
+        return tuple(found)
 
     def fitting_words(
         self, lists: tuple[Loops, ...], backing: ReadOnlyDict[str, int]
@@ -121,13 +152,23 @@ class _Trees:
         for name, level in backing.items():
             one = group.made[name]
             loops = min(lists[one.producer : one.last], key=len)
-            key = one.producer, frozenset(loops)
+            lasts = [_last_below(lists, one.producer, depth) for depth in range(len(loops))]
+            # which layers read the rows that a loop slides along matters, of other loops it does not
+            slid = [last for (loop, _), last in zip(loops, lasts, strict=True) if loop in self._sliding]
+            key = one.producer, frozenset(loops), tuple(slid)
             if key not in self._words:
-                self._words[key] = backing_words(group, one, loops)
+                self._words[key] = backing_words(group, one, loops, lasts)
             found[name] = self._words[key]
             if found[name] > group.architecture.levels[level].usable_words:
                 return None
         return found
+
+
+def _last_below(lists: tuple[Loops, ...], position: int, depth: int) -> int:
+    """The last layer below loop number ``depth`` of a layer, whose pairs share these lists."""
+    while position < len(lists) and len(lists[position]) > depth:
+        position += 1
+    return position
 
 
 def _lists_of_pairs(group: LayerGroup, pair: int, before: Loops, most: int) -> Iterator[tuple[Loops, ...]]:
@@ -150,6 +191,11 @@ def _shared_lists(group: LayerGroup, pair: int, before: Loops, most: int) -> Ite
         name: group.layers[pair].sizes[ours[name]]
         for name in allowed
         if group.layers[pair].sizes[ours[name]] == group.layers[pair + 1].sizes[theirs[name]]
+    }
+    sizes |= {
+        name: group.loop_sizes[name]
+        for name in group.slides[pair]
+        if group.loop_sizes[name] > 1 and group.dim_under(pair + 1, name) is not None
     }
     yield from lists_beside(before, sizes, most)
 

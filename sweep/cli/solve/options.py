@@ -268,6 +268,10 @@ def solve_fusion(
         bool,
         typer.Option("--cut-rows", help="With --layers: loops may cut rows that softmax normalises."),
     ] = False,
+    windows: Annotated[
+        bool,
+        typer.Option(help="With --layers: loops over rows may pass through convolutions' windows."),
+    ] = True,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
@@ -324,6 +328,7 @@ def solve_fusion(
             tolerance,
             longest,
             cut_rows,
+            windows,
             changes(values or ()),
             dims_of(dim),
         ),

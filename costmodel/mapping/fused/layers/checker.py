@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, LayerGroup
-from costmodel.mapping.fused.layers.turns import common_depth, held_tiles, turns_of
+from costmodel.mapping.fused.layers.sliding import follows, kept_rows, rows_made
+from costmodel.mapping.fused.layers.turns import LayerTurns, common_depth, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, kept_words
+from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.mapping import violations as nest_violations
+from costmodel.workload.network import Layer
 
 
 def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
@@ -19,12 +22,14 @@ def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
         return reasons
     if len(mapping.nests) != len(group.layers):
         return [f"nests has {len(mapping.nests)} entries, {len(group.layers)} are needed"]
+    if reasons := list(_kinds(group, mapping)):
+        return reasons
     return list(_nests(group, mapping)) or list(_room(group, mapping))
 
 
 def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
     """The reasons against shared loops, backing levels and hoisted tiles, whatever the nests."""
-    for kind in (_shape, _loops, _kept, _sharing):
+    for kind in (_shape, _loops, _kept, _sharing, _windows):
         if reasons := list(kind(group, shared)):
             return reasons
     return []
@@ -42,16 +47,31 @@ def _shape(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
 def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
     """Shared loops over dims of each layer, with steps that divide what they cut."""
     for position, layer in enumerate(group.layers):
+        slides = group.slides[position]
         left = {group.loops[position][dim]: size for dim, size in layer.dims}
-        for name, step in shared.paths[position]:
+        left |= {name: group.loop_sizes[name] for name in slides}
+        for depth, (name, step) in enumerate(shared.paths[position]):
+            loop = f"the shared loop over {name} of {layer.name}"
             if name not in left:
                 yield f"{layer.name} has a shared loop over {name}, its loops are {', '.join(left)}"
                 return
             if step < 1 or step > left[name] or left[name] % step:
-                loop = f"the shared loop over {name} of {layer.name}"
                 yield f"{loop} has step {step}, no divisor of {left[name]}"
                 return
             left[name] = step
+            if name in slides:
+                beside = [other for other, _ in shared.paths[position]]
+                del beside[depth]
+                if any(group.dim_under(position, other) == slides[name] for other in beside):
+                    yield f"{loop} slides along its {slides[name]}, which another shared loop cuts, too"
+                    return
+                last = shared.sharing(position, depth + 1).stop - 1
+                if rows_made(group, position, name, step, last) is None:
+                    yield (
+                        f"{loop} slides along its {slides[name]}, but not all that read these rows below "
+                        f"the loop have windows that follow it"
+                    )
+                    return
 
 
 def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
@@ -126,42 +146,89 @@ def _sharing(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
             producer, reader = group.layers[one.producer].name, group.layers[read.layer].name
             depth = common_depth(shared, one.producer, read.layer)
             for name, _ in shared.paths[one.producer][:depth]:
-                if name not in group.cutting[one.producer, read.layer]:
+                if name in group.slides[one.producer]:
+                    alike = follows(group, one.producer, read, name)
+                else:
+                    alike = name in group.cutting[one.producer, read.layer]
+                if not alike:
                     yield (
                         f"{producer} and {reader} share the loop over {name}, which does not cut what passes "
                         f"between them into parts that are complete when they are read"
                     )
 
 
+def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """The rows that a window has in common with the next one stay: no loop inside a sliding one drops any."""
+    for one in group.intermediates:
+        producer = group.layers[one.producer].name
+        if producer not in shared.backing:
+            continue
+        path = shared.paths[one.producer][: common_depth(shared, one.producer, one.last)]
+        for depth, (name, step) in enumerate(path):
+            if name not in group.slides[one.producer]:
+                continue
+            last = shared.sharing(one.producer, depth + 1).stop - 1
+            _, carried = kept_rows(group, one, name, step, last)
+            cuts = LayerTurns(group, shared, one.producer).cuts[depth + 1 : len(path)]
+            # a sliding loop moves the tile in iterations, too, in which the producer has nothing to make
+            moving = [
+                other
+                for (other, left), cut in zip(path[depth + 1 :], cuts, strict=True)
+                if cut.times > 1 or (other in group.slides[one.producer] and left < group.loop_sizes[other])
+            ]
+            if carried and moving:
+                yield (
+                    f"the loop over {moving[0]} inside the loop over {name}: {producer} makes rows that are "
+                    f"needed after they were dropped"
+                )
+
+
+def _kinds(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
+    """As many nests for every layer as it has kinds of turns."""
+    names = [layer.name for layer in group.layers]
+    for name in mapping.fewer:
+        if name not in names:
+            yield f"fewer has nests of {name}, and there is no such layer"
+    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
+        if len(nests) != len(one.kinds):
+            yield (
+                f"{one.layer.name} has {len(nests)} nests, and its turns are of {len(one.kinds)} kinds: "
+                f"{', '.join(map(one.kind_text, one.kinds))}"
+            )
+
+
 def _nests(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """Every nest is a mapping of its layer's part, and keeps held tensors where and as they are held."""
-    levels = group.architecture.levels
-    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
-        name = one.layer.name
-        if reasons := nest_violations(group.architecture, one.part, nest):
-            yield from (f"{name}: {reason}" for reason in reasons)
-            continue
-        for tensor, level in one.held.items():
-            if tensor not in nest.levels[level].keep:
-                yield f"{name}: {levels[level].name} holds {tensor}, but the nest does not keep it there"
-            for outer in range(level + 1, len(levels)):
-                if outer < group.outermost and tensor in nest.levels[outer].keep:
-                    yield f"{name}: {levels[outer].name} keeps {tensor}, which {levels[level].name} holds"
-                moved = sorted(
-                    dim for dim, _ in nest.levels[outer].loops if dim in one.part.tensor(tensor).dims
-                )
-                if moved:
-                    at = f"loops over {', '.join(moved)} at {levels[outer].name}"
-                    yield f"{name}: {levels[level].name} holds all of {tensor}, but {at} move it"
+    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
+        for kind, nest in zip(one.kinds, nests, strict=True):
+            yield from _nest(one, kind.part, nest)
+
+
+def _nest(one: LayerTurns, part: Layer, nest: Mapping) -> Iterator[str]:
+    name, outermost, levels = one.layer.name, one.group.outermost, one.group.architecture.levels
+    if reasons := nest_violations(one.group.architecture, part, nest):
+        yield from (f"{name}: {reason}" for reason in reasons)
+        return
+    for tensor, level in one.held.items():
+        if tensor not in nest.levels[level].keep:
+            yield f"{name}: {levels[level].name} holds {tensor}, but the nest does not keep it there"
+        for outer in range(level + 1, len(levels)):
+            if outer < outermost and tensor in nest.levels[outer].keep:
+                yield f"{name}: {levels[outer].name} keeps {tensor}, which {levels[level].name} holds"
+            moved = sorted(dim for dim, _ in nest.levels[outer].loops if dim in part.tensor(tensor).dims)
+            if moved:
+                at = f"loops over {', '.join(moved)} at {levels[outer].name}"
+                yield f"{name}: {levels[level].name} holds all of {tensor}, but {at} move it"
 
 
 def _room(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """No level holds more than it can in any layer's time."""
     kept = held_tiles(group, mapping.shared)
-    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
         row = kept_words(kept, group.outermost, one.position)
         for level in group.holding:
-            hardware, own = group.architecture.levels[level], one.own_words(nest, level)
+            hardware = group.architecture.levels[level]
+            own = max(one.own_words(nest, level) for nest in nests)
             if row[level] + own > hardware.usable_words:
                 holds = f"{hardware.name} holds {row[level] + own} words while {one.layer.name} runs"
                 yield f"{holds} ({row[level]} of them held), {hardware.usable_words:.0f} are usable"

@@ -11,37 +11,68 @@ from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, evaluate_counts, nest_counts
 from costmodel.mapping.fused.layers.checker import violations
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of
+from costmodel.mapping.fused.layers.turns import LayerTurns, TurnKind, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import kept_words
 from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer
 
 
 @dataclass(frozen=True)
-class LayerCost:
-    """What one layer of a group costs.
+class KindCost:
+    """What equal turns of a layer cost.
 
     ``turn`` is a turn whose outputs have no partial sums yet, ``continued`` one that goes on with some, of
-    which there are ``continued_turns`` among all ``turns``. ``hoist_pj`` is the energy of words that enter
-    and leave hoisted tiles between turns. ``beside_pj``: what each level spends beside the turns, innermost
-    first, on these words and on leakage while it waits for them; empty where nothing is hoisted.
+    which there are ``continued_turns`` among all ``turns``.
     """
 
     turns: int
     turn: Evaluation
     continued_turns: int
     continued: Evaluation | None
+
+    @property
+    def energy_pj(self) -> float:
+        """The energy of all these turns."""
+        first = (self.turns - self.continued_turns) * self.turn.energy_pj
+        return first if self.continued is None else first + self.continued_turns * self.continued.energy_pj
+
+    @property
+    def cycles(self) -> int:
+        """The cycles of all these turns."""
+        first = (self.turns - self.continued_turns) * self.turn.cycles
+        return first if self.continued is None else first + self.continued_turns * self.continued.cycles
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What one layer of a group costs: ``kinds`` of turns, the largest first.
+
+    ``hoist_pj`` is the energy of words that enter and leave hoisted tiles between turns. ``beside_pj``: what
+    each level spends beside the turns, innermost first, on these words and on leakage while it waits for
+    them; empty where nothing is hoisted.
+    """
+
+    kinds: tuple[KindCost, ...]
     hoist_pj: float
     energy_pj: float
     cycles: int
     beside_pj: tuple[float, ...] = ()
 
     @property
+    def turns(self) -> int:
+        """The turns of all kinds."""
+        return sum(kind.turns for kind in self.kinds)
+
+    @property
     def levels_pj(self) -> tuple[float, ...]:
         """The energy of each level, innermost first; the rest of ``energy_pj`` is of the MACs."""
-        found = [(self.turns - self.continued_turns) * level.energy_pj for level in self.turn.levels]
-        if self.continued is not None:
-            again = (self.continued_turns * level.energy_pj for level in self.continued.levels)
-            found = [one + other for one, other in zip(found, again, strict=True)]
+        found = [0.0] * len(self.kinds[0].turn.levels)
+        for kind in self.kinds:
+            parts = [(kind.turns - kind.continued_turns, kind.turn), (kind.continued_turns, kind.continued)]
+            for turns, turn in parts:
+                if turn is not None:
+                    of_levels = (turns * level.energy_pj for level in turn.levels)
+                    found = [one + other for one, other in zip(found, of_levels, strict=True)]
         beside = self.beside_pj or (0.0,) * len(found)
         return tuple(one + other for one, other in zip(found, beside, strict=True))
 
@@ -75,8 +106,8 @@ def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
     if reasons := violations(group, mapping):
         raise ValueError(f"no fused mapping of these layers: {'; '.join(reasons)}")
     costs = tuple(
-        layer_cost(one, nest)
-        for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True)
+        layer_cost(one, *nests)
+        for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True)
     )
     return GroupEvaluation(
         sum(cost.energy_pj for cost in costs),
@@ -86,42 +117,53 @@ def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
     )
 
 
-def layer_cost(one: LayerTurns, nest: Mapping) -> LayerCost:
-    """The cost of all turns of a layer whose part runs by ``nest``."""
-    first, continued = one.turns - one.continued, one.continued
-    turn, turn_counts = _turn(one, nest, continued=False)
-    energy, cycles = first * turn.energy_pj, first * turn.cycles
-    again, again_counts = None, turn_counts
-    if continued:
-        again, again_counts = _turn(one, nest, continued=True)
-        energy += continued * again.energy_pj
-        cycles += continued * again.cycles
+def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
+    """The cost of all turns of a layer, whose parts run by ``nests``: one for each kind of turn."""
+    kinds, energy, cycles = [], 0.0, 0
+    accesses: list[list[Counts]] = [[] for _ in one.group.architecture.levels]
+    for kind, nest in zip(one.kinds, nests, strict=True):
+        cost, counts = kind_cost(one, kind, nest)
+        energy += cost.energy_pj
+        cycles += cost.cycles
+        kinds.append(cost)
+        for turns, words in counts:
+            _add_times(accesses, turns, words)
     if not one.hoisted:
-        return LayerCost(one.turns, turn, continued, again, 0.0, energy, cycles)
+        return LayerCost(tuple(kinds), 0.0, energy, cycles)
     hoist_pj, spent_on, moved = _hoisted(one)
     longest = cycles
     for level, extra in moved.items():
-        accesses = [
-            *(_times(first, counts) for counts in turn_counts[level].values()),
-            *(_times(continued, counts) for counts in again_counts[level].values()),
-            extra,
-        ]
         hardware = one.group.architecture.levels[level]
-        longest = max(longest, ceil(bandwidth_cycles(hardware, accesses)))
+        longest = max(longest, ceil(bandwidth_cycles(hardware, [*accesses[level], extra])))
     leaking = [
         hardware.leakage_pj_per_cycle * used
-        for hardware, used in zip(one.group.architecture.levels, nest.utilized_instances, strict=True)
+        for hardware, used in zip(one.group.architecture.levels, nests[0].utilized_instances, strict=True)
     ]
     energy += hoist_pj + (longest - cycles) * sum(leaking)
     beside = [(longest - cycles) * leakage for leakage in leaking]
     for level, spent in spent_on.items():
         beside[level] += spent
-    return LayerCost(one.turns, turn, continued, again, hoist_pj, energy, longest, tuple(beside))
+    return LayerCost(tuple(kinds), hoist_pj, energy, longest, tuple(beside))
 
 
-def _turn(one: LayerTurns, nest: Mapping, *, continued: bool) -> tuple[Evaluation, list[dict[str, Counts]]]:
+def kind_cost(
+    one: LayerTurns, kind: TurnKind, nest: Mapping
+) -> tuple[KindCost, list[tuple[int, list[dict[str, Counts]]]]]:
+    """The cost of equal turns of a layer; of so many turns each the counts of one, by level and tensor."""
+    first = kind.turns - kind.continued
+    turn, words = _turn(one, kind.part, nest, continued=False)
+    counts, again = [(first, words)], None
+    if kind.continued:
+        again, words = _turn(one, kind.part, nest, continued=True)
+        counts.append((kind.continued, words))
+    return KindCost(kind.turns, turn, kind.continued, again), counts
+
+
+def _turn(
+    one: LayerTurns, part: Layer, nest: Mapping, *, continued: bool
+) -> tuple[Evaluation, list[dict[str, Counts]]]:
     """One turn: its cost, and its counts by level and tensor."""
-    group, part, outermost = one.group, one.part, one.group.outermost
+    group, outermost = one.group, one.group.outermost
     compute_cycles, kept = nest_counts(part, nest, range(outermost + 1))
     for tensor, level in one.held.items():
         # The outermost level stands for whatever filled or will drain the holding level: other layers did,
@@ -167,15 +209,20 @@ def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts
     return energy, spent, sums
 
 
-def _times(turns: int, counts: Counts) -> Counts:
-    return Counts(turns * counts.reads, turns * counts.fills, turns * counts.updates, 0, 0)
+def _add_times(accesses: list[list[Counts]], turns: int, counts: list[dict[str, Counts]]) -> None:
+    """Add what so many turns of these counts ask of every level."""
+    for level, of_tensors in enumerate(counts):
+        accesses[level] += [
+            Counts(turns * one.reads, turns * one.fills, turns * one.updates, 0, 0)
+            for one in of_tensors.values()
+        ]
 
 
 def _peak(group: LayerGroup, mapping: GroupMapping) -> tuple[int, ...]:
     """The most words that each level holds in any layer's time."""
     kept = held_tiles(group, mapping.shared)
     rows = []
-    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
         row = kept_words(kept, group.outermost, one.position)
-        rows.append([words + one.own_words(nest, level) for level, words in enumerate(row)])
+        rows += [[words + one.own_words(nest, level) for level, words in enumerate(row)] for nest in nests]
     return tuple(max(column) for column in zip(*rows, strict=True))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from costmodel.errors import InputError
@@ -11,6 +12,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.mapping import FusedMapping
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
+from costmodel.workload.windows import Windows
 
 WHERE = "fused layers"
 
@@ -19,16 +21,41 @@ LayerDim = tuple[int, str]
 
 
 @dataclass(frozen=True)
+class SlidingRead:
+    """An axis of an intermediate along which a reader's windows slide.
+
+    Point i of the reader's dim ``used`` is under window i of ``windows``, which has rows of the producer's
+    dim ``made`` and padding.
+    """
+
+    made: str
+    used: str
+    windows: Windows
+
+    def needed(self, points: int, rows: int) -> int:
+        """How many of ``rows`` rows the first so many points need: all up to the end of their last window."""
+        if not points:
+            return 0
+        return min(rows, (points - 1) * self.windows.stride + self.windows.size - self.windows.before)
+
+    def begins(self, point: int) -> int:
+        """The first row under the window of a point."""
+        return max(0, point * self.windows.stride - self.windows.before)
+
+
+@dataclass(frozen=True)
 class IntermediateRead:
     """The operand ``tensor`` of a later layer, made of an intermediate.
 
     ``dims``: pairs of a dim of the producer and one of this layer that run along the same axis, so that one
     loop can cut both. An axis that is normalised in between, or that windows slide along, is not among them.
+    ``windows``: the axes along which windows slide, without gaps between them.
     """
 
     layer: int
     tensor: str
     dims: tuple[tuple[str, str], ...] = ()
+    windows: tuple[SlidingRead, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,21 +133,35 @@ class LayerGroup:
                 expected = "two dims of one length, each an axis of its own"
                 found_dims = f"{maker.name}.{made} and {reader.name}.{used}"
                 raise InputError(WHERE, expected, found_dims, key="dims")
+        for sliding in read.windows:
+            _check_windows(maker, reader, read.tensor, sliding)
 
     @cached_property
     def loops(self) -> tuple[dict[str, str], ...]:
         """By layer, the name of the shared loop over each of its dims.
 
         Dims that one loop can cut have one name. A layer never has two dims of one name: where links would
-        make it so (queries and keys of one text), the later link is left out.
+        make it so (queries and keys of one text), the later link is left out. Nor has a dim that windows
+        slide along the name of the windows, as a residual addition around them would make it.
         """
         if self.names is not None:
             return self.names
         members: list[set[LayerDim]] = [{(i, dim)} for i, one in enumerate(self.layers) for dim in one.sizes]
         at = {next(iter(one)): one for one in members}
-        for one, other in (*self._linked(), *self.alike):
+        apart = [
+            ((one.producer, sliding.made), (read.layer, sliding.used))
+            for one in self.intermediates
+            for read in one.reads
+            for sliding in read.windows
+        ]
+        links = [*self._linked(), *self.alike]
+        if apart:  # loops are shared by neighbours, so of links that exclude one another the nearest count
+            links.sort(key=lambda link: link[1][0] - link[0][0])
+        for one, other in links:
             mine, theirs = at[one], at[other]
             if mine is theirs or {layer for layer, _ in mine} & {layer for layer, _ in theirs}:
+                continue
+            if any({id(at[made]), id(at[used])} == {id(mine), id(theirs)} for made, used in apart):
                 continue
             mine |= theirs
             at |= dict.fromkeys(theirs, mine)
@@ -164,6 +205,49 @@ class LayerGroup:
                 found[pair] = names & found.get(pair, names)
         return found
 
+    @cached_property
+    def slides(self) -> tuple[dict[str, str], ...]:
+        """By layer, the names of loops over windows further on, each with the own dim of the rows under them.
+
+        A loop over the rows of the last layer of a chain passes through all windows in between.
+        """
+        found: list[dict[str, str]] = [{} for _ in self.layers]
+        for one in sorted(self.intermediates, key=lambda one: -one.producer):
+            own, mine = self.dim_of[one.producer], found[one.producer]
+            for read in one.reads:
+                for made, used in read.dims:
+                    for name, dim in found[read.layer].items():
+                        if dim == used and name not in own:
+                            mine.setdefault(name, made)
+                for sliding in read.windows:
+                    for name in self.followed(read.layer, sliding.used, found):
+                        if name not in own:
+                            mine.setdefault(name, sliding.made)
+        return tuple(found)
+
+    def followed(
+        self, position: int, dim: str, slides: Sequence[dict[str, str]] | None = None
+    ) -> tuple[str, ...]:
+        """The names of loops that cut a layer's dim: its own, and of those whose windows slide along it.
+
+        ``slides``: :attr:`slides`, where it is not made yet.
+        """
+        along = (self.slides if slides is None else slides)[position]
+        return self.loops[position][dim], *(name for name, slid in along.items() if slid == dim)
+
+    @cached_property
+    def loop_sizes(self) -> dict[str, int]:
+        """By name, the length of the dims that a shared loop cuts, where these are layers' own."""
+        return {
+            name: layer.sizes[dim]
+            for layer, loops in zip(self.layers, self.loops, strict=True)
+            for dim, name in loops.items()
+        }
+
+    def dim_under(self, position: int, name: str) -> str | None:
+        """The own dim of a layer that a loop of this name cuts or slides along; None for other loops."""
+        return self.dim_of[position].get(name) or self.slides[position].get(name)
+
     @property
     def outermost(self) -> int:
         """The number of the memory that holds every tensor."""
@@ -201,10 +285,45 @@ class GroupMapping:
     of layer and tensor. A nest maps the part of its layer that one iteration of the shared loops leaves. It
     keeps a backed or hoisted tensor, all of it, at the level that holds it, and at the outermost level, which
     stands for that level's words from elsewhere: those are not counted with the nest.
+
+    Under a loop that slides along a layer's rows its turns are of several kinds: ``nests`` has the nest of
+    the largest one, ``fewer`` by the layer's name those of the others, in the order of
+    :attr:`~costmodel.mapping.fused.layers.turns.LayerTurns.kinds`.
     """
 
     shared: FusedMapping
     nests: tuple[Mapping, ...]
+    fewer: ReadOnlyDict[str, tuple[Mapping, ...]] = field(default_factory=dict)
+
+    def turn_nests(self, layers: Sequence[Layer]) -> tuple[tuple[Mapping, ...], ...]:
+        """By layer of the group the nests of all kinds of its turns."""
+        return tuple(
+            (nest, *self.fewer.get(layer.name, ())) for layer, nest in zip(layers, self.nests, strict=True)
+        )
+
+
+def _check_windows(maker: Layer, reader: Layer, tensor: str, sliding: SlidingRead) -> None:
+    """InputError unless the windows are those of the reader's operand, over rows of the producer's output."""
+    windows, where = sliding.windows, f"{maker.name}.{sliding.made} and {reader.name}.{sliding.used}"
+    made = next((dict(axis) for axis in maker.output.terms if sliding.made in dict(axis)), {})
+    read = next((dict(axis) for axis in reader.tensor(tensor).terms if sliding.used in dict(axis)), {})
+    others = [dim for dim in made if dim != sliding.made and maker.sizes[dim] > 1]
+    if made.get(sliding.made) != 1 or others or sliding.used not in read:
+        expected = "a dim that is an axis of its own, and one whose windows slide along it"
+        raise InputError(WHERE, expected, where, key="windows")
+    stride = read.pop(sliding.used)
+    taps = [(times, reader.sizes[dim]) for dim, times in read.items() if reader.sizes[dim] > 1]
+    size = 1 + sum(times * (count - 1) for times, count in taps)
+    if (windows.count, windows.size, windows.stride) != (reader.sizes[sliding.used], size, stride):
+        expected = f"{reader.sizes[sliding.used]} windows of {size} every {stride}"
+        raise InputError(WHERE, expected, f"{windows} for {where}", key="windows")
+    if any(times != 1 for times, _ in taps) or size < stride:
+        expected = "windows without gaps between their rows or between one another"
+        raise InputError(WHERE, expected, where, key="windows")
+    rows = maker.sizes[sliding.made]
+    if not 0 <= windows.before < size or sliding.begins(windows.count - 1) >= rows:
+        expected = f"windows that each begin less than {size} before one of {rows} rows"
+        raise InputError(WHERE, expected, f"{windows} for {where}", key="windows")
 
 
 def _looping_axes(layer: Layer, terms: tuple[tuple[tuple[str, int], ...], ...]) -> list[object]:

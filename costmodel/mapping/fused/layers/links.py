@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerDim, LayerGroup
+from costmodel.mapping.fused.layers.group import (
+    Intermediate,
+    IntermediateRead,
+    LayerDim,
+    LayerGroup,
+    SlidingRead,
+)
 from costmodel.workload.network import Layer, Network, Node, Tensor
 from costmodel.workload.operators import OperatorKind
+from costmodel.workload.windows import stated_windows
 
 PASSING = frozenset({"activation", "elementwise", "normalisation", "view"})
 """Roles of operators without layers through which an intermediate passes to its readers. Their own work is
@@ -21,12 +28,18 @@ BY_ROWS = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
 
 
 def group_of(
-    architecture: Architecture, network: Network, names: Sequence[str], *, cut_rows: bool = False
+    architecture: Architecture,
+    network: Network,
+    names: Sequence[str],
+    *,
+    cut_rows: bool = False,
+    windows: bool = True,
 ) -> LayerGroup:
     """The layers of these names, in this order, with all that passes between them.
 
     ``cut_rows``: whether loops may cut the axis that softmax and the like normalise, which works in parts
-    that are scaled afterwards; that scaling is vector work and not counted.
+    that are scaled afterwards; that scaling is vector work and not counted. ``windows``: whether a loop over
+    the rows or columns of a convolution may slide along those of the layers before it.
 
     An intermediate may pass through activations, element-wise operators, normalisations and views. A
     normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
@@ -39,7 +52,7 @@ def group_of(
         if known.count(name) != 1:
             expected = "the name of one layer" if known.count(name) else "the name of a layer"
             raise InputError(where, expected, name, did_you_mean(name, known), key="layers")
-    graph = LayerLinks(network, tuple(names), cut_rows)
+    graph = LayerLinks(network, tuple(names), cut_rows, windows)
     layers = tuple(graph.layers[name][1] for name in names)
     intermediates = tuple(found for name in names if (found := graph.intermediate(name)))
     if not intermediates:
@@ -77,8 +90,10 @@ class _Route:
 class LayerLinks:
     """What passes between the layers ``names`` of a network, in their order; see :func:`group_of`."""
 
-    def __init__(self, network: Network, names: tuple[str, ...], cut_rows: bool = False) -> None:
-        self.network, self.names, self.cut_rows = network, names, cut_rows
+    def __init__(
+        self, network: Network, names: tuple[str, ...], cut_rows: bool = False, windows: bool = True
+    ) -> None:
+        self.network, self.names, self.cut_rows, self.windows = network, names, cut_rows, windows
         self.layers = {layer.name: (node, layer) for node in network.nodes for layer in node.layers}
         self.values = {value.name: value for value in network.values}
         self.readers: dict[str, list[Node]] = {}
@@ -122,10 +137,13 @@ class LayerLinks:
             if reader <= position:
                 order = [name, self.names[reader]]
                 raise InputError(f"network {self.network.name}", "producers first", order, key="layers")
-            other = self.layers[self.names[reader]][1]
+            node, other = self.layers[self.names[reader]]
             if self.cut_rows:
                 route = replace(route, last_whole=False)
-            reads.append(IntermediateRead(reader, tensor, tuple(_paired(layer, other, tensor, route))))
+            pairs = tuple(_paired(layer, other, tensor, route))
+            shape = self.values[node.inputs[(node.kind.factors or (0,))[0]]].shape
+            windows = tuple(_slid(layer, node, shape, other, tensor, route)) if self.windows else ()
+            reads.append(IntermediateRead(reader, tensor, pairs, windows))
         return Intermediate(position, tuple(reads), leaves) if reads else None
 
     def _follow(self, value: str, route: _Route, found: dict[tuple[int, str], _Route]) -> bool:
@@ -213,6 +231,40 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
     for ours, theirs in pairs[:-1] if route.last_whole else pairs:
         if _plain(ours, theirs) and producer.sizes[ours[0][0]] == reader.sizes[theirs[0][0]]:
             yield ours[0][0], theirs[0][0]
+
+
+def _slid(
+    producer: Layer, node: Node, shape: tuple[int, ...], reader: Layer, operand: str, route: _Route
+) -> Iterator[SlidingRead]:
+    """The axes of an operand of this ``shape`` along which windows of a convolution slide.
+
+    Its node states their padding. There are none where that does not explain the sizes, or where windows
+    leave out rows between them.
+    """
+    tensor, axes = reader.tensor(operand), len(shape) - 2
+    made, read = _axes(producer, producer.output), _axes(reader, tensor)
+    if not route.linked or route.last_whole or tensor.role != "inputs" or len(made) != len(read):
+        return
+    if node.kind.nest != "convolution" or axes not in (1, 2):
+        return
+    of = {dim: axis for axis in tensor.terms for dim, _ in axis}
+    names = (("P", "R"), ("Q", "S"))[-axes:]  # a 1-D convolution runs along Q and S
+    if not all({*pair} <= of.keys() and of[pair[0]] == of[pair[1]] for pair in names):
+        return
+    counts, sizes = ([reader.sizes[pair[side]] for pair in names] for side in (0, 1))
+    strides = [dict(of[rows])[rows] for rows, _ in names]
+    try:
+        stated = stated_windows(node.attributes, shape[2:], counts, (sizes, strides))
+    except InputError:
+        return
+    # rows of an image, which lie one after the other; columns would have to be kept for all rows
+    for windows, (rows, _), length in list(zip(stated, names, shape[2:], strict=True))[:1]:
+        ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
+        alone = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
+        slid = windows.size > 1 and windows.size >= windows.stride and 0 <= windows.before < windows.size
+        begins = windows.extent - windows.size - windows.before  # of the last window
+        if alone and slid and begins < length:
+            yield SlidingRead(ours[0][0], rows, windows)
 
 
 def _plain(*axes: tuple[tuple[str, int], ...]) -> bool:

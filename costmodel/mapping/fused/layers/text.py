@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.mapping.fused.layers.turns import held_tiles
+from costmodel.mapping.fused.layers.turns import held_tiles, turns_of
 from costmodel.mapping.fused.mapping import KeptTile
 from costmodel.mapping.fused.text import TreeText
 from costmodel.mapping.nest_text import nest_text
@@ -16,7 +16,8 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
 
     ``for M by 64`` is a loop whose iterations leave 64 of M. ``SRAM holds Z of expand: 8192 words, expand to
     contract`` stands where the tile stands. A layer's nest is written as :func:`nest_text` writes it: it maps
-    what one iteration of the loops above leaves.
+    what one iteration of the loops above leaves. Where a loop slides along a layer's rows, the layer has a
+    line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``.
     """
     return str(_GroupText(group, mapping))
 
@@ -24,7 +25,8 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
 class _GroupText(TreeText):
     def __init__(self, group: LayerGroup, mapping: GroupMapping) -> None:
         super().__init__(mapping.shared, held_tiles(group, mapping.shared))
-        self.group, self.nests = group, mapping.nests
+        self.group, self.nests = group, mapping.turn_nests(group.layers)
+        self.turns = turns_of(group, mapping.shared)
 
     def name(self, position: int) -> str:
         return self.group.layers[position].name
@@ -34,4 +36,9 @@ class _GroupText(TreeText):
         return f"{level.name} holds {tile.tensor} of {self.name(tile.position)}: {tile.words} words"
 
     def nest(self, position: int) -> Iterator[str]:
-        yield f"{self.name(position)}: {nest_text(self.nests[position])}"
+        turns, nests = self.turns[position], self.nests[position]
+        if len(nests) == 1:
+            yield f"{self.name(position)}: {nest_text(nests[0])}"
+            return
+        for kind, nest in zip(turns.kinds, nests, strict=True):
+            yield f"{self.name(position)}, {turns.kind_text(kind)}: {nest_text(nest)}"

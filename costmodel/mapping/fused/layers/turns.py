@@ -1,15 +1,52 @@
-"""The turns of one layer of a fused group: the part that it runs, how often, and where tensors are held."""
+"""The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise, product
 from math import prod
 
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
+from costmodel.mapping.fused.layers.sliding import kept_rows, rows_made
 from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
+
+
+@dataclass(frozen=True)
+class LoopCut:
+    """What a shared loop does to a layer: ``pieces`` of its dim, each with how many iterations have one.
+
+    Longest pieces first. Of a loop over the layer's own dim all are as long; of one that slides along its
+    rows they are not, and iterations in which it makes no row are left out.
+    """
+
+    dim: str
+    pieces: tuple[tuple[int, int], ...]
+
+    @property
+    def longest(self) -> int:
+        """The length of the longest piece."""
+        return self.pieces[0][0]
+
+    @property
+    def times(self) -> int:
+        """Iterations in which there is a piece."""
+        return sum(times for _, times in self.pieces)
+
+
+@dataclass(frozen=True)
+class TurnKind:
+    """Equal turns: the part that each computes, how many they are, and how many of them go on with partial
+    sums of earlier ones."""
+
+    part: Layer
+    turns: int
+    continued: int
 
 
 @dataclass(frozen=True)
@@ -42,35 +79,50 @@ class LayerTurns:
         """Its shared loops, by the group's names."""
         return self.shared.paths[self.position]
 
+    @cached_property
+    def cuts(self) -> tuple[LoopCut, ...]:
+        """What every shared loop does to the layer, outermost first."""
+        return cuts(
+            self.group,
+            self.position,
+            self.path,
+            [self.shared.sharing(self.position, depth + 1).stop - 1 for depth in range(len(self.path))],
+        )
+
     def sizes(self, depth: int) -> dict[str, int]:
-        """What the ``depth`` outermost shared loops leave of each dim."""
-        own = self.group.dim_of[self.position]
-        return self.layer.sizes | {own[name]: step for name, step in self.path[:depth]}
+        """The most that the ``depth`` outermost shared loops leave of each dim."""
+        return self.layer.sizes | {cut.dim: cut.longest for cut in self.cuts[:depth]}
 
     @cached_property
     def part(self) -> Layer:
-        """What one turn computes."""
+        """What the largest turn computes."""
         left = self.sizes(len(self.path))
         return self.layer if not self.path else replace(self.layer, dims=tuple(left.items()))
 
     @cached_property
-    def iterations(self) -> tuple[tuple[str, int], ...]:
-        """For every shared loop the own dim, and how many iterations it has."""
-        own, found = self.group.dim_of[self.position], []
-        for depth, (name, step) in enumerate(self.path):
-            found.append((own[name], self.sizes(depth)[own[name]] // step))
-        return tuple(found)
+    def kinds(self) -> tuple[TurnKind, ...]:
+        """The different turns, the largest part first. There is one kind unless a loop slides."""
+        found = []
+        for left, turns, first in iterations(self.layer.sizes, self.cuts, self.layer.output.dims):
+            part = self.part if left == self.part.sizes else replace(self.layer, dims=tuple(left.items()))
+            found.append(TurnKind(part, turns, turns - first))
+        return tuple(sorted(found, key=lambda kind: -kind.part.macs))
+
+    def kind_text(self, kind: TurnKind) -> str:
+        """A kind of turns as people read it: the sizes in which kinds differ, and how often it runs."""
+        slid = [cut.dim for cut in self.cuts if len(cut.pieces) > 1]
+        sizes = " ".join(f"{dim}={kind.part.sizes[dim]}" for dim in slid)
+        return f"{sizes} in {kind.turns} turn{'s' if kind.turns > 1 else ''}"
 
     @cached_property
     def turns(self) -> int:
-        """How often the layer runs its part."""
-        return prod(times for _, times in self.iterations)
+        """How often the layer runs a part."""
+        return prod(cut.times for cut in self.cuts)
 
     @cached_property
     def continued(self) -> int:
         """How many of the turns go on with partial sums of earlier ones."""
-        first = prod(times for dim, times in self.iterations if dim in self.layer.output.dims)
-        return self.turns - first
+        return sum(kind.continued for kind in self.kinds)
 
     @cached_property
     def hoisted(self) -> tuple[HoistedTile, ...]:
@@ -80,10 +132,14 @@ class LayerTurns:
             tensor = self.layer.tensor(name)
             words = tensor.words(self.sizes(depth))
             moved = self.shared.emptied_below(self.position, depth)
-            for number, (dim, times) in enumerate(self.iterations[:depth]):
-                if dim in tensor.dims and times > 1:
+            for number, cut in enumerate(self.cuts[:depth]):
+                if cut.dim in tensor.dims and cut.times > 1:
                     moved = max(moved, number + 1)
-            entering = words * prod(times for _, times in self.iterations[:moved])
+            # loops behind the last one that moves the tile leave its words as they are
+            entering = sum(
+                times * tensor.words(left)
+                for left, times, _ in iterations(self.sizes(depth), self.cuts[:moved], tensor.dims)
+            )
             found.append(HoistedTile(name, depth, words, entering))
         return tuple(found)
 
@@ -104,6 +160,35 @@ class LayerTurns:
             for tensor in self.part.tensors
             if tensor.name in nest.levels[level].keep and self.held.get(tensor.name) != level
         )
+
+
+def cuts(group: LayerGroup, position: int, path: Loops, lasts: Sequence[int]) -> tuple[LoopCut, ...]:
+    """What the shared loops ``path`` do to a layer; ``lasts``: of each the last layer below it."""
+    own, sizes, found = group.dim_of[position], dict(group.layers[position].sizes), []
+    for (name, step), last in zip(path, lasts, strict=True):
+        if (dim := own.get(name)) is not None:
+            found.append(LoopCut(dim, ((step, sizes[dim] // step),)))
+        else:
+            dim, made = group.slides[position][name], rows_made(group, position, name, step, last)
+            assert made is not None, "the checker refuses loops that slide along nothing"
+            rows = Counter(after - before for before, after in pairwise((0, *made)) if after > before)
+            found.append(LoopCut(dim, tuple(sorted(rows.items(), reverse=True))))
+        sizes[dim] = found[-1].longest
+    return tuple(found)
+
+
+def iterations(
+    sizes: ReadOnlyDict[str, int], cut: Sequence[LoopCut], dims: Collection[str]
+) -> Iterator[tuple[dict[str, int], int, int]]:
+    """What loops leave of dims of these sizes, for every combination of pieces.
+
+    With it, how many iterations leave that, and how many different ones there are of loops over ``dims``: all
+    others are repeated.
+    """
+    for pieces in product(*(one.pieces for one in cut)):
+        left = {one.dim: length for one, (length, _) in zip(cut, pieces, strict=True)}
+        different = (times for one, (_, times) in zip(cut, pieces, strict=True) if one.dim in dims)
+        yield {**sizes, **left}, prod(times for _, times in pieces), prod(different)
 
 
 def turns_of(group: LayerGroup, shared: FusedMapping) -> tuple[LayerTurns, ...]:
@@ -145,20 +230,28 @@ def _backing_tile(
     depth = common_depth(shared, one.producer, one.last)
     producer = turns[one.producer]
     output = producer.layer.output
-    words = backing_words(group, one, producer.path[:depth])
+    lasts = [shared.sharing(one.producer, inner + 1).stop - 1 for inner in range(depth)]
+    words = backing_words(group, one, producer.path[:depth], lasts)
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]
     return KeptTile(one.producer, output.name, level, words, depth, during, hoisted=False)
 
 
-def backing_words(group: LayerGroup, one: Intermediate, loops: Loops) -> int:
-    """Words of an intermediate's backing tile below the ``loops`` that its producer and all readers share."""
-    tensors = [(one.producer, group.layers[one.producer].output)]
-    tensors += [(read.layer, group.layers[read.layer].tensor(read.tensor)) for read in one.reads]
-    words = 0
-    for position, tensor in tensors:
-        own = group.dim_of[position]
-        words = max(
-            words, tensor.words(group.layers[position].sizes | {own[name]: step for name, step in loops})
-        )
+def backing_words(group: LayerGroup, one: Intermediate, loops: Loops, lasts: Sequence[int]) -> int:
+    """Words of an intermediate's backing tile below the ``loops`` that its producer and all readers share.
+
+    ``lasts``: of each loop the last layer below it. Under a loop that slides along the producer's rows the
+    tile has those of a window, and rows that are made before they are read.
+    """
+    left = {cut.dim: cut.longest for cut in cuts(group, one.producer, loops, lasts)}
+    for (name, step), last in zip(loops, lasts, strict=True):
+        if name not in group.dim_of[one.producer]:
+            rows, _ = kept_rows(group, one, name, step, last)
+            left[group.slides[one.producer][name]] = rows
+    maker = group.layers[one.producer]
+    words = maker.output.words({**maker.sizes, **left})
+    for read in one.reads:
+        reader = group.layers[read.layer]
+        left = {cut.dim: cut.longest for cut in cuts(group, read.layer, loops, lasts)}
+        words = max(words, reader.tensor(read.tensor).words({**reader.sizes, **left}))
     return words

@@ -5,5 +5,5 @@ Each node changes two things. ``layout.py`` says of a value where its elements l
 of its channels, rows and columns. ``drafts.py`` has the layers made so far. ``data.py`` makes layers without
 products, ``products.py`` those with them: by ``contraction.py`` where every axis of the operands is known, by
 ``folded.py`` where the file leaves out the views in front of a product. ``views.py`` has reshapes, transposes
-and slices, which compute nothing, and ``windows.py`` windows along rows or columns. Others import ``reader``.
+and slices, which compute nothing. Others import ``reader``.
 """

@@ -30,8 +30,8 @@ from costmodel.schedule.layer_graph.reading.layout import (
     listed_for_each,
     with_order,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Digits, Shape, offsets
+from costmodel.workload.windows import Windows
 
 
 class Operand(NamedTuple):

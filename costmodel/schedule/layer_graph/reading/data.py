@@ -32,8 +32,8 @@ from costmodel.schedule.layer_graph.reading.layout import (
     selected,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Digits, merged
+from costmodel.workload.windows import Windows
 
 
 class Builder:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
-from costmodel.schedule.layer_graph.reading.windows import Windows
+from costmodel.workload.windows import Windows
 
 EXTERNAL = -1
 """The number that stands for the network's input where a draft's number is expected."""

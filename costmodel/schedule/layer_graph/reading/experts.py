@@ -31,9 +31,9 @@ from costmodel.schedule.layer_graph.reading.layout import (
     reshaped,
     rows_of_channels,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit
 from costmodel.workload.network import Network, Node
+from costmodel.workload.windows import Windows
 
 
 @dataclass(frozen=True)

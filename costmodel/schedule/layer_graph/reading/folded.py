@@ -20,9 +20,9 @@ from costmodel.schedule.layer_graph.reading.layout import (
     reshaped,
     rows_of_channels,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows
 from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
+from costmodel.workload.windows import Windows
 
 
 def described(data: Data, shape: Shape, heads: int = 1) -> Data:

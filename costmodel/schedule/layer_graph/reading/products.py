@@ -23,9 +23,9 @@ from costmodel.schedule.layer_graph.reading.layout import (
     in_order_if_known,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows, stated_windows
 from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
+from costmodel.workload.windows import Windows, stated_windows
 
 _KNOWN_DIMS = frozenset("BMNK")
 """The only dims that the nest of a product may have where its operands' views are folded away."""

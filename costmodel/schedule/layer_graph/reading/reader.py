@@ -52,11 +52,11 @@ from costmodel.schedule.layer_graph.reading.views import (
     split,
     viewed,
 )
-from costmodel.schedule.layer_graph.reading.windows import Windows, each, even_window, stated_windows
 from costmodel.schedule.layer_graph.stated import stated_graph
 from costmodel.workload.digits import Digits, Shape
 from costmodel.workload.network import Network, Node, Value
 from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
+from costmodel.workload.windows import Windows, each, even_window, stated_windows
 
 
 def layer_graph(network: Network) -> LayerGraph:

@@ -11,9 +11,9 @@ from functools import cache
 from itertools import pairwise, permutations, product
 
 from costmodel.mapping.fused.layers.checker import tree_violations
-from costmodel.mapping.fused.layers.evaluate import layer_cost
+from costmodel.mapping.fused.layers.evaluate import kind_cost, layer_cost
 from costmodel.mapping.fused.layers.group import LayerGroup
-from costmodel.mapping.fused.layers.turns import LayerTurns, held_tiles, turns_of
+from costmodel.mapping.fused.layers.turns import LayerTurns, TurnKind, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, Loops, kept_words
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from costmodel.workload.network import Layer
@@ -32,11 +32,7 @@ def least(group: LayerGroup, objective: str) -> float | None:
 def _trees(group: LayerGroup) -> Iterator[FusedMapping]:
     """Shared loops, backing levels and hoisted tiles of the solver's space, all layers a run if they can."""
     names = sorted({name for one in group.loops for name in one.values()})
-    sizes = {
-        one[dim]: layer.sizes[dim]
-        for layer, one in zip(group.layers, group.loops, strict=True)
-        for dim in one
-    }
+    sizes = group.loop_sizes
     lists: list[Loops] = []
     for count in range(3):
         for order in permutations([name for name in names if sizes[name] > 1], count):
@@ -80,8 +76,9 @@ def _totals(group: LayerGroup, shared: FusedMapping) -> list[Cost]:
     totals: list[Cost] = [(0.0, 0.0)]
     for one in turns_of(group, shared):
         taken = kept_words(kept, group.outermost, one.position)
-        mine = _undominated([cost for words, cost in _costs(one) if _fits(group, taken, words)])
-        totals = _undominated([(a + c, b + d) for a, b in totals for c, d in mine])
+        for kind in one.kinds:
+            mine = _undominated([cost for words, cost in _costs(one, kind) if _fits(group, taken, words)])
+            totals = _undominated([(a + c, b + d) for a, b in totals for c, d in mine])
     return totals
 
 
@@ -103,12 +100,15 @@ def _undominated(costs: list[Cost]) -> list[Cost]:
 _KNOWN: dict[object, list[tuple[tuple[int, ...], Cost]]] = {}
 
 
-def _costs(one: LayerTurns) -> list[tuple[tuple[int, ...], Cost]]:
-    """Of every nest the words of its own tiles by level of the chip, and the cost of all turns."""
+def _costs(one: LayerTurns, kind: TurnKind) -> list[tuple[tuple[int, ...], Cost]]:
+    """Of every nest the words of its own tiles by level of the chip, and the cost of all turns of a kind.
+
+    Of several kinds the first bears what hoisted tiles cost; without bandwidths, that is all they change.
+    """
     key = (
         id(one.group),
         one.position,
-        one.part.dims,
+        kind,
         tuple(one.held.items()),
         one.turns,
         one.continued,
@@ -116,19 +116,30 @@ def _costs(one: LayerTurns) -> list[tuple[tuple[int, ...], Cost]]:
     )
     if key not in _KNOWN:
         found: dict[tuple[int, ...], list[Cost]] = {}
-        for nest in _nests(one.part, one.group, tuple(one.held.items())):
+        for nest in _nests(kind.part, one.group, tuple(one.held.items())):
             words = tuple(
                 sum(
                     tensor.words(nest.tiles[level])
-                    for tensor in one.part.tensors
+                    for tensor in kind.part.tensors
                     if tensor.name in nest.levels[level].keep and one.held.get(tensor.name) != level
                 )
                 for level in range(one.group.outermost)
             )
-            cost = layer_cost(one, nest)
-            found.setdefault(words, []).append((cost.energy_pj, float(cost.cycles)))
+            if len(one.kinds) == 1:
+                whole = layer_cost(one, nest)
+                found.setdefault(words, []).append((whole.energy_pj, float(whole.cycles)))
+                continue
+            assert all(level.read_bandwidth is None for level in one.group.architecture.levels)
+            cost, _ = kind_cost(one, kind, nest)
+            hoisted = _hoist_pj(one) if kind == one.kinds[0] else 0.0
+            found.setdefault(words, []).append((cost.energy_pj + hoisted, float(cost.cycles)))
         _KNOWN[key] = [(words, cost) for words, costs in found.items() for cost in _undominated(costs)]
     return _KNOWN[key]
+
+
+def _hoist_pj(one: LayerTurns) -> float:
+    nests = (next(_nests(kind.part, one.group, tuple(one.held.items()))) for kind in one.kinds)
+    return layer_cost(one, *nests).hoist_pj
 
 
 def _nests(part: Layer, group: LayerGroup, held: tuple[tuple[str, int], ...]) -> Iterator[Mapping]:

@@ -82,7 +82,7 @@ def test_no_layer_of_a_structure_costs_less_than_its_floor(objective: str) -> No
                 held = tuple(sorted(LayerTurns(group, structure.shared, number).held.items()))
                 above += floor > parts.closed_form(PartKey(number, group.layers[number].dims, held, ()))
                 for option in options.of(structure, number):
-                    nests = parts.ask(option.part, (objective,)).nests
+                    nests = option.ask(parts, (objective,))
                     for point in parts.points(option.turns, nests):
                         assert floor.energy <= point.energy * (1 + 1e-12)
                         assert floor.cycles <= point.cycles

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from random import Random
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.fused.layers.checker import tree_violations
-from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, IntermediateRead, LayerGroup
-from costmodel.mapping.fused.layers.turns import turns_of
+from costmodel.mapping.fused.layers.group import (
+    GroupMapping,
+    Intermediate,
+    IntermediateRead,
+    LayerGroup,
+    SlidingRead,
+)
+from costmodel.mapping.fused.layers.turns import LayerTurns, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, Loops
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
-from costmodel.workload.network import Layer, gemm
+from costmodel.workload.network import Layer, convolution, gemm
+from costmodel.workload.windows import Windows
 from solvers.divisors import divisors
 
 
@@ -86,46 +94,178 @@ def tree(random: Random, group: LayerGroup) -> FusedMapping:
 
 
 def nests(random: Random, group: LayerGroup, shared: FusedMapping) -> tuple[Mapping, ...]:
-    """A nest of every layer's part, which holds what it must."""
-    found = []
+    """A nest of every layer's largest part, which holds what it must."""
+    return tuple(_nest(random, one, one.part) for one in turns_of(group, shared))
+
+
+def _nest(random: Random, one: LayerTurns, part: Layer, inside: str = "") -> Mapping:
+    """``inside``: dims whose loops are all at the innermost level."""
+    levels, spread = one.group.architecture.levels, [level.fanout for level in one.group.architecture.levels]
+    temporal: list[dict[str, int]] = [{} for _ in levels]
+    spatial: list[dict[str, int]] = [{} for _ in levels]
+    for dim, size in part.dims:
+        # no loop outside a level moves what the level holds
+        holders = (at for name, at in one.held.items() if dim in part.tensor(name).dims)
+        outer = 0 if dim in inside else min(holders, default=len(levels) - 1)
+        left = size
+        for level in range(outer + 1):
+            fitting = [divisor for divisor in divisors(left) if divisor <= spread[level]]
+            spatial[level][dim] = random.choice(fitting)
+            spread[level] //= spatial[level][dim]
+            left //= spatial[level][dim]
+            temporal[level][dim] = left if level == outer else random.choice(divisors(left))
+            left //= temporal[level][dim]
+    blocks = []
+    for level, hardware in enumerate(levels):
+        order = random.sample(list(temporal[level]), len(temporal[level]))
+        keep = frozenset(
+            tensor.name
+            for tensor in part.tensors
+            if level == len(levels) - 1 or level <= one.held.get(tensor.name, len(levels))
+        )
+        blocks.append(
+            LevelMapping(
+                loops((dim, temporal[level][dim]) for dim in order),
+                loops(spatial[level].items()),
+                (),
+                keep,
+            )
+        )
+        assert prod(spatial[level].values(), start=1) <= hardware.fanout_x
+    return Mapping(tuple(blocks))
+
+
+def whole(random: Random, group: LayerGroup, shared: FusedMapping, inside: str = "") -> GroupMapping:
+    """A mapping below these shared loops, with a nest for every kind of turn.
+
+    ``inside``: dims whose loops are all at the innermost level.
+    """
+    found, fewer = [], {}
     for one in turns_of(group, shared):
-        levels, spread = group.architecture.levels, [level.fanout for level in group.architecture.levels]
-        temporal: list[dict[str, int]] = [{} for _ in levels]
-        spatial: list[dict[str, int]] = [{} for _ in levels]
-        for dim, size in one.part.dims:
-            # no loop outside a level moves what the level holds
-            holders = (at for name, at in one.held.items() if dim in one.part.tensor(name).dims)
-            outer = min(holders, default=len(levels) - 1)
-            left = size
-            for level in range(outer + 1):
-                fitting = [divisor for divisor in divisors(left) if divisor <= spread[level]]
-                spatial[level][dim] = random.choice(fitting)
-                spread[level] //= spatial[level][dim]
-                left //= spatial[level][dim]
-                temporal[level][dim] = left if level == outer else random.choice(divisors(left))
-                left //= temporal[level][dim]
-        blocks = []
-        for level, hardware in enumerate(levels):
-            order = random.sample(list(temporal[level]), len(temporal[level]))
-            keep = frozenset(
-                tensor.name
-                for tensor in one.part.tensors
-                if level == len(levels) - 1 or level <= one.held.get(tensor.name, len(levels))
-            )
-            blocks.append(
-                LevelMapping(
-                    loops((dim, temporal[level][dim]) for dim in order),
-                    loops(spatial[level].items()),
-                    (),
-                    keep,
-                )
-            )
-            assert prod(spatial[level].values(), start=1) <= hardware.fanout_x
-        found.append(Mapping(tuple(blocks)))
-    return tuple(found)
+        first, *others = (_nest(random, one, kind.part, inside) for kind in one.kinds)
+        found.append(first)
+        if others:
+            fewer[one.layer.name] = tuple(others)
+    return GroupMapping(shared, tuple(found), fewer)
+
+
+def with_equal_orders(group: LayerGroup, mapping: GroupMapping) -> GroupMapping:
+    """The mapping with the nests of fewer rows as those of the most, but for the loops over rows inside."""
+    fewer = {}
+    for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
+        shorter = []
+        for kind in one.kinds[1:]:
+            innermost = nest.levels[0]
+            rows = kind.part.sizes["P"]
+            temporal = loops((dim, rows if dim == "P" else bound) for dim, bound in innermost.temporal)
+            shorter.append(Mapping((replace(innermost, temporal=temporal), *nest.levels[1:])))
+        if shorter:
+            fewer[one.layer.name] = tuple(shorter)
+    return replace(mapping, fewer=fewer)
 
 
 def mapping(random: Random, group: LayerGroup) -> GroupMapping:
     """A fused mapping of a group whose levels have room for anything."""
-    shared = tree(random, group)
-    return GroupMapping(shared, nests(random, group, shared))
+    return whole(random, group, tree(random, group))
+
+
+def convolutions(
+    random: Random,
+    machine: Architecture,
+    count: int,
+    *,
+    padded: bool = True,
+    columns: bool = False,
+    channels: tuple[int, ...] = (1, 2, 3),
+    rows: tuple[int, ...] = (1, 2, 3, 4, 6),
+    width: tuple[int, ...] = (1, 2),
+) -> LayerGroup:
+    """A chain of convolutions, pointwise, depthwise or neither, with strides, as a group.
+
+    ``padded``: with padding, and rows behind the last window. Windows are along rows, with ``columns`` along
+    columns, too. ``channels``, ``rows`` and ``width``: sizes to choose from, the last two of the last layer.
+    """
+    kinds = [random.choice(("pointwise", "windows", "windows", "depthwise")) for _ in range(count)]
+    through = [random.choice(channels)]
+    for kind in kinds:
+        through.append(through[-1] if kind == "depthwise" else random.choice(channels))
+    made = (random.choice(rows), random.choice(width))
+    layers: list[Layer] = []
+    reads: list[IntermediateRead] = []
+    for number in reversed(range(count)):
+        along = [_Windows(random, made[0], kinds[number] != "pointwise", padded)]
+        along.append(_Windows(random, made[1], columns and kinds[number] != "pointwise", padded))
+        layer = convolution(
+            f"c{number}",
+            N=1,
+            K=through[number + 1],
+            C=through[number],
+            P=made[0],
+            Q=made[1],
+            R=along[0].of.size,
+            S=along[1].of.size,
+            stride=(along[0].of.stride, along[1].of.stride),
+            groups=through[number] if kinds[number] == "depthwise" else 1,
+        )
+        plain = [(dim, dim) for dim, one in zip("PQ", along, strict=True) if one.of.size == 1]
+        slid = [
+            SlidingRead(dim, dim, one.of) for dim, one in zip("PQ", along, strict=True) if one.of.size > 1
+        ]
+        layers.insert(0, layer)
+        reads.insert(0, IntermediateRead(number, "Inputs", tuple(plain), tuple(slid)))
+        made = (along[0].rows, along[1].rows)
+    channel = ["K" if "K" in layer.sizes else "C" for layer in layers]
+    intermediates = tuple(
+        Intermediate(number, (replace(read, dims=(*read.dims, (channel[number], "C"))),))
+        for number, read in enumerate(reads[1:])
+    )
+    return LayerGroup(machine, tuple(layers), intermediates)
+
+
+class _Windows:
+    """Windows at so many positions, and the rows that they are over; pointwise unless ``wide``."""
+
+    def __init__(self, random: Random, positions: int, wide: bool, padded: bool) -> None:
+        stride = random.choice((1, 1, 2)) if wide else 1
+        size = random.randint(stride, 3) if wide else 1
+        reach, last = (positions - 1) * stride + size, (positions - 1) * stride
+        above, below = (random.randint(0, size - 1) if padded else 0 for _ in range(2))
+        if reach - above - below <= max(0, last - above):  # the last window would have padding alone
+            above = below = 0
+        behind = random.randint(0, stride - 1) if padded and not below else 0
+        self.rows = reach - above - below + behind
+        self.of = Windows(positions, size, stride, above)
+
+
+def window_tree(random: Random, group: LayerGroup) -> FusedMapping:
+    """Shared loops, windows among them, with backing levels and hoisted weights, without violations."""
+    while True:
+        lists: list[Loops] = []
+        for pair in range(len(group.layers) - 1):
+            before = lists[-1] if lists else ()
+            path = before[: random.randint(0, len(before))]
+            if path == before:
+                names = [
+                    name
+                    for name in group.loop_sizes
+                    if group.dim_under(pair, name) and group.dim_under(pair + 1, name)
+                    if name not in [used for used, _ in path] and group.loop_sizes[name] > 1
+                ]
+                for name in random.sample(names, random.randint(0, min(2, len(names)))):
+                    path = (*path, (name, random.choice(divisors(group.loop_sizes[name])[:-1])))
+            lists.append(path)
+        around = ((), *lists, ())
+        paths = tuple(max(one, other, key=len) for one, other in pairwise(around))
+        backing = {
+            group.layers[one.producer].name: random.choice(group.holding)
+            for one in group.intermediates
+            if random.random() < 0.8
+        }
+        hoist = {
+            layer.name: {"Weights": random.randrange(len(path))}
+            for layer, path in zip(group.layers, paths, strict=True)
+            if path and random.random() < 0.3
+        }
+        found = FusedMapping(tuple(map(len, lists)), paths, (), backing, hoist)
+        if not tree_violations(group, found):
+            return found

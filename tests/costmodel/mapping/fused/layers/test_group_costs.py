@@ -47,7 +47,7 @@ def test_layers_one_after_the_other_are_the_sum_of_evaluate(
     # to the last bit, leakage and blocks included
     assert found.energy_pj == sum(one.energy_pj for one in alone)
     assert found.cycles == sum(one.cycles for one in alone)
-    assert [cost.turn for cost in found.layers] == alone
+    assert [kind.turn for cost in found.layers for kind in cost.kinds] == alone
 
 
 def as_einsums(group: LayerGroup, mapping: GroupMapping) -> tuple[FusedProblem, FusedMapping]:
@@ -110,7 +110,7 @@ def test_shared_loops_cost_what_the_chain_of_einsums_costs(count: int) -> None:
         kinds |= {
             ("loops", any(mapping.shared.prefix)),
             ("hoist", bool(mapping.shared.hoist)),
-            ("continued", any(cost.continued_turns for cost in found.layers)),
+            ("continued", any(cost.kinds[0].continued_turns for cost in found.layers)),
         }
     assert len(kinds) == 6
     assert compared > 25
@@ -125,11 +125,12 @@ def test_fan_outs_and_bandwidths_cost_what_turns_cost() -> None:
         assert violations(group, mapping) == []
         found = evaluate_group(group, mapping)
         for cost in found.layers:
-            first = cost.turns - cost.continued_turns
-            energy = first * cost.turn.energy_pj + cost.hoist_pj
-            if cost.continued is not None:
-                energy += cost.continued_turns * cost.continued.energy_pj
-                assert cost.continued.energy_pj > cost.turn.energy_pj
+            (kind,) = cost.kinds
+            first = cost.turns - kind.continued_turns
+            energy = first * kind.turn.energy_pj + cost.hoist_pj
+            if kind.continued is not None:
+                energy += kind.continued_turns * kind.continued.energy_pj
+                assert kind.continued.energy_pj > kind.turn.energy_pj
             assert cost.energy_pj == pytest.approx(energy)
         macs = sum(layer.macs for layer in group.layers) * machine.compute.energy_pj
         assert sum(found.levels_pj) + macs == pytest.approx(found.energy_pj)
@@ -163,8 +164,10 @@ def test_links_follow_the_network() -> None:
     # the residual addition reads the output projection beside the feed-forward layers
     assert [one.leaves for one in group.intermediates] == [False, False, True, False]
     mobile = group_of(architecture, load_network("mobilenet_v2"), MOBILE)
-    # windows slide along rows and columns: only channels can be cut there
+    # one loop cuts channels on both sides, and one over rows passes through the windows
     assert mobile.cutting[0, 1] == {"K"}
+    assert mobile.slides == ({"P2": "P"}, {}, {})
+    assert (mobile.loops[1]["P"], mobile.loops[2]["P"]) == ("P2", "P2")
     assert mobile.cutting[1, 2] == {"K", *(mobile.loops[1][dim] for dim in "PQ")}
 
 

@@ -1,0 +1,112 @@
+"""Loops over windows in the solver of fused layers: its answers against every mapping, and its bounds."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from costmodel.mapping.fused.layers.checker import violations
+from costmodel.mapping.fused.layers.evaluate import evaluate_group
+from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.turns import LayerTurns
+from solvers.budget import Budget, Deadline
+from solvers.fusion.layers import solve
+from solvers.fusion.layers.floors import LayerFloors, group_bounds
+from solvers.fusion.layers.options import LayerOptions
+from solvers.fusion.layers.parts import Parts
+from solvers.fusion.layers.problem import LayerFusionProblem
+from solvers.fusion.layers.solver import Params
+from solvers.fusion.layers.structures import Run, structures
+from solvers.outcome import Status
+from tests.costmodel.mapping.fused.layers import random_groups
+from tests.solvers.fusion.layers import enumerated_groups
+
+
+def small(
+    random: Random, count: int = 2, *, room: tuple[int, int] = (8, 20), registers: int = 6, **sizes: Any
+) -> LayerGroup:
+    """A chain of small convolutions through whose windows a loop passes."""
+    while True:
+        machine = random_groups.architecture(
+            random, room=random.randint(*room), registers=random.randint(registers - 2, registers + 2)
+        )
+        group = random_groups.convolutions(random, machine, count, **sizes)
+        if any(group.slides):
+            return group
+
+
+def slides(group: LayerGroup, paths: Any) -> bool:
+    return any(name in names for names, path in zip(group.slides, paths, strict=True) for name, _ in path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_small_groups_with_windows_against_every_mapping(objective: str) -> None:
+    random, proven, slid = Random(objective), 0, 0
+    for _ in range(3):
+        group = small(random, channels=(1, 2), rows=(3, 4), width=(1,))
+        problem = LayerFusionProblem(group, cast(Any, objective))
+        outcome, told = solve(problem, Budget(60)), enumerated_groups.least(group, objective)
+        assert (outcome.objective is None) == (told is None)
+        if outcome.objective is None or outcome.bound is None or outcome.solution is None or told is None:
+            continue
+        assert violations(group, outcome.solution) == []
+        assert outcome.bound <= told * (1 + 1e-12)
+        assert told <= outcome.objective * (1 + 1e-12)
+        if outcome.status is Status.OPTIMAL:
+            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        proven += outcome.status is Status.OPTIMAL
+        slid += slides(group, outcome.solution.shared.paths)
+    assert slid >= 1
+    assert proven >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objective: str) -> None:
+    random, compared = Random(objective), 0
+    for count in (2, 3, 2, 3):
+        group = small(random, count, room=(30, 60))
+        parts = Parts(group.architecture, group.layers, cast(Any, objective), Deadline(60))
+        options, floors = LayerOptions(parts), LayerFloors(group, parts)
+        found = [one for one in structures(Run(group, 0, count - 1)) if slides(group, one.shared.paths)]
+        for structure in random.sample(found, min(len(found), 10)):
+            for number in range(count):
+                floor = floors.of(structure, number)
+                bare = LayerTurns(group, structure.shared, number)
+                for option in options.of(structure, number):
+                    closed = option.least(parts)
+                    nests = option.ask(parts, (objective,))
+                    if not all(nests):
+                        continue
+                    for point in parts.points(option.turns, nests):
+                        for least in (floor, closed, option.least(parts)):
+                            assert least.energy <= point.energy * (1 + 1e-12)
+                            assert least.cycles <= point.cycles
+                        compared += len(bare.kinds) > 1
+    assert compared > 10
+
+
+@pytest.mark.slow
+def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
+    random, compared = Random(11), 0
+    for count in (2, 3, 2, 3):
+        group = small(random, count, room=(60, 120), registers=24)
+        bound = solve(LayerFusionProblem(group, "energy"), Budget(3), Params(0.02)).bound
+        energy, cycles = group_bounds(group)
+        assert bound is not None
+        for _ in range(100):
+            shared = random_groups.window_tree(random, group)
+            kept = zip(shared.prefix, group.layers, strict=False)
+            if any(loops and layer.name not in shared.backing for loops, layer in kept):
+                continue  # neighbours that share loops keep what passes between them
+            mapping = random_groups.whole(random, group, shared)
+            if violations(group, mapping):
+                continue
+            found = evaluate_group(group, mapping)
+            assert found.energy_pj >= max(bound, energy) * (1 - 1e-12)
+            assert found.cycles >= cycles
+            compared += slides(group, shared.paths)
+    assert compared > 10
