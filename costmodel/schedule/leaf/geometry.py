@@ -83,8 +83,10 @@ def _projection_row(space: Layer, axis: Projection, channels: Interval | None) -
     if not cut:
         return ProjectionRow(-1, 0, 1, reach, offset, space.length(axis))
     ((dim, coefficient, divisor),) = cut
-    plain = (coefficient, divisor, reach, offset) == (1, 1, 0, 0)
-    length = UNBOUNDED if plain else space.length(axis)
+    # a whole dim ends where its tensor does, unless rows of zeros follow: those of a copy behind a cache
+    whole_dim = (coefficient, divisor, reach, offset) == (1, 1, 0, 0)
+    padded = axis.length is not None and axis.length < dict(space.dims)[dim]
+    length = UNBOUNDED if whole_dim and not padded else space.length(axis)
     return ProjectionRow(OUTPUT_DIMS.index(dim), coefficient, divisor, reach, offset, length)
 
 

@@ -60,6 +60,18 @@ def test_random_schedules(name: str, idle: bool) -> None:
     assert programs > 5
 
 
+def test_rows_of_zeros_behind_a_copy_come_from_nowhere() -> None:
+    """A cache of 7 rows with room for one more: no padding before it, and none of its rows read twice."""
+    rows: dict[str, Any] = {"h": 8, "w": 1, "input_w": 1}
+    cached = layer("cached", "pool", **rows, input_h=7, external_c=4)
+    graph, programs = LayerGraph("cache", (cached, layer("last", **rows, producers=(0,)))), 0
+    for seed in SEEDS:
+        if (found := written(graph, seed)) is not None:
+            programs += 1
+            check_counts(*found)
+    assert programs > 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_random_schedules_with_streamed_weights(idle: bool) -> None:
