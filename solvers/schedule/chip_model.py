@@ -16,6 +16,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
 from solvers.budget import InTime, always_in_time
+from solvers.divisors import divisors
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
@@ -89,10 +90,8 @@ class ChipModel:
             if not isinstance(costs, TabledTileCosts):
                 return None
             floors = floors_of(kinds, costs)
-        batches = [size for size in range(1, batch + 1) if batch % size == 0]
-        known = _KnownFloors(
-            tuple(floors.floor(layer, batches, self.tiles) for layer in range(len(graph.layers)))
-        )
+        layers = range(len(graph.layers))
+        known = _KnownFloors(tuple(floors.floor(one, divisors(batch), self.tiles) for one in layers))
         key = graph, batch, known.identity
         if key not in self._bounds:
             self._bounds[key] = known, lower_bounds(graph, self.chip, batch, known, kinds)

@@ -89,14 +89,15 @@ class ScheduleRequest:
             folder = run_study(study, path, self.runtime, observer=tally)
             if self.chart:
                 write_schedules_page(folder.path, self.chart)
-            answer, best = _answer(folder, study, self, tally)
+            graph, whole_chip = _scheduled(self, study)
+            answer, best = _answer(folder, study, _asked(self, study, whole_chip), tally)
             if answer.tree is None:
                 return answer
             if answer.leaves is None:
                 if self.program:
                     raise InputError("--program", "an answer that says how each layer runs", NO_LEAVES)
                 return replace(answer, note=f"{answer.note}. {NO_LEAVES}" if answer.note else NO_LEAVES)
-            answer = replace(answer, leaves=_with_mappings(answer.leaves, folder, best, self, study))
+            answer = replace(answer, leaves=_with_mappings(answer.leaves, folder, best, graph))
             if self.program:
                 network = best.get("network") or ""
                 program = _program(folder, best)
@@ -167,10 +168,12 @@ def _with_mappings(
     leaves: Sequence[LeafRow],
     folder: RunFolder,
     row: ScheduleRow,
-    request: ScheduleRequest,
-    study: Study,
+    graph: LayerGraph,
 ) -> list[LeafRow]:
-    """The leaves of a schedule with what tiles do with their parts, from the run's tile costs."""
+    """The leaves of a schedule with what tiles do with their parts, from the run's tile costs.
+
+    ``graph``: the network as it was scheduled, with the layers that leaves are named after.
+    """
     source = (row.get("tile_mapper") or {}).get("source_id")
     known: dict[TilePart, TilePartCost | None] = {}
     for costs in folder.read_rows(TILE_COSTS):
@@ -178,9 +181,6 @@ def _with_mappings(
         if costs["source_id"] == source:
             for part, *numbers in costs.get("costs") or ():
                 known[TilePart(*part)] = tile_part_cost_of(*numbers)
-    graph, _ = _scheduled(
-        request, study
-    )  # layers too large for the tiles may have been cut into smaller ones
     found: list[LeafRow] = []
     for leaf in leaves:
         parts, mappings = leaf.get("parts"), list[PartMapping]()
@@ -252,19 +252,19 @@ def _write_program(path: Path, packed: str, network: str, chip: Chip, leaves: Se
 
 
 def _answer(
-    folder: RunFolder, study: Study, request: ScheduleRequest, tally: RunTally
+    folder: RunFolder, study: Study, asked: Mapping[str, Any], tally: RunTally
 ) -> tuple[ScheduleAnswer, ScheduleRow]:
     """The best seed's answer with its row, from the one design of this study.
 
-    The folder may hold earlier requests' answers.
+    The folder may hold earlier requests' answers. ``asked`` is what costs a tree depends on.
     """
-    asked = study_id(study)
-    (design,) = (row for row in folder.read_rows(DESIGNS) if row["study_id"] == asked)
+    identity = study_id(study)
+    (design,) = (row for row in folder.read_rows(DESIGNS) if row["study_id"] == identity)
     rows = {row["task_id"]: row for row in folder.read_rows(SCHEDULES)}
     (network,) = design["networks"].values()
     best: ScheduleRow = rows[network["schedule"]] if "schedule" in network else {}
     answer = ScheduleAnswer(
-        asked=_asked(request, study),
+        asked=asked,
         status=best.get("status"),
         objective=best.get("objective"),
         bound=best.get("bound"),
@@ -302,7 +302,7 @@ def _seed(row: ScheduleRow) -> ScheduleRow:
     }
 
 
-def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
+def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str, Any]:
     """What costs a tree depends on, with the defaults filled in."""
     assert study.schedule is not None
     return {
@@ -313,6 +313,6 @@ def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
         "tile_solver": study.mapping.solver,
         "tile_objective": study.mapping_objective,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
-        "whole_chip": _scheduled(request, study)[1],
+        "whole_chip": whole_chip,
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

@@ -44,6 +44,10 @@ class FusedMapping:
             last += 1
         return range(first, last + 1)
 
+    def last_below(self, einsum: int, depth: int) -> int:
+        """The last einsum below loop ``depth`` of this one."""
+        return self.sharing(einsum, depth + 1).stop - 1
+
     def emptied_below(self, einsum: int, depth: int) -> int:
         """How many loops stand above the innermost split whose branch has the place above loop ``depth``.
 

@@ -56,6 +56,8 @@ KINDS = (
 """
 WITH_FACTORS = ("dispatch", "combine", "scale", "decay")
 """Kinds without products that have a second operand in the place of weights, which other layers make."""
+STATING_WORK = ("topk", *WITH_FACTORS)
+"""Kinds that state their operations for an output: their space has all that may be chosen or needed."""
 Part = Literal["forward", "error", "update"]
 """What a layer of a training step computes: outputs, errors of inputs or gradients of weights.
 
@@ -198,7 +200,7 @@ class NetworkLayer:
         At a point, an element-wise layer takes in an element of each operand. The kinds that choose rows have
         as many operations as they state, for their space has all rows that may be chosen.
         """
-        if self.kind in ("topk", *WITH_FACTORS):
+        if self.kind in STATING_WORK:
             return self.k * self.h * self.w * self.r
         points = self.space(1).macs
         return points if self.has_weights else points * self.operands
@@ -366,7 +368,7 @@ def _space_of(layer: NetworkLayer, batch: int) -> Layer:
         return _window_space(layer, batch)
     sizes = {"K": layer.k, "N": batch, "P": layer.h, "Q": layer.w}
     outputs = _plain(OUTPUT_DIMS)
-    if layer.kind in ("topk", *WITH_FACTORS):
+    if layer.kind in STATING_WORK:
         return _space_with_choices(layer, sizes, outputs)
     if layer.kind == "transpose":
         axes = list(outputs)

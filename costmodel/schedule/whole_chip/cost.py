@@ -29,7 +29,7 @@ from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import nest_text
 from costmodel.mapping.uneven import AnyMapping, as_parts
 from costmodel.schedule.layer_graph.element_bits import ElementBits
-from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
+from costmodel.schedule.layer_graph.layer import STATING_WORK, NetworkLayer
 from costmodel.schedule.mesh.deliveries import Delivery, link_loads
 from costmodel.schedule.mesh.tile_groups import Moved, Sides, deliveries_of, placements, tile_groups
 from costmodel.schedule.tile_counts.tile_count import TileCount, counted_on_stack
@@ -262,7 +262,7 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     written once. None where a buffer cannot hold the rows under a window, and for a layer of which one plane
     of outputs does not follow from one plane of each input.
     """
-    if layer.kind in ("topk", *WITH_FACTORS):
+    if layer.kind in STATING_WORK:
         return None
     bits = ElementBits.of(layer, chip.tile.widths)
     window = layer.operands * layer.r * max(layer.input_w, layer.w) * bits.inputs + layer.w * bits.outputs

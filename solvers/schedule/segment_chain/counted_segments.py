@@ -153,7 +153,7 @@ def in_fewest_rounds(
         if segments.single_layers(deadline):
             return rounds, segments
         reason = segments.reason
-    raise NotPossibleError(reason)
+    raise NotPossibleError(f"no layer after the other, even sample by sample: {reason}")
 
 
 class CountedSegments(SegmentCounts):

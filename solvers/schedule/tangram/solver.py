@@ -80,7 +80,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     except OutOfTimeError as reason:
         return no_tree(problem, f"the first chain: {reason}", deadline)
     except NotPossibleError as reason:
-        return no_tree(problem, f"no layer after the other, even sample by sample: {reason}", deadline)
+        return no_tree(problem, str(reason), deadline)
     prepare_bound(problem, deadline.left)
     end = Deadline(deadline.left - kept_for_recount(deadline))
     complete = segments.longer(budget.iterations, end.in_time)

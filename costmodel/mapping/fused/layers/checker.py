@@ -65,7 +65,7 @@ def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
                 if any(group.dim_under(position, other) == slides[name] for other in beside):
                     yield f"{loop} slides along its {slides[name]}, which another shared loop cuts, too"
                     return
-                last = shared.sharing(position, depth + 1).stop - 1
+                last = shared.last_below(position, depth)
                 if rows_made(group, position, name, step, last) is None:
                     yield (
                         f"{loop} slides along its {slides[name]}, but not all that read these rows below "
@@ -167,7 +167,7 @@ def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
         for depth, (name, step) in enumerate(path):
             if name not in group.slides[one.producer]:
                 continue
-            last = shared.sharing(one.producer, depth + 1).stop - 1
+            last = shared.last_below(one.producer, depth)
             _, carried = kept_rows(group, one, name, step, last)
             cuts = LayerTurns(group, shared, one.producer).cuts[depth + 1 : len(path)]
             # a sliding loop moves the tile in iterations, too, in which the producer has nothing to make

@@ -39,7 +39,7 @@ def group_of(
 
     ``cut_rows``: whether loops may cut the axis that softmax and the like normalise, which works in parts
     that are scaled afterwards; that scaling is vector work and not counted. ``windows``: whether a loop over
-    the rows or columns of a convolution may slide along those of the layers before it.
+    the rows of a convolution may slide along those of the layers before it.
 
     An intermediate may pass through activations, element-wise operators, normalisations and views. A
     normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
@@ -236,9 +236,9 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
 def _slid(
     producer: Layer, node: Node, shape: tuple[int, ...], reader: Layer, operand: str, route: _Route
 ) -> Iterator[SlidingRead]:
-    """The axes of an operand of this ``shape`` along which windows of a convolution slide.
+    """The first axis of an image of this ``shape``, if windows of a convolution slide along it.
 
-    Its node states their padding. There are none where that does not explain the sizes, or where windows
+    Its node states their padding. There is none where that does not explain the sizes, or where windows
     leave out rows between them.
     """
     tensor, axes = reader.tensor(operand), len(shape) - 2
@@ -258,13 +258,13 @@ def _slid(
     except InputError:
         return
     # rows of an image, which lie one after the other; columns would have to be kept for all rows
-    for windows, (rows, _), length in list(zip(stated, names, shape[2:], strict=True))[:1]:
-        ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
-        alone = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
-        slid = windows.size > 1 and windows.size >= windows.stride and 0 <= windows.before < windows.size
-        begins = windows.extent - windows.size - windows.before  # of the last window
-        if alone and slid and begins < length:
-            yield SlidingRead(ours[0][0], rows, windows)
+    windows, rows, length = stated[0], names[0][0], shape[2]
+    ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
+    alone = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
+    slid = windows.size > 1 and windows.size >= windows.stride and 0 <= windows.before < windows.size
+    begins = windows.extent - windows.size - windows.before  # of the last window
+    if alone and slid and begins < length:
+        yield SlidingRead(ours[0][0], rows, windows)
 
 
 def _plain(*axes: tuple[tuple[str, int], ...]) -> bool:

@@ -86,7 +86,7 @@ class LayerTurns:
             self.group,
             self.position,
             self.path,
-            [self.shared.sharing(self.position, depth + 1).stop - 1 for depth in range(len(self.path))],
+            [self.shared.last_below(self.position, depth) for depth in range(len(self.path))],
         )
 
     def sizes(self, depth: int) -> dict[str, int]:
@@ -230,7 +230,7 @@ def _backing_tile(
     depth = common_depth(shared, one.producer, one.last)
     producer = turns[one.producer]
     output = producer.layer.output
-    lasts = [shared.sharing(one.producer, inner + 1).stop - 1 for inner in range(depth)]
+    lasts = [shared.last_below(one.producer, inner) for inner in range(depth)]
     words = backing_words(group, one, producer.path[:depth], lasts)
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
+from costmodel.schedule.layer_graph.layer import STATING_WORK, WITH_FACTORS, NetworkLayer
 from costmodel.workload.windows import Windows
 
 EXTERNAL = -1
@@ -289,7 +289,7 @@ def _layer(
         k=end - first,
         h=rows.count,
         w=columns.count,
-        r=draft.work if draft.kind in ("topk", *WITH_FACTORS) else rows.size,
+        r=draft.work if draft.kind in STATING_WORK else rows.size,
         s=columns.size,
         stride_h=rows.stride,
         stride_w=columns.stride,

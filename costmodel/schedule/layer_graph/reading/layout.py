@@ -239,7 +239,7 @@ def with_order(data: Data, order: Sequence[Digit]) -> Data:
     return replace(data, parts=picked(data.parts, offsets(order)), axes=axes)
 
 
-def with_channels_row_major(axes: Sequence[Digits]) -> tuple[Digits, ...]:
+def _with_channels_row_major(axes: Sequence[Digits]) -> tuple[Digits, ...]:
     """The axes of a box with a channel of its own for each position of all that are no rows or columns.
 
     Its channels are in the order in which the axes read them; what an axis repeats has several of them.
@@ -266,7 +266,7 @@ def listed_for_each(data: Data) -> Data:
         return data
     axes = known_axes(data)
     order = [digit for axis in axes for digit in axis if digit.dim in ("C", "")]
-    return replace(data, parts=picked(data.parts, offsets(order)), axes=with_channels_row_major(axes))
+    return replace(data, parts=picked(data.parts, offsets(order)), axes=_with_channels_row_major(axes))
 
 
 # ---- parts of a value
