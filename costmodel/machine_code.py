@@ -108,6 +108,21 @@ class SourceCache(FunctionCache):
 
     _impl_class = SourceCacheImpl
 
+    @property
+    def index(self) -> Path:
+        """The file that says for which types of arguments, processors and numbas there is machine code."""
+        return Path(self._file._index_path)  # noqa: SLF001 - numba has no other name for it
+
+    def has(self, types: tuple[Any, ...], target: Any) -> bool:
+        """Whether there is machine code for these types of arguments, on the processor of ``target``."""
+        own: Any = self
+        return own._index_key(types, target.codegen()) in self._file._load_index()  # noqa: SLF001
+
+    @property
+    def _file(self) -> Any:
+        """Numba's own reader and writer of the index."""
+        return self._cache_file
+
 
 @cache
 def source_digest(module: str, path: Path) -> str:

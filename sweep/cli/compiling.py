@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 from costmodel.compilation import compiled_elsewhere, listen
+from costmodel.divided_compiling import any_missing
+from costmodel.hardware.architecture import Architecture
 from sweep.cli.messages import complain
 
 LINE_SECONDS = 10.0
@@ -73,6 +77,26 @@ def said() -> Iterator[None]:
         yield
     finally:
         listen(before)
+
+
+@contextmanager
+def helped(solver: str, architecture: Architecture) -> Iterator[None]:
+    """During the block a second process compiles with this one, if there is a second core.
+
+    It begins only if something of the ``solver`` is not compiled yet for machines like ``architecture``.
+    """
+    from sweep.tasks.solver_code import code_of, help_to_compile
+
+    if len(os.sched_getaffinity(0)) < 2 or not any_missing(code_of(solver, architecture)):
+        yield
+        return
+    helper = get_context("spawn").Process(target=help_to_compile, args=(solver, architecture), daemon=True)
+    helper.start()
+    try:
+        yield
+    finally:
+        helper.terminate()
+        helper.join()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.divided_compiling import Call, Part
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import Layouts
 from costmodel.mapping.batch.batch_tables import BatchRows, Tables, tables_of, workspace
@@ -150,16 +151,26 @@ class BatchEvaluator:
             return self._in_groups(batch, batch.layouts)
         if has_inner_steps(self.architecture):
             return self._one_by_one(batch)
-        from costmodel.mapping.batch.batch_kernel import evaluate_rows
-
         shape = (len(self.architecture.levels), len(self.layer.dims))
         if batch.temporal.shape[1:] != shape:
             raise ValueError(f"rows of {batch.temporal.shape[1:]} levels and dims, expected {shape}")
         n = len(batch)
-        cycles, energy_pj, valid = np.empty(n, np.int64), np.empty(n), np.empty(n, np.bool_)
+        found = BatchEvaluation(np.empty(n, np.int64), np.empty(n), np.empty(n, np.bool_))
+        function, arguments = self._call(batch, found)
+        function(*arguments)
+        return found
+
+    def code(self) -> Part:
+        """What has to be compiled before the first call, for any architecture and layer."""
+        found = BatchEvaluation(np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_))
+        return (self._call(MappingBatch.empty(0, self.architecture, self.layer), found),)
+
+    def _call(self, batch: MappingBatch, found: BatchEvaluation) -> Call:
+        from costmodel.mapping.batch.batch_kernel import evaluate_rows
+
         rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
-        evaluate_rows(self.tables, rows, workspace(self.tables), cycles, energy_pj, valid)
-        return BatchEvaluation(cycles, energy_pj, valid)
+        numbers = (found.cycles, found.energy_pj, found.valid)
+        return Call(evaluate_rows, (self.tables, rows, workspace(self.tables), *numbers))
 
     def _in_groups(self, batch: MappingBatch, layouts: Array) -> BatchEvaluation:
         """Rows with the same layouts together: the machine has other tables in each."""

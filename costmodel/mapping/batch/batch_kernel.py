@@ -198,7 +198,7 @@ def row_cost(
     for tensor in range(tensors):
         energy_pj += _tensor_cost(tables, rows, row, tensor, counts, compute_cycles)
     cycles: Int = compute_cycles
-    if tables.timing.timed:
+    if tables.timing.timed is not None:
         cycles = _timed_cycles(tables, rows, row, counts, compute_cycles)
     else:
         for level in range(levels):

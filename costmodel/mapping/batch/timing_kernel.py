@@ -62,8 +62,24 @@ def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: 
     """Fill ``walk.cycles`` for the loops ``walk.dim`` and ``walk.bound``, innermost first.
 
     With ``any_order`` no entry is above that of the same loops in any order: tiles that can stay count as
-    loaded once, and caches miss nothing.
+    loaded once, and caches miss nothing. On a machine without timing nothing is filled.
     """
+    _count_if_timed(timing.timed, timing, sizes, walk, any_order)
+
+
+# Of a branch that an argument's type decides, numba compiles one side only: for None the other. Without that,
+# what counts walks would be a third of the code that is compiled for machines that have none.
+@inlined
+def _count_if_timed(
+    timed: int | None, timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: bool
+) -> None:
+    if timed is not None:
+        _count(timing, sizes, walk, any_order)
+
+
+@inlined
+def _count(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: bool) -> None:
+    """:func:`count_walk` of a machine with timing."""
     _tiles(timing, sizes, walk)
     # After ``_tiles``, which drops loops that rounding has made a single tile.
     steps = 1.0
@@ -137,7 +153,22 @@ def walk_cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
         compute      |  1  |  2  |  3  |  4  |
         store              | 1 | | 2 | | 3 | | 4 |
                  fill|     all but one     |  drain
+
+    On a machine without timing the result is ``inner``.
     """
+    return _cycles_if_timed(timing.timed, timing, cycles, inner)
+
+
+@inlined
+def _cycles_if_timed(timed: int | None, timing: TimingTables, cycles: Array, inner: float) -> Real:
+    if timed is not None:
+        return _cycles(timing, cycles, inner)
+    return inner
+
+
+@inlined
+def _cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
+    """:func:`walk_cycles` of a machine with timing."""
     array = max(cycles[ARRAY], inner)
     loads, stores, issue = cycles[LOADS], cycles[STORES], cycles[ISSUE]
     in_sequence = array + loads + stores + issue

@@ -24,8 +24,8 @@ class TimingTables(NamedTuple):
     Axes are those of tensors in memory, OUTERMOST FIRST; directions are loads (0) and stores (1).
     """
 
-    timed: int
-    """1 with timing, else 0."""
+    timed: int | None
+    """1 with timing; without None, by which numba knows that nothing of timing has to be compiled."""
     in_flight: int
     whole_steps: int
     """1 if a step keeps its half of the buffers until it has stored: the step after the next loads then."""
@@ -162,7 +162,7 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
     streamed = dim_of(layer, timing.array.pass_dim) if timing.array else ""
     block = _blocks(timing, layer, dims)
     return TimingTables(
-        timed=int(architecture.timing is not None),
+        timed=None if architecture.timing is None else 1,
         in_flight=timing.steps_in_flight,
         whole_steps=int(timing.has_whole_steps(product=product)),
         ahead=float(timing.ahead_cycles),

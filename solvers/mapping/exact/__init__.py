@@ -8,6 +8,6 @@ branch and bound (``kernels/search_kernel.py``). ``solver.py`` joins the two: st
 """
 
 from solvers.mapping.exact.params import Params
-from solvers.mapping.exact.solver import VERSION, Solving, solve
+from solvers.mapping.exact.solver import VERSION, Solving, code, solve
 
-__all__ = ["VERSION", "Params", "Solving", "solve"]
+__all__ = ["VERSION", "Params", "Solving", "code", "solve"]

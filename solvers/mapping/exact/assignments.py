@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.divided_compiling import Call
 from costmodel.limits import limit_reached
 from solvers.budget import InTime, OutOfTimeError
 from solvers.mapping.exact.chains import chains_of
@@ -87,6 +88,18 @@ class Assignments:
         if self._bounded < len(self._spreads):
             return self._stopping.floor
         return max(self._stopping.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
+
+    def code(self) -> tuple[Call, Call, Call]:
+        """The kernels that bound assignments: closely, by spatial factors, and by what levels keep."""
+        from solvers.mapping.exact.kernels.bound_kernel import bound_of_assignment
+        from solvers.mapping.exact.kernels.choice_kernel import keep_bounds, spread_bounds
+
+        spreads, common = self._spreads, (self._chains, self.assignment, self._spread_bounds)
+        return (
+            Call(bound_of_assignment, (self._tables, self.assignment, self.lattice, True)),
+            Call(spread_bounds, (self._tables, spreads, *common)),
+            Call(keep_bounds, (self._tables, spreads[0], *common)),
+        )
 
     @property
     def _next_spread(self) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.divided_compiling import Call, Part, compile_divided
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.limits import Reached, limit_reached, recording
 from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
@@ -74,8 +75,14 @@ GLANCE_SEARCHES = 2
 GLANCE_NODES = 4_000
 """Nodes that it opens before it looks at the clock, which ends the search of an assignment's loops."""
 
-_LOADED: list[bool] = []
-"""Not empty once this process has loaded the compiled code."""
+TINY = Architecture(
+    "tiny",
+    (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0)),
+    Compute("MAC", 16, 1.0),
+)
+"""A machine for problems that are solved only to load the compiled code."""
+_LOADED: set[bool] = set()
+"""For which machines this process has loaded the compiled code: with timing (True), without (False)."""
 
 
 @noting_limits
@@ -131,7 +138,7 @@ class Solving:
 
         The outcome is what is known after this turn; its seconds and evaluations are those of this turn only.
         """
-        _load()
+        _load(self._problem.architecture)
         clock = Stopwatch()
         before = self._evaluations
         with recording() as reached:
@@ -203,17 +210,33 @@ def _unknown(problem: MappingProblem) -> Outcome[AnyMapping]:
     return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0)
 
 
-def _load() -> None:
-    """Solve a tiny problem, once in a process, which loads the compiled code, or compiles it."""
-    if _LOADED:
+def _load(architecture: Architecture) -> None:
+    """Load the compiled code, once in a process for machines with timing and once for those without.
+
+    Where there is none yet, processes that begin at the same time compile it together.
+    """
+    timed = architecture.timing is not None
+    if timed in _LOADED:
         return
-    _LOADED.append(True)
-    levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
-    architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
+    _LOADED.add(timed)
+    compile_divided(code(architecture))
+    if not timed:
+        _tiny_search(TINY, lambda: True).run(None, lambda: True)
+
+
+def code(architecture: Architecture) -> tuple[Part, ...]:
+    """The kernels for machines with or without timing, as ``architecture`` is.
+
+    Both parts take about as long to compile.
+    """
+    return _tiny_search(TINY if architecture.timing is None else architecture, lambda: False).code()
+
+
+def _tiny_search(architecture: Architecture, in_time: Callable[[], bool]) -> ExactSearch:
+    """The search of a tiny layer: its arrays have the types that those of every layer have."""
     problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
-    ExactSearch(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32), lambda: True).run(
-        None, lambda: True
-    )
+    factors = np.ones((1, len(architecture.levels), 3), np.int32)
+    return ExactSearch(problem, part_space(problem), Params(), factors, in_time)
 
 
 class ExactSearch:
@@ -278,6 +301,16 @@ class ExactSearch:
             self._search_loops(lambda: False, GLANCE_NODES)
             self._visits = 0
         self._ceiling = inf
+
+    def code(self) -> tuple[Part, ...]:
+        """The kernels, with arguments of this search: see :func:`code`."""
+        from solvers.mapping.exact.kernels.search_kernel import begin, explore
+
+        assignments = self._assignments
+        close, *cheap = assignments.code()
+        common = (self._tables, assignments.assignment, assignments.lattice, self._nodes, 0.0)
+        loops = (Call(begin, common), Call(explore, (*common, 0)))
+        return (*loops, *cheap), (close, *self._evaluator.code())
 
     @property
     def _is_settled(self) -> bool:

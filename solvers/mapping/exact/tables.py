@@ -299,7 +299,7 @@ def _still(motions: Sequence[Motion], tensors: int) -> int:
 def _depends_on_order(timing: TimingTables) -> bool:
     """Whether the timed cycles of steps depend on their order."""
     reloaded = all(timing.reloads[tensor] or tensor == timing.output for tensor in range(len(timing.reloads)))
-    return bool(timing.timed) and not (
+    return timing.timed is not None and not (
         reloaded and timing.keeps_partial_sums and len(timing.cache_lines) == 0 and not timing.whole_steps
     )
 

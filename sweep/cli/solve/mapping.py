@@ -15,6 +15,7 @@ from costmodel.errors import InputError
 from costmodel.formats.yaml.safe_yaml import parse_yaml
 from costmodel.mapping.uneven import UnevenMapping
 from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
+from sweep.cli.compiling import helped
 from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.solve.mapping import MappingAnswer, MappingRequest
 
@@ -180,7 +181,8 @@ def solve_one(request: MappingRequest, files: MappingFiles, as_json: bool) -> No
     files.check(request)
     for warning in request.warnings:
         warn(warning)
-    found = request.solved()
+    with helped(request.solver, request.problem.architecture):
+        found = request.solved()
     files.write(found, str(request.architecture))
     answer = found.to_json()
     if as_json:

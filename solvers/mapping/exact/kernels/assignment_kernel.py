@@ -51,7 +51,7 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
     # before they are rounded up: a bound that the last digit of a float lifts over a whole number would
     # otherwise be a cycle above the mapping that it bounds.
     cycles = float(assignment.cycles[0])
-    if space.model.timing.timed:
+    if space.model.timing.timed is not None:
         cycles = max(cycles, walk_cycles(space.model.timing, walk, _inner_cycles(space, assignment, demand)))
         cycles = float(np.ceil(cycles * ROUNDING))
     else:
@@ -193,7 +193,7 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
                 assignment.split[level] = True
     assignment.cycles[0] = space.least_cycles
     # A machine whose timing describes its array can need fewer cycles than the nest has iterations.
-    if not space.model.timing.timed or space.model.timing.counts_macs:
+    if space.model.timing.timed is None or space.model.timing.counts_macs:
         assignment.cycles[0] = max(assignment.iterations[0], space.least_cycles)
     _groups(space, assignment)
     _partitions(space, assignment)

@@ -92,7 +92,7 @@ def explore(
         if not _next_order(space, lattice, nodes, limit):
             nodes.level[0] = level + 1  # nothing is left below this node: back to its parent
             continue
-        if space.model.timing.timed and level == levels - 1:
+        if space.model.timing.timed is not None and level == levels - 1:
             # On a machine with timing the outermost loops decide all steps. Their cycles are known here, so
             # that many orders end before anything else of them is counted.
             _walk(space, nodes, False)
@@ -227,7 +227,7 @@ def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: No
         for dim in range(len(lattice.counts)):
             number += nodes.allowed[dim, nodes.pick[dim]] * lattice.stride[dim]
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
-        if space.model.timing.timed and level == len(assignment.keep) - 1:
+        if space.model.timing.timed is not None and level == len(assignment.keep) - 1:
             for dim in range(len(lattice.counts)):
                 nodes.inside[level - 1, dim] = lattice.value[dim, nodes.allowed[dim, nodes.pick[dim]]]
             _walk(space, nodes, True)
