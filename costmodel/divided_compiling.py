@@ -12,6 +12,7 @@ compiles it, and at the end waits for the parts of the others::
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -92,8 +93,18 @@ def _cache(function: Any) -> Any:
 
 
 def _compile(part: Part) -> None:
-    for call in part:
-        call.function.compile(_types(call))
+    """Compile a part, without looking for garbage: numba's trees of code are in use until it is done.
+
+    Looking through them took a twelfth of the time.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        for call in part:
+            call.function.compile(_types(call))
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager

@@ -38,8 +38,9 @@ class Reference(types.Type):
         super().__init__(name=f"{record.__qualname__}_{hashlib.sha256(whole.encode()).hexdigest()[:12]}")
 
     @property
-    def key(self) -> Any:
-        return self.record, self.fields
+    def key(self) -> str:
+        """What tells types apart: numba hashes it a million times, and a string keeps its hash."""
+        return self.name
 
     def position(self, name: str) -> int:
         """Which field has the ``name``; -1 if none has."""

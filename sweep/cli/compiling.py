@@ -20,8 +20,8 @@ LINE_SECONDS = 10.0
 LOOK_SECONDS = 1.0
 """How often the machine's other processes are checked for what they compile."""
 ONCE = (
-    "machine code is being compiled, once for this machine and this version: of one solver up to about 40 "
-    "seconds of CPU time, of all about 70 (measured on one machine)"
+    "machine code is being compiled, once for this machine and this version: of one solver up to about 20 "
+    "seconds of CPU time, of all about 40 (measured on one machine)"
 )
 NOWHERE = (
     "No folder for it can be written, so every process compiles: set NUMBA_CACHE_DIR to a folder that can be"

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
 from costmodel.workload.network import convolution, gemm
 from solvers.budget import Budget, OutOfTimeError, always_in_time
 from solvers.mapping.exact import bound as exact_bound
-from solvers.mapping.exact import solve
+from solvers.mapping.exact import code, solve
 from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.kernels import choice_kernel
 from solvers.mapping.exact.parts import part_space
@@ -105,3 +106,24 @@ def test_little_is_done_when_the_time_is_up(looks: int, monkeypatch: pytest.Monk
     assert outcome.bound is not None
     assert outcome.objective is not None
     assert 0 < outcome.bound < outcome.objective
+
+
+@pytest.mark.parametrize("name", ["eyeriss", "gemmini", "eyeriss-v1"])
+def test_what_is_compiled_ahead_is_what_solves_call(name: str) -> None:
+    """No kernel has machine code for other types of arguments, which a first solve would wait for."""
+    architecture = load_architecture(name)
+    outcome = solve(MappingProblem(architecture, load_layer("alexnet/conv3"), "cycles"), Budget(20.0))
+    assert outcome.solution is not None
+    called = [call for part in code(architecture) for call in part]
+    assert len(called) == 6
+    for call in called:
+        types = tuple(call.function.typeof_pyval(argument) for argument in call.arguments)
+        others = {
+            tuple(call.function.typeof_pyval(argument) for argument in other.arguments)
+            for machine in ("eyeriss", "gemmini")
+            for part in code(load_architecture(machine))
+            for other in part
+            if other.function is call.function
+        }
+        assert types in call.function.overloads
+        assert set(call.function.overloads) <= others
