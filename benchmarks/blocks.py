@@ -9,11 +9,12 @@ take some of every second that passes, and of its own thread alone. Planning, a 
 in the store, and the front are measured as well. CPU seconds hardly depend on what else the machine does.
 
 ``--validate`` runs solves that sleep, holds the simulation of ``archsweep plan`` against them, and has it say
-what many workers would do.
+what many workers would do. Exits with status 1 where a goal is missed.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -46,8 +47,12 @@ NAPS = ((0.005, 250), (0.03, 50))
 
 SUB_DRIVERS, SHARED_BY_TWO = 2, (1, 3)
 """Sub-drivers of validated runs, and how many workers each of them has: what sleeps needs no core."""
-GOALS = (100, 0.05, 2000), (1000, 0.01, 10_000), (10_000, 0.03, 1000), (10_000, 0.03, 10_000)
-"""Workers, seconds of a solve, solves for each worker."""
+PROJECTED = {(100, 0.05, 2000): 0.95, (1000, 0.01, 10_000): 0.9, (10_000, 0.03, 10_000): 0.9}
+"""Workers, seconds of a solve and solves for each worker, with the efficiency that is asked of them."""
+MOST_DRIVER_US, MOST_WORKER_US = 3.0, 200.0
+"""CPU time that a solve may cost the driver, and its worker beside the solve itself."""
+MOST_DIFFERENCE = 0.1
+"""How far a simulated efficiency may be from that of the run that was made, as a fraction of it."""
 
 
 class Known:
@@ -188,11 +193,24 @@ def validate(
 def project(costs: BlockCosts) -> list[dict[str, Any]]:
     """What the simulation says of the goals, with the start of the workers in it."""
     found = []
-    for workers, seconds, each in GOALS:
+    for (workers, seconds, each), goal in PROJECTED.items():
         run = asdict(block_forecast([seconds], workers * each, workers, costs))
         lost = {f"lost_{cause}": fraction for cause, fraction in run.pop("lost").items()}
-        found.append({"solve_seconds": seconds, **run, **lost})
+        found.append({"solve_seconds": seconds, **run, **lost, "goal": goal})
     return found
+
+
+def missed(found: dict[str, dict[str, Any]]) -> list[str]:
+    """The goals that were not reached, in words."""
+    without = found["without work"]
+    limits = (("driver_us_a_solve", MOST_DRIVER_US), ("worker_us_a_solve", MOST_WORKER_US))
+    wrong = [f"{key}: {without[key]:.2f}, at most {most:g}" for key, most in limits if without[key] > most]
+    for title, part in found.items():
+        if abs(part.get("difference", 0.0)) > MOST_DIFFERENCE:
+            wrong.append(f"{title}: simulated {part['difference']:+.0%} off, at most {MOST_DIFFERENCE:.0%}")
+        if part.get("efficiency", 1.0) < part.get("goal", 0.0):
+            wrong.append(f"{title}: efficiency {part['efficiency']:.3f}, at least {part['goal']:g}")
+    return wrong
 
 
 def show(title: str, found: dict[str, Any]) -> None:
@@ -255,7 +273,12 @@ def main() -> None:
             found["solved"] = measure(small, path, options.workers, None, options.real)
     for title, part in found.items():
         show(title, part)
+    wrong = missed(found)
+    for line in wrong:
+        print(f"missed: {line}")
     record.finish(found, options)
+    if wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

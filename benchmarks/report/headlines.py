@@ -117,6 +117,16 @@ def store_growth(found: list[dict[str, Any]]) -> str:
     return f"{sum(row['kept'] for row in limited)} of {len(limited)} limits kept"
 
 
+def blocks(found: dict[str, Any]) -> str:
+    without = found["without work"]
+    driver, worker = (written(without[f"{who}_us_a_solve"]) for who in ("driver", "worker"))
+    many = [part for part in found.values() if "goal" in part]
+    said = "; ".join(
+        f"{part['workers']:,} workers {part['efficiency']:.0%} efficient, simulated" for part in many
+    )
+    return f"{driver} us of the driver and {worker} us of a worker for a solve; {said}"
+
+
 def large_runs(found: list[dict[str, Any]]) -> str:
     shown = [row for row in found if row["what"].startswith("archsweep")]
     return "; ".join(f"{row['what']}: {written(round(row['cpu_seconds'], 1))} CPU s" for row in shown)

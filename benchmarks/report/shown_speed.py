@@ -118,8 +118,28 @@ def blocks(found: dict[str, Any]) -> Iterator[Table]:
         "worker_us_a_solve": "worker, us a solve",
         "driver_growth_mb": "driver's memory, MB more",
     }
-    runs = [{"run": title} | part for title, part in found.items() if "solves" in part]
+    runs = [{"run": title} | part for title, part in found.items() if "driver_us_a_solve" in part]
     yield Table.of(runs, columns, "what is done for a solve, CPU time")
+    compared = {
+        "run": "solves that sleep",
+        "solves": "solves",
+        "efficiency": "efficiency",
+        "simulated_efficiency": "simulated",
+        "difference": "difference",
+    }
+    runs = [{"run": title} | part for title, part in found.items() if "difference" in part]
+    yield Table.of(runs, compared, "runs that were made, and their simulation")
+    projected = {
+        "workers": "workers",
+        "sub_drivers": "sub-drivers",
+        "solve_seconds": "seconds of a solve",
+        "solves": "solves",
+        "wall_seconds": "wall s",
+        "efficiency": "efficiency",
+        "goal": "goal",
+    }
+    runs = [part for part in found.values() if "goal" in part]
+    yield Table.of(runs, projected, "what the simulation says of many workers")
 
 
 def block_costs(found: dict[str, float]) -> Iterator[Table]:

@@ -425,7 +425,14 @@ SCALING = (
         shown_speed.scaling,
         full="",
     ),
-    Entry("blocks", "Solves in blocks", "blocks", "--designs 5000", shown_speed.blocks),
+    Entry(
+        "blocks",
+        "Solves in blocks",
+        "blocks",
+        "--designs 5000 --validate",
+        shown_speed.blocks,
+        headline=headlines.blocks,
+    ),
     Entry("block_costs", "What a block and a share cost", "block_costs", "", shown_speed.block_costs),
     Entry("submit", "From submit to results", "submit", "", shown_speed.submit),
 )
