@@ -29,11 +29,14 @@ from costmodel.workload.network import Layer
 from solvers.budget import Deadline
 from solvers.fusion.fronts import NOTHING, Priced, flattened, sums, undominated
 from solvers.fusion.problem import FusionObjective
-from solvers.mapping import exact
+from solvers.mapping.exact.solver import Solving
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 from solvers.outcome import Outcome, Status
+
+LIMIT_ROUNDING = 1e-9
+"""The fraction by which a part's limit is above what is asked for."""
 
 
 class Corner(NamedTuple):
@@ -142,12 +145,14 @@ class PartKey:
 class PartNests:
     """What is known of the nests of one part: a bound for one turn, and nests that were found.
 
-    ``asked``: the questions that the exact mapper has answered. ``fits``: whether there is a nest at all.
+    ``asked``: the questions that the exact mapper has answered. ``limited``: those that it was asked with a
+    limit, which no nest was below. ``fits``: whether there is a nest at all.
     """
 
     least: Corner
     nests: list[Mapping] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
+    limited: set[str] = field(default_factory=set)
     fits: bool = True
 
 
@@ -220,16 +225,24 @@ class Parts:
         """The questions whose answers are bounds."""
         return tuple(question for question in self.questions if question != "edp")
 
-    def ask(self, key: PartKey, questions: tuple[str, ...]) -> PartNests:
-        """The part with what the exact mapper answers to these questions. Raises OutOfTimeError."""
+    def ask(self, key: PartKey, questions: tuple[str, ...], slack: float = inf) -> PartNests:
+        """The part with what the exact mapper answers to these questions. Raises OutOfTimeError.
+
+        ``slack``: if every nest takes at least so much more energy than the least that is known, that is all
+        the caller wants to know. So an answer can stop there. It is used where energy is the objective, and
+        once for a part: who asks again gets the optimum.
+        """
         known = self.of(key)
         for question in questions:
             if question not in known.asked and known.fits:
                 self.deadline.check()
-                self._ask(key, known, question)
+                limited = question == self.objective == "energy" and question not in known.limited
+                # a little above, so that sums of rounded numbers reach the caller's limit, too
+                ceiling = (known.least.energy + slack) * (1 + LIMIT_ROUNDING) if limited else inf
+                self._ask(key, known, question, ceiling)
         return known
 
-    def _ask(self, key: PartKey, known: PartNests, question: str) -> None:
+    def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
         if question == self.objective and key in self.starts and self._started(known, self.starts[key]):
             known.asked.add(question)
             return
@@ -239,7 +252,9 @@ class Parts:
             objective = "energy" if question in priced_at else question
             # the last question is asked with all bandwidths, so that its nests suit them
             problem = asked.problem(objective, price, relaxed=question != "edp")
-            outcome = exact.solve(problem, self.deadline.budget())
+            # parts have neither timing nor padding, so this is all that the mapper's ``solve`` does
+            solving = Solving(problem, ceiling=ceiling + asked.taken_off)
+            outcome = solving.go_on(self.deadline.budget().wall_seconds)
             self.solves += 1
             self.evaluations += outcome.evaluations
             if outcome.status is Status.INFEASIBLE:
@@ -257,7 +272,10 @@ class Parts:
                 number, priced = self.prices.index(price), list(least.priced)
                 priced[number] = max(priced[number], bound - asked.taken_off)
                 known.least = least._replace(priced=tuple(priced))
-        known.asked.add(question)
+        if known.least.energy < ceiling:
+            known.asked.add(question)
+        else:
+            known.limited.add(question)
 
     def _started(self, known: PartNests, start: Outcome[AnyMapping]) -> bool:
         """Take what is known of a whole layer for the answer to the group's own question, if it is one.
