@@ -40,7 +40,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "2"
+VERSION = "3"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -57,15 +57,17 @@ class Params:
     """``tolerance``: the search may end at a mapping that is within this fraction of the optimum.
 
     ``part_limits``: stop the proof of a part where its structure cannot beat the best mapping any more.
+    ``share_rooms``: solve a part with all the room first, and take that answer wherever it fits.
     """
 
     tolerance: float = 0.0
     part_limits: bool = True
+    share_rooms: bool = True
 
     def __post_init__(self) -> None:
         right = is_number(self.tolerance, 0, 1)
         check("fusion_layers", "tolerance", right, "a number from 0 to 1", self.tolerance)
-        check_switches("fusion_layers", self, "part_limits")
+        check_switches("fusion_layers", self, "part_limits", "share_rooms")
 
 
 @noting_limits
@@ -131,7 +133,13 @@ class _Search:
         self.problem, self.group, self.objective = problem, problem.group, problem.objective
         self.params, self.deadline = params, deadline
         self.count = len(self.group.layers)
-        self.parts = Parts(self.group.architecture, self.group.layers, self.objective, deadline)
+        self.parts = Parts(
+            self.group.architecture,
+            self.group.layers,
+            self.objective,
+            deadline,
+            share_rooms=params.share_rooms,
+        )
         self.options = LayerOptions(self.parts)
         self.floors = LayerFloors(self.group, self.parts)
         self.runs: dict[Segment, _RunBounds] = {}
