@@ -107,7 +107,7 @@ def test_parts_know_the_same_whichever_way_they_are_asked(objective: str) -> Non
                 group.architecture, group.layers, cast(Any, objective), Deadline(60), share_rooms=share_rooms
             )
 
-        alone, shared, options = fresh(share_rooms=False), fresh(share_rooms=True)
+        alone, shared = fresh(share_rooms=False), fresh(share_rooms=True)
         options = LayerOptions(alone)
         found = list(structures(Run(group, 0, count - 1)))
         keys = {
