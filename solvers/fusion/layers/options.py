@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, inf
@@ -65,10 +66,20 @@ class NestOption:
         )
 
     @property
-    def parts_by_turns(self) -> list[PartKey]:
-        """The parts, that of the most frequent kind of turns first."""
+    def parts_by_turns(self) -> list[tuple[int, PartKey]]:
+        """The parts with how often each runs, the most frequent first."""
         kinds = zip(self.turns.kinds, self.parts, strict=True)
-        return [part for _, part in sorted(kinds, key=lambda one: -one[0].turns)]
+        return sorted(((kind.turns, part) for kind, part in kinds), key=lambda one: -one[0])
+
+    def tighten(self, parts: Parts, questions: tuple[str, ...], slack: Callable[[], float]) -> None:
+        """Ask about part after part, the most frequent first, until ``slack`` is used up.
+
+        ``slack``: how much more all turns may cost, as all is known now, before the option is of no use.
+        """
+        for turns, part in self.parts_by_turns:
+            if (left := slack()) <= 0:
+                return
+            parts.ask(part, questions, left / turns)
 
     def ask(self, parts: Parts, questions: tuple[str, ...]) -> list[list[Mapping]]:
         """What the exact mapper answers about every part, and the nests that are known then."""

@@ -29,11 +29,14 @@ from costmodel.workload.network import Layer
 from solvers.budget import Deadline
 from solvers.fusion.fronts import NOTHING, Priced, flattened, sums, undominated
 from solvers.fusion.problem import FusionObjective
-from solvers.mapping import exact
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.exact import Solving
+from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 from solvers.outcome import Outcome, Status
+
+LIMIT_ROUNDING = 1e-9
+"""The fraction by which a part's limit is above what is asked for."""
 
 
 class Corner(NamedTuple):
@@ -142,12 +145,16 @@ class PartKey:
 class PartNests:
     """What is known of the nests of one part: a bound for one turn, and nests that were found.
 
-    ``asked``: the questions that the exact mapper has answered. ``fits``: whether there is a nest at all.
+    ``asked``: the questions that the exact mapper has answered. ``limited``: those that it was asked with a
+    limit, and every nest costs at least as much. ``best``: the nest that is proven best for the last
+    question. ``fits``: whether there is a nest at all.
     """
 
     least: Corner
     nests: list[Mapping] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
+    limited: set[str] = field(default_factory=set)
+    best: Mapping | None = None
     fits: bool = True
 
 
@@ -160,9 +167,12 @@ class Parts:
         layers: tuple[Layer, ...],
         objective: FusionObjective,
         deadline: Deadline,
+        *,
+        share_rooms: bool = True,
     ) -> None:
+        """``share_rooms``: see the solver's ``Params``."""
         self.architecture, self.layers = architecture, layers
-        self.objective, self.deadline = objective, deadline
+        self.objective, self.deadline, self.share_rooms = objective, deadline, share_rooms
         self.prices: tuple[float, ...] = ()
         """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
         anything is asked."""
@@ -197,7 +207,18 @@ class Parts:
             if any(words < 1 for _, words in key.rooms):
                 known.fits, known.least = False, self._nothing_fits
             self._known[key] = known
-        return self._known[key]
+        known = self._known[key]
+        if (loose := self._known.get(replace(key, rooms=()))) and self._has_one_question:
+            # with less room nothing costs less; this may have been learned since the last time
+            known.fits = known.fits and loose.fits
+            if loose.least > known.least:
+                known.least = loose.least
+        return known
+
+    @property
+    def _has_one_question(self) -> bool:
+        """Whether energy or cycles are all that is asked; then one nest answers for a part."""
+        return self.objective != "edp"
 
     @property
     def _nothing_fits(self) -> Corner:
@@ -220,26 +241,53 @@ class Parts:
         """The questions whose answers are bounds."""
         return tuple(question for question in self.questions if question != "edp")
 
-    def ask(self, key: PartKey, questions: tuple[str, ...]) -> PartNests:
-        """The part with what the exact mapper answers to these questions. Raises OutOfTimeError."""
+    def ask(self, key: PartKey, questions: tuple[str, ...], slack: float = inf) -> PartNests:
+        """The part with what the exact mapper answers to these questions. Raises OutOfTimeError.
+
+        ``slack``: if every nest takes at least so much more energy than the least that is known, that is all
+        the caller wants to know. So an answer can stop there. It is used where energy is the objective, and
+        once for a part: who asks again gets the optimum.
+        """
         known = self.of(key)
         for question in questions:
             if question not in known.asked and known.fits:
                 self.deadline.check()
-                self._ask(key, known, question)
+                limited = question == self.objective == "energy" and question not in known.limited
+                # a little above, so that sums of rounded numbers reach the caller's limit, too
+                ceiling = (known.least.energy + slack) * (1 + LIMIT_ROUNDING) if limited else inf
+                if self.share_rooms and key.rooms and self._has_one_question:
+                    # Often the best nest of all the room has the room that is left here, too.
+                    all_room = replace(key, rooms=())
+                    more = ceiling - self.of(all_room).least.energy
+                    loose = self.ask(all_room, (question,), more)
+                    known = self.of(key)
+                    if not known.fits or known.least.energy >= ceiling:
+                        continue
+                    if loose.best is not None and self._fits(key, loose.best):
+                        known.nests.append(loose.best)
+                        known.asked.add(question)
+                        continue
+                self._ask(key, known, question, ceiling)
         return known
 
-    def _ask(self, key: PartKey, known: PartNests, question: str) -> None:
+    def _fits(self, key: PartKey, nest: Mapping) -> bool:
+        """Whether a nest found for all the room is one for the room that this part has."""
+        return not violations(_Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
+
+    def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
         if question == self.objective and key in self.starts and self._started(known, self.starts[key]):
             known.asked.add(question)
             return
         asked = _Question(self.architecture, self._part(key), key)
         priced_at = {"priced": self.prices[:1], "sides": self.prices[1:]}
+        stopped = False
         for price in priced_at.get(question, (0.0,)):
             objective = "energy" if question in priced_at else question
             # the last question is asked with all bandwidths, so that its nests suit them
             problem = asked.problem(objective, price, relaxed=question != "edp")
-            outcome = exact.solve(problem, self.deadline.budget())
+            # parts have neither timing nor padding, so this is all that the mapper's ``solve`` does
+            solving = Solving(problem, ceiling=ceiling + asked.taken_off)
+            outcome = solving.go_on(self.deadline.budget().wall_seconds)
             self.solves += 1
             self.evaluations += outcome.evaluations
             if outcome.status is Status.INFEASIBLE:
@@ -248,6 +296,9 @@ class Parts:
             if isinstance(outcome.solution, Mapping) and outcome.solution not in known.nests:
                 known.nests.append(outcome.solution)
             bound = 0.0 if outcome.bound is None else outcome.bound
+            if outcome.status is Status.OPTIMAL and isinstance(outcome.solution, Mapping):
+                known.best = outcome.solution
+            stopped = bound >= ceiling + asked.taken_off
             least = known.least
             if question == "cycles":
                 known.least = least._replace(cycles=max(least.cycles, bound))
@@ -257,7 +308,7 @@ class Parts:
                 number, priced = self.prices.index(price), list(least.priced)
                 priced[number] = max(priced[number], bound - asked.taken_off)
                 known.least = least._replace(priced=tuple(priced))
-        known.asked.add(question)
+        (known.limited if stopped else known.asked).add(question)
 
     def _started(self, known: PartNests, start: Outcome[AnyMapping]) -> bool:
         """Take what is known of a whole layer for the answer to the group's own question, if it is one.
@@ -269,6 +320,7 @@ class Parts:
             return False
         assert isinstance(start.solution, Mapping), "layers by themselves are mapped evenly"
         known.nests.append(start.solution)
+        known.best = start.solution if start.status is Status.OPTIMAL else None
         if self.objective == "energy":
             known.least = known.least._replace(energy=max(known.least.energy, start.bound or 0.0))
         elif self.objective == "cycles":

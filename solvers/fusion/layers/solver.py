@@ -27,7 +27,7 @@ from costmodel.mapping.fused.layers.group import GroupMapping
 from costmodel.mapping.fused.mapping import FusedMapping
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
-from solvers.checks import check, is_number
+from solvers.checks import check, check_switches, is_number
 from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
 from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
@@ -40,7 +40,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "2"
+VERSION = "3"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -54,13 +54,20 @@ SIDE = 1.5
 
 @dataclass(frozen=True)
 class Params:
-    """``tolerance``: the search may end at a mapping that is within this fraction of the optimum."""
+    """``tolerance``: the search may end at a mapping that is within this fraction of the optimum.
+
+    ``part_limits``: stop the proof of a part where its structure cannot beat the best mapping any more.
+    ``share_rooms``: solve a part with all the room first, and take that answer wherever it fits.
+    """
 
     tolerance: float = 0.0
+    part_limits: bool = True
+    share_rooms: bool = True
 
     def __post_init__(self) -> None:
         right = is_number(self.tolerance, 0, 1)
         check("fusion_layers", "tolerance", right, "a number from 0 to 1", self.tolerance)
+        check_switches("fusion_layers", self, "part_limits", "share_rooms")
 
 
 @noting_limits
@@ -126,7 +133,13 @@ class _Search:
         self.problem, self.group, self.objective = problem, problem.group, problem.objective
         self.params, self.deadline = params, deadline
         self.count = len(self.group.layers)
-        self.parts = Parts(self.group.architecture, self.group.layers, self.objective, deadline)
+        self.parts = Parts(
+            self.group.architecture,
+            self.group.layers,
+            self.objective,
+            deadline,
+            share_rooms=params.share_rooms,
+        )
         self.options = LayerOptions(self.parts)
         self.floors = LayerFloors(self.group, self.parts)
         self.runs: dict[Segment, _RunBounds] = {}
@@ -304,17 +317,32 @@ class _Search:
         for questions in ((self.parts.first_question,), self.parts.proving):
             # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
             for rank in range(max(len(turns.kinds) for turns in structure.turns)):
-                before = self.parts.solves
+                before = solved = self.parts.solves
                 for layer in layers:
                     # the option whose bound is least is the one that has to be better than it seems
                     parts = self._cheapest(structure, layer).parts_by_turns
                     if rank < len(parts):
-                        self.parts.ask(parts[rank], questions)
-                if self.parts.solves > before:
-                    self._renew(run, number)
+                        slack = self._limit - self._value(run, number)
+                        if slack <= 0 and self.params.part_limits:
+                            return True
+                        turns, part = parts[rank]
+                        self.parts.ask(part, questions, self._limited(slack) / turns)
+                    if self.parts.solves > solved:
+                        solved = self.parts.solves
+                        self._renew(run, number)
+                if solved > before:
                     self._sample(structure)
                     return True
         return self._renew(run, number)
+
+    @property
+    def _limit(self) -> float:
+        """Mappings that cost as much are not looked for."""
+        return sufficient_bound(self.found.best, self.params.tolerance)
+
+    def _limited(self, slack: float) -> float:
+        """The slack for questions about parts, if they have one."""
+        return slack if self.params.part_limits else inf
 
     def _renew(self, run: Segment, number: int) -> bool:
         """Bound a structure by what is known of its parts now; the result says whether that is news."""
@@ -373,11 +401,15 @@ class _Search:
             return
         around = self._around[structure.run.first, structure.run.last]
         for option in sorted(options[number], key=lambda one: self._alone(one.least(self.parts))):
+
+            def slack(option: NestOption = option) -> float:
+                total = so_far + option.least(self.parts) + rest[number + 1]
+                return self._limit - self._alone(around + total)
+
             for questions in ((), (self.parts.first_question,)):
-                option.ask(self.parts, questions)
+                option.tighten(self.parts, questions, lambda: self._limited(slack()))
                 total = so_far + option.least(self.parts)
-                limit = sufficient_bound(self.found.best, self.params.tolerance)
-                if self._alone(around + total + rest[number + 1]) >= limit:
+                if slack() <= 0:
                     break
             else:
                 self._choose(structure, options, [*chosen, option], total, rest)
@@ -392,13 +424,18 @@ class _Search:
             option.beside(words, level) if words else option
             for option, words in zip(chosen, taken, strict=True)
         ]
+
+        def least() -> Corner:
+            return reduce(Corner.__add__, (option.least(self.parts) for option in beside), self._nothing)
+
+        def slack() -> float:
+            return self._limit - self._alone(self._around[run] + least())
+
         for questions in ((self.parts.first_question,), self.parts.questions):
-            corner = self._nothing
             for option in beside:
-                option.ask(self.parts, questions)
-                corner = corner + option.least(self.parts)
-            limit = sufficient_bound(self.found.best, self.params.tolerance)
-            if self._alone(self._around[run] + corner) >= limit:
+                option.tighten(self.parts, questions, lambda: self._limited(slack()))
+            corner = least()
+            if slack() <= 0:
                 return
         total = [NOTHING]
         for option in beside:

@@ -120,8 +120,14 @@ class Solving:
         problem: MappingProblem,
         params: Params = Params(),  # noqa: B008
         iterations: int | None = None,
+        ceiling: float = inf,
     ) -> None:
+        """``ceiling``: whoever asks has no use for mappings that cost as much or more. Where there is none
+        below it, the outcome is UNKNOWN with the ceiling for its bound, often long before the optimum would
+        be proven; even problems only."""
+        assert ceiling == inf or not problem.rules.uneven, "the search of even mappings has no ceiling"
         self._problem, self._params, self._iterations = problem, params, iterations
+        self._ceiling = ceiling
         self._even: Solving | None = None
         """The solve of the same problem with even mappings, whose best one the uneven search starts from; it
         gets half of each turn until it has ended. None for even problems."""
@@ -198,7 +204,7 @@ class Solving:
             return _unknown(problem)
         if (factors := spreads(parts.space)) is None:
             return _unknown(problem)
-        self._search = ExactSearch(problem, parts, self._params, factors, deadline.in_time)
+        self._search = ExactSearch(problem, parts, self._params, factors, deadline.in_time, self._ceiling)
         if problem.rules.uneven:
             even = replace(problem, rules=problem.rules.even)
             self._even = Solving(even, self._params, self._iterations)
@@ -253,8 +259,10 @@ class ExactSearch:
         params: Params,
         factors: Array,
         in_time: Callable[[], bool],
+        ceiling: float = inf,
     ) -> None:
         self._problem, self._parts, self.tolerance = problem, parts, params.tolerance
+        self.ceiling = ceiling
         tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_workspace(tables, size)
@@ -271,8 +279,8 @@ class ExactSearch:
         self._visits = 0
         """How many nodes the search of the loaded assignment's loops may have opened at the next look at the
         clock; 0 if no such search has begun, or the last one has come to its end."""
-        self._ceiling = inf
-        """Only mappings that cost less are looked for; finite during the first glance only."""
+        self._glance_ceiling = inf
+        """Only mappings that cost less are looked for during the first glance."""
         self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, lambda: False)
         self._assignments = Assignments(self._tables, parts, lattice, _short_list(factors), self._stopping)
         if parts.is_even and in_time():
@@ -289,7 +297,7 @@ class ExactSearch:
         """
         goal = self._stopping
         # A mapping above this is not proven by the cost model's bound, so the glance does not look for it.
-        self._ceiling = goal.floor * (1 + 2 * SAME_COST) / (1 - goal.tolerance)
+        self._glance_ceiling = goal.floor * (1 + 2 * SAME_COST) / (1 - goal.tolerance)
         steps = iter(range(GLANCE_STEPS))
 
         def goes_on() -> bool:
@@ -300,7 +308,7 @@ class ExactSearch:
                 break
             self._search_loops(lambda: False, GLANCE_NODES)
             self._visits = 0
-        self._ceiling = inf
+        self._glance_ceiling = inf
 
     def code(self) -> tuple[Part, ...]:
         """The kernels, with arguments of this search: see :func:`code`."""
@@ -320,8 +328,8 @@ class ExactSearch:
     @property
     def _limit(self) -> float:
         """Only mappings below this are looked for: others are not better than the best by more than the
-        tolerance."""
-        return min(sufficient_bound(self.objective, self.tolerance), self._ceiling)
+        tolerance, or of no use."""
+        return min(sufficient_bound(self.objective, self.tolerance), self.ceiling, self._glance_ceiling)
 
     def begin_with(self, mapping: AnyMapping) -> None:
         """Take an allowed mapping as the best one, if it is better than what is known."""
@@ -455,7 +463,7 @@ def _short_list(factors: Array) -> Array:
 
 def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome[AnyMapping]:
     """The outcome after a turn, its seconds and evaluations still 0; ``note`` as from ``ExactSearch.run``."""
-    if search.best is None and not note:
+    if search.best is None and not note and search.ceiling == inf:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, note)
     everywhere = space_bound(problem)
@@ -465,7 +473,8 @@ def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome
     objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
     # A search that came to its end (no note) proved its bound against the batch evaluator's objective. This
     # one is summed in another order and may differ in its last digits, so the bound is derived from it.
-    reached = search.bound if note else sufficient_bound(objective, search.tolerance)
+    # A mapping at or above the ceiling can be found by the way, and then the search ended at the ceiling.
+    reached = search.bound if note else min(sufficient_bound(objective, search.tolerance), search.ceiling)
     bound = max(reached, everywhere)
     status, bound = proven(objective, bound)
     note = "" if status is Status.OPTIMAL else note

@@ -278,6 +278,25 @@ def test_what_the_cost_models_bound_proves_asks_for_no_bounds_of_all_assignments
     assert max(bounded) <= 2 * exact_solver.SHORT_LIST
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_ceiling_ends_the_search_with_itself_for_a_bound(objective: Objective) -> None:
+    architecture = small(load_architecture("eyeriss"), (8, 400))
+    problem = MappingProblem(architecture, gemm("g", M=8, N=6, K=4), objective)
+    best = solve(problem, Budget(60))
+    assert best.objective is not None
+    for share in (0.5, 0.99, 1 - 1e-6):
+        ceiling = share * best.objective
+        stopped = Solving(problem, ceiling=ceiling).go_on(60)
+        assert stopped.status in (Status.UNKNOWN, Status.FEASIBLE)
+        assert stopped.bound is not None
+        # the cost model's own bound may say more than the ceiling
+        assert ceiling <= stopped.bound <= best.objective
+    for share in (1 + 1e-6, 1.01, 2.0):
+        found = Solving(problem, ceiling=share * best.objective).go_on(60)
+        assert found.status is Status.OPTIMAL
+        assert found.objective == pytest.approx(best.objective, rel=1e-12)
+
+
 def test_a_start_that_is_best_stays() -> None:
     problem = hard_problem()
     best = solve(problem, Budget())

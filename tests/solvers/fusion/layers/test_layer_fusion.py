@@ -19,6 +19,7 @@ from solvers.fusion.layers.floors import LayerFloors
 from solvers.fusion.layers.options import LayerOptions
 from solvers.fusion.layers.parts import Corner, PartKey, Parts, corner_value
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.layers.solver import Params
 from solvers.fusion.layers.structures import Run, structures
 from solvers.fusion.problem import OBJECTIVES
 from solvers.mapping import exact
@@ -90,6 +91,62 @@ def test_no_layer_of_a_structure_costs_less_than_its_floor(objective: str) -> No
     assert compared > 50
     # in so small groups the MACs take longer than the words that turns bring in again
     assert above > (10 if objective == "energy" else -1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_parts_know_the_same_whichever_way_they_are_asked(objective: str) -> None:
+    """Limits and answers taken from parts with all the room: never above the optimum, in the end equal."""
+    random, limited, tight = Random(objective), 0, 0
+    for count in (2, 3, 2):
+        machine = random_groups.architecture(random, room=random.randint(8, 12), registers=3)
+        group = random_groups.chain(machine, random_groups.products(random, count, (4,)))
+
+        def fresh(group: LayerGroup = group, *, share_rooms: bool) -> Parts:
+            return Parts(
+                group.architecture, group.layers, cast(Any, objective), Deadline(60), share_rooms=share_rooms
+            )
+
+        alone, shared = fresh(share_rooms=False), fresh(share_rooms=True)
+        options = LayerOptions(alone)
+        found = list(structures(Run(group, 0, count - 1)))
+        keys = {
+            part
+            for structure in random.sample(found, min(len(found), 12))
+            for number in range(count)
+            for option in options.of(structure, number)
+            for part in option.parts
+        }
+        for key in sorted(keys, key=str):
+            told = alone.ask(key, (objective,))
+            first = shared.of(key).least.energy
+            if told.fits:
+                slack = random.choice((0.3, 0.9, 1.1)) * (told.least.energy - first)
+                stopped = shared.ask(key, (objective,), slack)
+                assert stopped.least.energy <= told.least.energy * (1 + 1e-8)
+                assert stopped.least.cycles <= told.least.cycles
+                limited += objective not in stopped.asked
+            answered = shared.ask(key, (objective,))
+            if objective not in answered.asked and answered.fits:
+                answered = shared.ask(key, (objective,))
+            assert answered.fits == told.fits
+            assert answered.least.energy == pytest.approx(told.least.energy, rel=1e-8)
+            assert answered.least.cycles == told.least.cycles
+            tight += bool(key.rooms) and answered.fits
+    assert tight > 10
+    assert limited > (5 if objective == "energy" else -1)
+
+
+@pytest.mark.slow
+def test_switches_of_the_search_change_no_optimum() -> None:
+    random = Random(5)
+    for _ in range(4):
+        problem = LayerFusionProblem(small(random), "energy")
+        usual = solve(problem, Budget(60))
+        for params in (Params(part_limits=False), Params(share_rooms=False)):
+            other = solve(problem, Budget(60), params)
+            assert other.objective == pytest.approx(usual.objective, rel=1e-12)
+            assert other.bound == pytest.approx(usual.bound, rel=1e-8)
 
 
 def on_simba(objective: str) -> LayerFusionProblem:
