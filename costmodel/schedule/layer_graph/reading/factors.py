@@ -9,7 +9,7 @@ The node's attribute ``factors`` says what of its last operand a result needs:
 
 Factors of rows have the shape (samples, rows, heads), as decays are multiplied from token to token. Heads are
 equal parts of the result's channels. Where the first operand has fewer heads, neighbouring heads of the result
-share one of its. Of several chunks each has heads of its own, and their factors are side by side likewise.
+share one of its. Of several chunks each has a layer, which reads the factors of its own rows.
 
 What is carried over chunks is a recurrence: a ``carry`` for each chunk, which reads the one of the chunk
 before. The results are the states with which chunks begin; that behind the last chunk is made as well.
@@ -60,21 +60,25 @@ def with_factors(
         return _carried(builder, node, (data, factors), made, from_dram=bool(before))
     data = builder.chunks(f"{node.name}.0", data)
     data = in_order(listed_for_each(_for_every_head(data, shapes[0], made.shape)))
-    factors = _of_chunks(builder, node, factors, data, made.shape)
-    rows = ((), full("H", data.h), full("C", factors.k))
-    if factors.box != data.box or data.w != 1 or known_axes(factors) != rows or data.k % factors.k:
+    count = _chunks(factors, data, made.shape)
+    rows = ((), full("H", factors.h), full("C", factors.k))
+    if data.w != 1 or known_axes(factors) != rows or factors.w != 1 or data.k % (count * factors.k):
         raise _unlike(factors, data)
-    draft = Draft(
-        node.name,
-        _KINDS[stated],
-        data.k,
-        data.parts,
-        data.box,
-        groups=factors.k,
-        weights=factors.parts,
-        work=len(operands),
-    )
-    return replace(data, parts=builder.add(draft))
+    each = builder.apart(f"{node.name}.1", factors, data.h) if count > 1 else factors.parts
+    k, parts = data.k // count, list[Slice]()
+    for chunk in range(count):  # a layer for each, as it needs the factors of its own chunk and no others
+        draft = Draft(
+            f"{node.name}.{chunk}" if count > 1 else node.name,
+            _KINDS[stated],
+            k,
+            taken(data.parts, chunk * k, (chunk + 1) * k),
+            data.box,
+            groups=factors.k,
+            weights=taken(each, chunk * factors.k, (chunk + 1) * factors.k),
+            work=len(operands),
+        )
+        parts += builder.add(draft)
+    return replace(data, parts=tuple(parts))
 
 
 def _unlike(factors: Data, data: Data) -> InputError:
@@ -82,18 +86,18 @@ def _unlike(factors: Data, data: Data) -> InputError:
     return InputError("", "a factor for each head of each row", f"{factors.shape} for {data.shape}", remedy)
 
 
-def _of_chunks(builder: Builder, node: Node, factors: Data, data: Data, made: Shape) -> Data:
-    """The factors with each chunk's side by side as channels, where ``data`` has chunks of rows.
+def _chunks(factors: Data, data: Data, made: Shape) -> int:
+    """How many chunks of rows lie side by side as channels in ``data``.
 
-    Its shape, ``made``, is then (samples, chunks, heads, rows of a chunk, width).
+    The shape ``made`` is then (samples, chunks, heads, rows of a chunk, width). The last chunk may have more
+    rows than there are factors for: they are padding.
     """
-    if factors.h <= data.h or len(made) < 4:
-        return factors
-    if prod(made[:-3]) != -(-factors.h // data.h) or made[-3] != factors.k:
+    if factors.h == data.h:
+        return 1
+    count = prod(made[:-3])
+    if len(made) != 5 or made[-3] != factors.k or count != -(-factors.h // data.h):
         raise _unlike(factors, data)
-    parts = builder.apart(f"{node.name}.1", factors, data.h)
-    heads = factors.k * prod(made[:-3])
-    return Data(parts, data.h, 1, ((), full("H", data.h), full("C", heads)))
+    return count
 
 
 def _outer(builder: Builder, node: Node, operands: tuple[Data, Data], made: Value) -> Data:
