@@ -300,8 +300,8 @@ class Builder:
     def chunks(self, name: str, data: Data) -> Data:
         """The value with the chunks of its rows side by side as channels, where an axis counts chunks.
 
-        A product for each chunk is then one for each group of channels, as for heads. Any other value stays as
-        it is.
+        A product for each chunk is then one for each group of channels, as for heads. Any other value stays
+        as it is.
         """
         axes = known_axes(data)
         inner = [axis[0].size for axis in axes if [digit[1:] for digit in axis] == [(1, "H")]]

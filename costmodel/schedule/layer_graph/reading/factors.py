@@ -2,14 +2,14 @@
 
 The node's attribute ``factors`` says what of its last operand a result needs:
 
-    of_row       (x, factors)                the factor of the result's own row               ``scale``
-    of_all_rows  (x, factors)                those of all rows of its chunk                   ``decay``
-    of_column    (x, factors)                one for each number of the state: an outer product  ``outer``
-    carried      (added, before?, factors)   those of all rows, multiplied: the state decays  ``carry``
+    of_row       (x, factors)               the factor of the result's own row                  ``scale``
+    of_all_rows  (x, factors)               those of all rows of its chunk                      ``decay``
+    of_column    (x, factors)               one for each number of the state: an outer product  ``outer``
+    carried      (added, before?, factors)  those of all rows, multiplied: the state decays     ``carry``
 
 Factors of rows have the shape (samples, rows, heads), as decays are multiplied from token to token. Heads are
-equal parts of the result's channels. Where the first operand has fewer heads, neighbouring heads of the result
-share one of its. Of several chunks each has a layer, which reads the factors of its own rows.
+equal parts of the result's channels. Where the first operand has fewer heads, neighbouring heads of the
+result share one of its. Of several chunks each has a layer, which reads the factors of its own rows.
 
 What is carried over chunks is a recurrence: a ``carry`` for each chunk, which reads the one of the chunk
 before. The results are the states with which chunks begin; that behind the last chunk is made as well.
@@ -153,9 +153,7 @@ def _carried(
     k = data.k // count
 
     def carry(name: str, before: Parts, added: Parts, decays: Parts) -> Parts:
-        draft = Draft(
-            name, "carry", k, (*before, *added), data.box, groups=heads, weights=decays, work=3
-        )
+        draft = Draft(name, "carry", k, (*before, *added), data.box, groups=heads, weights=decays, work=3)
         return builder.add(draft)
 
     outside = (Slice(EXTERNAL, 0, k),)

@@ -121,7 +121,9 @@ def _for_every_head_of_weights(factors: ProductOperands) -> ProductOperands:
     (a, b), (left, right) = factors.shapes, factors.data
     if left is None or right is None or left.axes is None or left.external:
         return factors
-    apart = [i for i in range(max(len(a) - 2, 0)) if len(a) == len(b) and 1 < a[i] < b[i] and b[i] % a[i] == 0]
+    apart = [
+        i for i in range(max(len(a) - 2, 0)) if len(a) == len(b) and 1 < a[i] < b[i] and b[i] % a[i] == 0
+    ]
     if len(apart) != 1:
         return factors
     (i,) = apart

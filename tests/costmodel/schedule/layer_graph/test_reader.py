@@ -97,7 +97,7 @@ LIKE_MAMBA = WITH_HEADS | {
 
 @pytest.fixture
 def like_mamba(tmp_path: Path) -> Path:
-    """Eight heads of 16 channels with a state of 16 numbers each; four heads share what writes and reads it."""
+    """Eight heads of 16 channels, with a state of 16; four heads share what writes and reads it."""
     file = tmp_path / "config.json"
     file.write_text(json.dumps(LIKE_MAMBA))
     return file
