@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.schedule.layer_graph.layer import WITH_FACTORS, NetworkLayer
+from costmodel.schedule.layer_graph.layer import WITH_FACTORS, WITH_SEVERAL_INPUTS, NetworkLayer
 
 __all__ = ["LayerGraph", "NetworkLayer", "Read"]
 
@@ -45,7 +45,7 @@ class LayerGraph:
     def _check_channels(self, layer: NetworkLayer, where: str) -> None:
         """Check that producers have together all channels, and each all rows and columns, that are read."""
         inputs, weights = self.reads(layer)
-        operand = layer.k if layer.kind in ("eltwise", "combine") else layer.c
+        operand = layer.k if layer.kind in ("eltwise", *WITH_SEVERAL_INPUTS) else layer.c
         of_weights = layer.groups if layer.kind in WITH_FACTORS else layer.k
         if self._cut_within(inputs, layer.external_c, operand) or self._cut_within(weights, 0, of_weights):
             raise InputError(where, "operands of whole producers or of one", layer.channels, key="channels")
@@ -75,8 +75,8 @@ class LayerGraph:
         if shape != (channels, (rows, columns)):
             expected = f"{channels} channels of {rows} x {columns} between the producers"
             raise InputError(where, expected, shape, key="wgt_prevs")
-        if layer.c % layer.k or (layer.kind != "combine" and layer.c != layer.k):
-            expected = "an input of k channels (combine: of each expert)"
+        if layer.c % layer.k or (layer.kind not in WITH_SEVERAL_INPUTS and layer.c != layer.k):
+            expected = "an input of k channels (combine: of each expert; carry: two inputs)"
             raise InputError(where, expected, layer.c, key="c")
 
     def reads(self, layer: NetworkLayer) -> tuple[list[Read], list[Read]]:

@@ -17,12 +17,19 @@ samples, rows and columns:
     combine                K  N  P  Q    K             N  R     S         choices: C N P Q
     scale                  K  N  P  Q    K             N  P     Q         factors: C N P Q
     decay                  K  N  P  Q    K             N  P     Q         factors: C N R Q
+    outer                  K  N  P  Q    K             N  R     S         factors: C N R S
+    carry                  K  N  P  Q    K             N  P     Q         factors: C N R S
 
-The last five have no products. Which rows an expert gets, and where its results belong, is known only at run
+The last seven have no products. Which rows an expert gets, and where its results belong, is known only at run
 time: so ``dispatch`` and ``combine`` need all rows R and columns S of their inputs for any output, and can be
 cut along channels as any layer. Their second operand, made by the ``weight_producers``, has the place of
 weights, and all its channels C are needed wherever some are: the choices of each token, or factors that
-neighbouring channels share. ``combine`` has one input for each expert.
+neighbouring channels share. ``combine`` has one input for each expert. ``outer`` has one row R and one column
+S of inputs and of factors. So has ``carry`` of factors; its inputs are the state before and what is added.
+
+A recurrence has a ``carry`` for each step, which reads the one before. No output of a step follows from
+another output of it, so a step can be cut along K, N, P and Q as any layer. The steps are layers behind one
+another, and no partition goes through their order.
 
 Weights that another layer computes have that layer's axes instead: K, N (each sample has weights of its own),
 C, and the points of the filter, R * columns + S. A layer of a training step that scatters, or an update, has
@@ -44,7 +51,7 @@ from costmodel.workload.projection import Projection, Stride
 
 KINDS = (
     *("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose"),
-    *("topk", "dispatch", "combine", "scale", "decay"),
+    *("topk", "dispatch", "combine", "scale", "decay", "outer", "carry"),
 )
 """Kinds of layers; ``ptp`` is an element-wise function of one operand.
 
@@ -53,9 +60,17 @@ KINDS = (
   those rows of all experts that were made for it, times a weight.
 - ``scale`` multiplies every channel by a factor that it shares with its neighbours; by ``decay`` the factor
   follows from those of all rows, as the decay between tokens in a state-space scan does.
+- ``outer`` multiplies a channel's one element by P factors, which makes P rows of it: its factors are the
+  rows of all groups of channels, side by side. What a token writes into a state is such a product.
+- ``carry`` is one step of a recurrence: the state before, times a factor that neighbouring channels share,
+  plus what is added to it.
 """
-WITH_FACTORS = ("dispatch", "combine", "scale", "decay")
+WITH_FACTORS = ("dispatch", "combine", "scale", "decay", "outer", "carry")
 """Kinds without products that have a second operand in the place of weights, which other layers make."""
+WITH_SEVERAL_INPUTS = ("combine", "carry")
+"""Kinds that have, besides the second operand, c // k inputs of k channels."""
+OF_ANY_ROW = ("dispatch", "combine", "outer")
+"""Kinds any output of which needs all rows and columns of the input."""
 STATING_WORK = ("topk", *WITH_FACTORS)
 """Kinds that state their operations for an output: their space has all that may be chosen or needed."""
 Part = Literal["forward", "error", "update"]
@@ -158,13 +173,15 @@ class NetworkLayer:
     @property
     def input_tensors(self) -> int:
         """How many inputs the layer has, all of which it needs at the same places."""
-        return self.c // self.k if self.kind == "combine" else self.operands
+        return self.c // self.k if self.kind in WITH_SEVERAL_INPUTS else self.operands
 
     @property
     def factors(self) -> tuple[int, int, int]:
         """Channels, rows and columns of the second operand of :data:`WITH_FACTORS`."""
-        rows, columns = (self.input_h, self.input_w) if self.kind == "dispatch" else (self.h, self.w)
-        return self.groups, rows, columns
+        if self.kind == "carry":
+            return self.groups, 1, 1
+        of_inputs = self.kind in ("dispatch", "outer")
+        return self.groups, *((self.input_h, self.input_w) if of_inputs else (self.h, self.w))
 
     @property
     def group_c(self) -> int:
@@ -388,9 +405,10 @@ def _space_with_choices(layer: NetworkLayer, sizes: dict[str, int], outputs: tup
     if layer.kind == "topk":
         sizes, read = sizes | {"C": layer.c}, _plain("CNPQ")
     else:
-        sizes = sizes | {"C": layer.groups, "R": layer.input_h, "S": layer.input_w}
-        read = _plain("KNRS") if layer.kind in ("dispatch", "combine") else outputs
-        axes = {"dispatch": "CNRS", "decay": "CNRQ"}.get(layer.kind, "CNPQ")
+        rows = (1, 1) if layer.kind == "carry" else (layer.input_h, layer.input_w)
+        sizes = sizes | {"C": layer.groups, "R": rows[0], "S": rows[1]}
+        read = _plain("KNRS") if layer.kind in OF_ANY_ROW else outputs
+        axes = {"scale": "CNPQ", "combine": "CNPQ", "decay": "CNRQ"}.get(layer.kind, "CNRS")
         factors.append(Tensor("Weights", _plain(axes), "weights"))
     count = layer.input_tensors
     names = ["Inputs"] if count == 1 else [f"Inputs{one}" for one in range(count)]

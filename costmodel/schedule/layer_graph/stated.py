@@ -31,6 +31,8 @@ _ROWS: Mapping[str, str] = MappingProxyType(
         "combine": "combining_layer",
         "scale": "scaling_layer",
         "decay": "scaling_layer",
+        "outer": "scaling_layer",
+        "carry": "scaling_layer",
     }
 )
 """By kind of layer, its row in the table of operators."""

@@ -124,13 +124,14 @@ class _Builder:
         shape = (batch, facts.heads, facts.head_width, facts.state)
         x = build.reshape(f"{name}.x.heads", x, (*shape[:3], 1))
         b = build.reshape(f"{name}.b.groups", b, (batch, facts.groups, 1, facts.state))
-        state = build.operator(f"{name}.written", "mul", (x, b), shape)
+        state = build.operator(f"{name}.written", "mul", (x, b), shape, factors="of_column")
         if self._phase.past:
             cache = build.input(f"{name}.state.cache", shape)
-            state = build.operator(f"{name}.state", "addcmul", (state, cache, decay), shape)
+            read = (state, cache, decay)
+            state = build.operator(f"{name}.state", "addcmul", read, shape, factors="carried")
         c = build.reshape(f"{name}.c.groups", c, (batch, facts.groups, facts.state, 1))
-        read = build.matmul(f"{name}.read", state, c)
-        return build.reshape(f"{name}.read.together", read, (batch, 1, facts.inner))
+        y = build.matmul(f"{name}.read", state, c)
+        return build.reshape(f"{name}.read.together", y, (batch, 1, facts.inner))
 
     def _scan(self, name: str, x: str, others: tuple[str, str, str]) -> str:
         """Many tokens: products within chunks, the states behind chunks, and what chunks read of them."""
@@ -151,9 +152,11 @@ class _Builder:
         states = build.matmul(f"{name}.states", by_channel, b)
         read: tuple[str, ...] = (states, decay)
         if self._phase.past:
-            read += (build.input(f"{name}.state.cache", (batch, *build.shape(states)[2:])),)
+            cache = build.input(f"{name}.state.cache", (batch, *build.shape(states)[2:]))
+            read = (states, cache, decay)
         if count > 1 or self._phase.past:
-            states = build.operator(f"{name}.carried", "addcmul", read, build.shape(states))
+            made = build.shape(states)
+            states = build.operator(f"{name}.carried", "addcmul", read, made, factors="carried", chunk=chunk)
             by_state = build.permute(f"{name}.carried.turned", states, (0, 1, 2, 4, 3))
             across = build.matmul(f"{name}.read", c, by_state)
             across = self._decayed(f"{name}.read.decayed", across, decay, build.shape(across))

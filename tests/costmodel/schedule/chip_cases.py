@@ -278,6 +278,45 @@ def routed() -> LayerGraph:
     return LayerGraph("routed", layers)
 
 
+def recurrent() -> LayerGraph:
+    """A state of 8 channels in 4 heads and 3 x 2 numbers each: one from DRAM, and three steps of it."""
+    state: dict[str, Any] = {"h": 3, "w": 2}
+    one: dict[str, Any] = {"h": 1, "w": 1}
+    carry: dict[str, Any] = {"c": 16, "k": 8, "r": 3, **state, "groups": 4}
+    layers = (
+        layer("token", c=3, k=8, external_c=3, **one),
+        layer("numbers", c=3, k=12, external_c=3, **one),
+        layer("factors", c=3, k=4, h=5, w=1, external_c=3),
+        layer("all_rows", "pool", c=4, k=4, **one, r=5, input_h=5, producers=(2,)),
+        layer(
+            "written",
+            "outer",
+            c=8,
+            k=8,
+            r=2,
+            **state,
+            input_h=1,
+            input_w=1,
+            groups=12,
+            producers=(0,),
+            weight_producers=(1,),
+        ),
+        layer("first", "carry", **carry, external_c=8, producers=(4,), weight_producers=(3,)),
+        layer("second", "carry", **carry, producers=(5, 4), weight_producers=(3,)),
+        layer("wide", c=8, k=10, **state, producers=(6,)),
+        # what is added are some channels of a wider layer
+        layer(
+            "third",
+            "carry",
+            **carry,
+            producers=(6, 7),
+            weight_producers=(3,),
+            channels=((0, 8), (1, 9), (0, 4)),
+        ),
+    )
+    return LayerGraph("recurrent", layers)
+
+
 def strided() -> LayerGraph:
     """What has a training step with all layers that need a whole chip: strides, pooling, flattening."""
     third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}

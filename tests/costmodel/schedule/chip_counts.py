@@ -89,7 +89,7 @@ def inputs(layer: NetworkLayer, out: tuple[range, range, range, range]) -> froze
             groups = {one // layer.group_k for one in k}
             channels = range(min(groups) * layer.group_c, (max(groups) + 1) * layer.group_c)
         rows, columns = h, w
-        if layer.kind in ("dispatch", "combine"):  # any row may be the chosen one
+        if layer.kind in ("dispatch", "combine", "outer"):  # any row may be the chosen one, or the only one
             rows, columns = range(layer.input_h), range(layer.input_w)
         if layer.kind in ("conv", "groupconv", "pool", "fc"):
             rows = _hull(
@@ -119,14 +119,18 @@ def weights(layer: NetworkLayer, out: tuple[range, range, range, range]) -> froz
     """Weights as outputs x (samples, if they are activations) x inputs x filter positions.
 
     Of layers that choose or scale, the choices of all tokens or of those that are computed, or the factors.
+    A step of a recurrence has one row of factors, an outer product as many as inputs.
     """
     k, b, h, w = out
-    if layer.kind in ("dispatch", "combine", "scale", "decay") and k and b and h and w:
+    with_factors = "dispatch", "combine", "scale", "decay", "outer", "carry"
+    if layer.kind in with_factors and k and b and h and w:
         rows, columns = h, w
-        if layer.kind in ("dispatch", "decay"):
+        if layer.kind in ("dispatch", "decay", "outer"):
             rows = range(layer.input_h)
-        if layer.kind == "dispatch":
+        if layer.kind in ("dispatch", "outer"):
             columns = range(layer.input_w)
+        if layer.kind == "carry":
+            rows, columns = range(1), range(1)
         return frozenset(product(range(layer.groups), b, rows, columns))
     if not layer.has_weights or not (k and b and h and w):
         return frozenset()
@@ -151,7 +155,7 @@ def streams(graph: LayerGraph, number: int) -> Iterator[tuple[bool, dict[int, tu
         yield True, dict(enumerate(sent[inputs:]))
     elements: list[tuple[int | None, int]] = [(None, c) for c in range(layer.external_c)]
     elements += sent[:inputs]
-    width = layer.k if layer.kind in ("eltwise", "combine") else layer.c
+    width = layer.k if layer.kind in ("eltwise", "combine", "carry") else layer.c
     for first in range(0, len(elements), width):
         yield False, dict(enumerate(elements[first : first + width]))
 

@@ -26,6 +26,7 @@ from tests.costmodel.schedule.chip_cases import (
     of_widths,
     random_tree,
     read_in_part,
+    recurrent,
     routed,
 )
 from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
@@ -93,6 +94,7 @@ def link_bits(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int
         (read_in_part(), CHIPS[0]),
         (cut_off(), CHIPS[0]),
         (routed(), CHIPS[1]),
+        (recurrent(), CHIPS[1]),
     ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
@@ -134,7 +136,11 @@ def check_segment(counts: Counts, segment: NodeCost, stages: dict[int, list[int]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "on"),
-    [*((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1], SMALL)), (routed(), CHIPS[0])],
+    [
+        *((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1], SMALL)),
+        (routed(), CHIPS[0]),
+        (recurrent(), CHIPS[0]),
+    ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
@@ -177,7 +183,11 @@ def fetched_weights(node: TreeNode, once: bool = True, fetched: bool = False) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "on"),
-    [*((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1])), (routed(), CHIPS[0])],
+    [
+        *((every_kind(), on) for on in (*CHIPS[:2], OTHER_WIDTHS[1])),
+        (routed(), CHIPS[0]),
+        (recurrent(), CHIPS[0]),
+    ],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else named(one),
 )
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])

@@ -234,6 +234,8 @@ def _with_activations(
 ) -> Data:
     """The layer of two activations: each sample has weights of its own, which another layer computes."""
     left, right = operands
+    if _reads_one_row(left, right, out):
+        left, right = right._replace(data=listed_for_each(right.data)), left
     if _sums_rows(left, right, out):
         left, right = _with_rows_turned(builder, name, (left, right), out)
     right = _for_every_head(left, right)
@@ -273,6 +275,21 @@ def _sums_rows(left: Activations, right: Activations, out: str) -> bool:
         and (_dims(left, kept[0]), _dims(left, letters.summed)) == ({"C"}, {"H"})
         and left.data.w == 1
         and not left.data.external
+    )
+
+
+def _reads_one_row(left: Activations, right: Activations, out: str) -> bool:
+    """Whether the right operand is one row for each head, of what the left one has as rows.
+
+    The left one, a state, is then the weights as it lies: its rows are the inputs, its channels the outputs.
+    """
+    letters = _letters(left, right, out)
+    return (
+        _sums_rows(left, right, out)
+        and not _digits(right, letters.new)
+        and _dims(right, letters.summed) == {"C"}
+        and right.data.box == (1, 1)
+        and not right.data.external
     )
 
 

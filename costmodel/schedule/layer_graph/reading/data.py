@@ -18,6 +18,7 @@ from costmodel.schedule.layer_graph.reading.drafts import (
     Parts,
     Slice,
     channels,
+    joined,
     listed,
     picked,
     sorted_already,
@@ -28,11 +29,12 @@ from costmodel.schedule.layer_graph.reading.layout import (
     Data,
     full,
     known_axes,
+    reshaped,
     rows_of_channels,
     selected,
     spatial_dims,
 )
-from costmodel.workload.digits import Digit, Digits, merged
+from costmodel.workload.digits import Digit, Digits, length_of, merged
 from costmodel.workload.windows import Windows
 
 
@@ -41,6 +43,9 @@ class Builder:
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
+        self.ends: list[Slice] = []
+        """Results of the network that no value of it names, such as the state behind a scan."""
+        self._chunks: dict[tuple[Parts, int, int], Parts] = {}
 
     def add(self, draft: Draft) -> Parts:
         """The outputs of the draft, which is added to the list."""
@@ -223,6 +228,9 @@ class Builder:
         """
         cuts: dict[str, tuple[int, Windows]] = {}
         for axis, indices in chosen:
+            if chunks_along(data, axis) and len(indices) < length_of(known_axes(data)[axis]):
+                data = self.together(f"{name}.rows", data, axis)
+        for axis, indices in chosen:
             steps = known_axes(data)[axis]
             even = _evenly(indices)
             if (
@@ -287,6 +295,50 @@ class Builder:
         axes[axis] = (Digit(total, 1, "H" if along_rows else "W"),)
         return replace(self.pool(name, data, rows, columns), axes=tuple(axes))
 
+    # ---- chunks of rows
+
+    def chunks(self, name: str, data: Data) -> Data:
+        """The value with the chunks of its rows side by side as channels, where an axis counts chunks.
+
+        A product for each chunk is then one for each group of channels, as for heads. Any other value stays
+        as it is.
+        """
+        axes = known_axes(data)
+        inner = [axis[0].size for axis in axes if [digit[1:] for digit in axis] == [(1, "H")]]
+        for number, axis in enumerate(axes):
+            if len(axis) == 1 and axis[0].dim == "H" and axis[0].stride > 1 and inner == [axis[0].stride]:
+                count, rows, _ = axis[0]
+                if count * rows != data.h or data.w != 1:
+                    break
+                moved = list(axes)
+                moved[number] = (Digit(count, data.k, "C"),)
+                return Data(self.apart(name, self.plain(name, data), rows), rows, 1, tuple(moved))
+        return data
+
+    def apart(self, name: str, data: Data, rows: int) -> Parts:
+        """The channels of each chunk of ``rows`` rows, chunk by chunk: a copy of each, made once.
+
+        The rows that the last chunk lacks are padding, which no copy reads.
+        """
+        key = data.parts, data.h, rows
+        if key not in self._chunks:
+            count = -(-data.h // rows)
+            copies = (
+                self.pool(f"{name}.chunk{i}", data, Windows(rows, before=-i * rows), Windows(1))
+                for i in range(count)
+            )
+            self._chunks[key] = joined(part for copy in copies for part in copy.parts)
+        return self._chunks[key]
+
+    def together(self, name: str, data: Data, axis: int) -> Data:
+        """The value with rows along an axis that goes from chunk to chunk, which are channels."""
+        lengths = data.sizes
+        count = lengths[axis] // data.h
+        one = (*lengths[:axis], data.h, *lengths[axis + 1 :])
+        apart = reshaped(data, (*lengths[:axis], count, data.h, *lengths[axis + 1 :]))
+        pieces = [(reshaped(selected(apart, axis, [i]), one), data.h) for i in range(count)]
+        return self.stacked(name, pieces, axis)
+
     def as_rows(self, data: Data) -> Data:
         """An image as a sequence: its positions, row by row, become rows, and there is one column.
 
@@ -336,6 +388,13 @@ class Builder:
         if data.axes is not None:
             axes = tuple(tuple(_turned(f, width, data.h) for f in axis) for axis in data.axes)
         return Data(tuple(parts), width, 1, axes)
+
+
+def chunks_along(data: Data, axis: int) -> bool:
+    """Whether an axis is one of rows that lie in chunks, of which each has channels of its own."""
+    dims = [digit.dim for digit in known_axes(data)[axis]]
+    rows = known_axes(data)[axis][-1:]
+    return len(dims) > 1 and set(dims[:-1]) == {"C"} and rows == (Digit(data.h, 1, "H"),)
 
 
 def _turned(digit: Digit, width: int, rows: int) -> Digit:

@@ -13,7 +13,13 @@ from itertools import pairwise
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.layer import STATING_WORK, WITH_FACTORS, NetworkLayer
+from costmodel.schedule.layer_graph.layer import (
+    OF_ANY_ROW,
+    STATING_WORK,
+    WITH_FACTORS,
+    WITH_SEVERAL_INPUTS,
+    NetworkLayer,
+)
 from costmodel.workload.windows import Windows
 
 EXTERNAL = -1
@@ -146,7 +152,7 @@ class Draft:
     @property
     def read(self) -> tuple[int, int]:
         """Rows and columns of inputs: up to the end of the last window; all, where any may be needed."""
-        if self.kind in ("transpose", "dispatch", "combine"):
+        if self.kind in ("transpose", *OF_ANY_ROW):
             return self.box
         (rows, columns), (height, width) = self.over, self.box
         return rows.reach(height), columns.reach(width)
@@ -162,7 +168,7 @@ class Draft:
             return self.inputs
         if (first, end) == (0, self.k):  # as they are, so that experts stay one layer
             return self.inputs
-        count = channels(self.inputs) // self.k if self.kind == "combine" else self.operands
+        count = channels(self.inputs) // self.k if self.kind in WITH_SEVERAL_INPUTS else self.operands
         each = (taken(self.inputs, i * self.k + first, i * self.k + end) for i in range(count))
         return tuple(part for parts in each for part in parts)
 

@@ -21,6 +21,7 @@ from costmodel.schedule.layer_graph.reading.layout import (
     full,
     in_order,
     in_order_if_known,
+    listed_for_each,
     spatial_dims,
 )
 from costmodel.workload.digits import Digit, Shape
@@ -51,6 +52,9 @@ def product(builder: Builder, node: Node, factors: ProductOperands, views_folded
     (layer,) = node.layers
     if "P" in layer.sizes:  # only convolutions have output rows
         return _convolution(builder, node, layer, factors)
+    if not views_folded:
+        factors = _in_chunks(builder, node.name, factors)
+        factors = _for_every_head_of_weights(factors)
     factors = _for_every_query_head(factors)
     letters = _letters(node, factors, views_folded)
     if letters is not None:
@@ -96,6 +100,36 @@ def _for_every_query_head(factors: ProductOperands, fewest: int = 2) -> ProductO
     axis = (*right.axes[i], Digit(times, 0, ""))  # stride 0: the same head, ``times`` times in a row
     right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
     return ProductOperands((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
+
+
+def _in_chunks(builder: Builder, name: str, factors: ProductOperands) -> ProductOperands:
+    """The factors with chunks of rows as channels, where both have a batch axis that counts chunks."""
+    (a, b), (left, right) = factors.shapes, factors.data
+    if left is None or right is None or left.axes is None or right.axes is None or len(a) != len(b):
+        return factors
+    if not any(x == y > 1 for x, y in zip(a[:-2], b[:-2], strict=True)):
+        return factors
+    apart = builder.chunks(f"{name}.left", left), builder.chunks(f"{name}.right", right)
+    return factors._replace(data=apart)
+
+
+def _for_every_head_of_weights(factors: ProductOperands) -> ProductOperands:
+    """The factors, the first with its heads listed again where several heads of the second share one.
+
+    So heads of a scan share what reads their states.
+    """
+    (a, b), (left, right) = factors.shapes, factors.data
+    if left is None or right is None or left.axes is None or left.external:
+        return factors
+    apart = [
+        i for i in range(max(len(a) - 2, 0)) if len(a) == len(b) and 1 < a[i] < b[i] and b[i] % a[i] == 0
+    ]
+    if len(apart) != 1:
+        return factors
+    (i,) = apart
+    axis = (*left.axes[i], Digit(b[i] // a[i], 0, ""))
+    listed = listed_for_each(replace(left, axes=(*left.axes[:i], axis, *left.axes[i + 1 :])))
+    return ProductOperands(((*a[:i], b[i], *a[i + 1 :]), b), (listed, right), factors.output)
 
 
 def _letters(node: Node, factors: ProductOperands, views_folded: bool) -> tuple[str, str, str] | None:

@@ -25,7 +25,7 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.layer_graph.reading.data import Builder
+from costmodel.schedule.layer_graph.reading.data import Builder, chunks_along
 from costmodel.schedule.layer_graph.reading.drafts import EXTERNAL, Slice, layer_graph_of
 from costmodel.schedule.layer_graph.reading.experts import Routing
 from costmodel.schedule.layer_graph.reading.factors import FACTORS, with_factors
@@ -121,7 +121,7 @@ class _LayerReader:
             for value in self._network.values
             if value.kind == "output" or value.name not in read
         ]
-        return [part for data in ends if data for part in data.parts]
+        return [*(part for data in ends if data for part in data.parts), *self.builder.ends]
 
     def read(self, node: Node) -> None:
         """Add the node's layers, and note where the elements of its outputs lie."""
@@ -275,6 +275,7 @@ class _LayerReader:
             return operands[0] if not whole else whole[0]
         kept = [data for data in operands if data in inner or data in whole]
         plain = [self.builder.plain(f"{node.name}.{i}", data) for i, data in enumerate(kept)]
+        plain = _rows_together(self.builder, node.name, plain)
         return self.builder.combined(node.name, _alike(plain))
 
     def _pooled(self, node: Node, data: Data, view: ViewNode) -> Data:
@@ -433,6 +434,20 @@ def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
     rest = made[axis] - sum(shape[axis] for i, shape in enumerate(shapes) if i not in odd)
     seen = (*made[:axis], rest, *made[axis + 1 :])
     return [seen if i in odd else shape for i, shape in enumerate(shapes)]
+
+
+def _rows_together(builder: Builder, name: str, operands: Sequence[Data]) -> list[Data]:
+    """Operands whose rows lie in chunks as rows, where those of another operand are rows."""
+    found = list(operands)
+    known = [data for data in operands if data.axes is not None and not data.statistic]
+    for i, data in enumerate(operands):
+        for axis in range(len(data.axes or ())):
+            if not chunks_along(data, axis):
+                continue
+            rows = full("H", data.sizes[axis])
+            if any(len(one.sizes) > axis and known_axes(one)[axis] == rows for one in known):
+                found[i] = builder.together(f"{name}.{i}.rows", data, axis)
+    return found
 
 
 def _shown(axes: Sequence[Digits]) -> str:

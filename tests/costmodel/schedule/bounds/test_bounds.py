@@ -33,6 +33,7 @@ from tests.costmodel.schedule.chip_cases import (
     of_widths,
     random_segments,
     random_tree,
+    recurrent,
     routed,
     strided,
 )
@@ -44,7 +45,9 @@ TREES = how_many(32, thorough=80)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("graph", [every_kind(), routed(), chain(5)], ids=lambda graph: graph.name)
+@pytest.mark.parametrize(
+    "graph", [every_kind(), routed(), recurrent(), chain(5)], ids=lambda graph: graph.name
+)
 @pytest.mark.parametrize(
     "on",
     [chip(2, 2), chip(3, 2, link=1), chip(2, 1, dram=1), of_widths(chip(2, 2, 2000, dram=1), 4, 12, 24)],

@@ -95,30 +95,93 @@ LIKE_MAMBA = WITH_HEADS | {
 }
 
 
-@pytest.mark.parametrize(
-    ("dims", "node", "why"),
-    [
-        ({"seq": 16}, "block0.scores (matmul)", "expected rows m of channels abck"),  # two chunks
-        ({"seq": 1, "past": 8}, "block0.written (mul)", "expected operands that lie alike, found (1, C "),
-    ],
-)
-def test_state_spaces_of_several_chunks_or_a_step_have_no_schedule_yet(
-    tmp_path: Path, dims: dict[str, int], node: str, why: str
-) -> None:
-    """The node and the reason."""
+@pytest.fixture
+def like_mamba(tmp_path: Path) -> Path:
+    """Eight heads of 16 channels, with a state of 16; four heads share what writes and reads it."""
     file = tmp_path / "config.json"
     file.write_text(json.dumps(LIKE_MAMBA))
+    return file
+
+
+def test_a_step_without_tokens_before_has_no_schedule_yet(like_mamba: Path) -> None:
+    """A convolution over one token is padded along an axis of which no layer says that it is rows."""
     with pytest.raises(InputError) as caught:
-        load_layer_graph(str(file), dims)
-    assert f"node {node}: {why}" in str(caught.value)
+        load_layer_graph(str(like_mamba), {"seq": 1})
+    why = "node block0.filter.padded (pad): expected constants around rows or columns"
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(("tokens", "past"), [(16, 0), (19, 0), (8, 5), (5, 5), (24, 8)])
+def test_scans_over_chunks(like_mamba: Path, tokens: int, past: int) -> None:
+    """Chunks of 8 tokens: every product once a chunk, and a chain of steps that carry the state."""
+    dims = {"seq": tokens, "past": past}
+    network, graph = load_network(like_mamba, None, dims), load_layer_graph(like_mamba, dims)
+    assert macs(graph) == network.macs
+    chunks, chunk = -(-tokens // 8), min(8, tokens)
+    layers = {layer.name: layer for layer in graph.layers}
+
+    def each(name: str) -> list[NetworkLayer]:
+        return [layer for layer in graph.layers if layer.name.split("[")[0] == f"block0.{name}"]
+
+    for name, rows, k, c in (
+        ("scores", chunk, 2 * chunk, 2 * 16),  # two groups
+        ("within", chunk, 8 * 16, 8 * chunk),
+        ("states", 16, 8 * 16, 8 * chunk),
+        ("read", chunk, 8 * 16, 8 * 16),
+    ):
+        found = each(name)
+        assert {layer.h for layer in found} == {rows}
+        assert sum(layer.k for layer in found) == chunks * k
+        assert sum(layer.c for layer in found) == chunks * c
+    # one step for each chunk behind which there is a state to carry; it reads the step before and its factors
+    carried = [layer for layer in graph.layers if layer.kind == "carry"]
+    assert len(carried) == chunks - (not past)
+    names = [layer.name for layer in graph.layers]
+    for number, layer in enumerate(carried):
+        inputs, factors = graph.reads(layer)
+        assert (layer.k, layer.h, layer.groups, layer.operations) == (128, 16, 8, 3 * 128 * 16)
+        before = graph.layers[inputs[0].producer]
+        if number:
+            assert before == carried[number - 1]
+        else:
+            assert before.name == ("block0.carried.0" if past else "block0.states[0]")
+        (pooled,) = (graph.layers[read.producer] for read in factors)
+        first = (number + (not past)) * 8
+        assert (pooled.kind, pooled.pad_h, pooled.r) == ("pool", -first, min(8, tokens - first))
+    # no layer reads the state behind the last chunk: it is a result, and the other ones are read
+    read = {number for layer in graph.layers for number in (*layer.producers, *layer.weight_producers)}
+    unread = [name for number, name in enumerate(names) if number not in read]
+    assert unread == [carried[-1].name, "lm_head"]
+    # a decay reads the factors of its own chunk
+    decays = [layer for layer in graph.layers if layer.kind == "decay"]
+    assert len(decays) == 3 * chunks
+    assert {layer.factors for layer in decays} == {(8, chunk, 1)}
+    assert layers["block0.carried.0"].external_c == 128
+
+
+@pytest.mark.parametrize("past", [1, 8])
+def test_a_step_with_a_state(like_mamba: Path, past: int) -> None:
+    """The token is written into the state as it decays; the state is the weights of what reads it."""
+    dims = {"seq": 1, "past": past}
+    network, graph = load_network(like_mamba, None, dims), load_layer_graph(like_mamba, dims)
+    assert macs(graph) == network.macs
+    written, state, read = (
+        graph.layers[graph.index[f"block0.{name}"]] for name in ("written", "state", "read")
+    )
+    assert (written.kind, written.k, written.h, written.factors) == ("outer", 128, 16, (2 * 16, 1, 1))
+    assert written.operations == 2 * 128 * 16
+    assert (state.kind, state.external_c, state.factors) == ("carry", 128, (8, 1, 1))
+    assert state.operations == 3 * 128 * 16
+    assert [graph.layers[number].name for number in state.producers] == ["block0.written"]
+    assert (read.k, read.h, read.groups, read.operations) == (128, 1, 8, 128 * 16)
+    assert [graph.layers[number].name for number in read.weight_producers] == ["block0.state"]
+    assert "transpose" not in kinds(graph)
 
 
 @pytest.mark.parametrize("tokens", [5, 8])
-def test_a_scan_of_one_chunk(tmp_path: Path, tokens: int) -> None:
-    """Eight heads of 16 channels with a state of 16; four heads share what writes and reads it."""
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(LIKE_MAMBA))
-    network, graph = load_network(file, None, {"seq": tokens}), load_layer_graph(file, {"seq": tokens})
+def test_a_scan_of_one_chunk(like_mamba: Path, tokens: int) -> None:
+    dims = {"seq": tokens}
+    network, graph = load_network(like_mamba, None, dims), load_layer_graph(like_mamba, dims)
     assert macs(graph) == network.macs
     layers = {layer.name: layer for layer in graph.layers}
     steps = graph.index["block0.decays.exp"]

@@ -27,6 +27,7 @@ from tests.costmodel.schedule.chip_cases import (
     every_kind,
     layer,
     read_in_part,
+    recurrent,
     routed,
 )
 from tests.costmodel.schedule.program.program_counts import (
@@ -42,6 +43,7 @@ GRAPHS: dict[str, Callable[[], LayerGraph]] = {
     "read in part": read_in_part,
     "cut off": cut_off,
     "routed": routed,
+    "recurrent": recurrent,
 }
 SEEDS = range(20)
 
