@@ -1,4 +1,4 @@
-"""Why a fused mapping is none of its problem: its shape, its loops, what would be recomputed, its room."""
+"""Why a fused mapping is none of its problem: its shape, its loops, what would be recomputed, capacities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def violations(problem: FusedProblem, mapping: FusedMapping) -> list[str]:
     """All reasons against a mapping; none for one that can be evaluated.
 
     Reasons of one kind hide those that need the kind to be right: loops are looked at in a tree of the right
-    shape, room where all loops are right.
+    shape, capacities where all loops are right.
     """
     for kind in (_shape, _kept, _sharing, _loops, _windows, _room):
         if reasons := list(kind(problem, mapping)):

@@ -1,4 +1,4 @@
-"""Reads, fills and updates of every einsum, level and tensor of a fused mapping, and the room it takes.
+"""Reads, fills and updates of every einsum, level and tensor of a fused mapping, and its footprints.
 
 An operation reads each operand at its innermost level; it updates the output there and reads it there, too,
 unless it is the element's first contribution. A word that enters a tile is one read of the next level out

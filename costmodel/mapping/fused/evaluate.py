@@ -1,4 +1,4 @@
-"""What a fused mapping costs: energy, cycles, the room it takes, and the counts behind them."""
+"""What a fused mapping costs: energy, cycles, footprints, and the counts behind them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
 """How many words enter a tile while the loops above it run: the closed form that all counts rest on.
 
-A tile is a box of its tensor. When it moves, words that it leaves are given up, words that are new come, and
-words that stay cost nothing. A loop's iterations all move a tile alike, but for the first one of a sliding
-window and the last one of a step that does not divide; so a loop costs at most three visits, however many
-iterations it has.
+A tile is a box of its tensor. When a loop moves it, only the words that the tile did not have before enter::
+
+    before   [a b c d]
+    after        [c d e f]     c and d stay, e and f enter
+
+All iterations of a loop move the tile by the same step, except the first one of a sliding window and the
+last one where the step does not divide the extent. The count therefore looks at most three times at what a
+loop has inside, however many iterations it has.
 """
 
 from __future__ import annotations
@@ -108,7 +112,10 @@ class _Movement:
         last: Spans | None = None
         for times, span in loop.runs(spans[loop.dim]):
             inner = self.visit(depth + 1, {**spans, loop.dim: span})
-            # A run's iterations are one another's copies, each a step further along the dim.
+            # The iterations of a run do the same, each one step further along the dim. So each brings in what
+            # an empty tile would need, less the words that the end of one iteration and the beginning of the
+            # next have in common: (times - 1) times between two iterations of this run, and once between the
+            # run before and this one.
             beyond = _moved(inner.last, loop.dim, (times - 1) * span.extent)
             words += times * inner.words
             if depth >= self.emptied_below:
@@ -125,7 +132,10 @@ class _Movement:
 
 
 def indices(axis: AxisTerms, spans: Spans) -> tuple[int, int]:
-    """The indices of an axis that are touched: the first one, and a bit for each from there on."""
+    """The indices of an axis that are touched: the first one, and a bit for each from there on.
+
+    A range would not do, because a stride leaves gaps: 2*q with three q touches 0, 2 and 4, bits 10101.
+    """
     start, bits = 0, 1
     for dim, times in axis:
         span = spans[dim]

@@ -61,7 +61,7 @@ def fused_text(problem: FusedProblem, mapping: FusedMapping) -> str:
     """The tree, one line a loop, tile or einsum, outermost first; for a mapping without violations.
 
     ``for m by 4`` is a loop whose iterations leave 4 of m. ``L0 keeps T1: 8 words, e0 to e1`` is a tile that
-    stands at this place of the tree while these einsums run. Tiles of an einsum's own nest are named
+    stands at this position in the tree while these einsums run. Tiles of an einsum's own nest are named
     with the level that has them.
     """
     return str(_ChainText(problem, mapping))

@@ -1,4 +1,4 @@
-"""The places of a fused mapping: which loops stand above every tile, and where each tensor is kept."""
+"""The tiles of a fused mapping: which loops stand above each, and where each tensor is kept."""
 
 from __future__ import annotations
 

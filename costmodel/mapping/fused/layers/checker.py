@@ -1,4 +1,4 @@
-"""Why a mapping of a fused group is none: its tree, what would be recomputed, the nests, their room."""
+"""Why a mapping of a fused group is none: its tree, what would be recomputed, the nests, capacities."""
 
 from __future__ import annotations
 
