@@ -17,7 +17,7 @@ def violations(problem: FusedProblem, mapping: FusedMapping) -> list[str]:
     Reasons of one kind hide those that need the kind to be right: loops are looked at in a tree of the right
     shape, capacities where all loops are right.
     """
-    for kind in (_shape, _kept, _sharing, _loops, _windows, _room):
+    for kind in (_shape, _kept, _sharing, _loops, _windows, _capacity):
         if reasons := list(kind(problem, mapping)):
             return reasons
     return []
@@ -96,6 +96,8 @@ def _loops(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     """Steps that divide what they cut, down to one point."""
     for branch in branches(problem, mapping):
         einsum, path = branch.einsum, mapping.paths[branch.position]
+        # ``left``: what a loop further inside can still cut of every dim. A loop that slides along the rows
+        # of a window's input leaves tiles of unequal sizes (``ragged``), which own loops need not divide.
         left = dict(einsum.dims) | _cut_by_windows(problem, branch, path)
         ragged = {problem.halo[dim].dim for dim, _ in path if dim not in einsum.dims}
         own = [loop for loops in mapping.own[branch.position] for loop in loops]
@@ -150,7 +152,7 @@ def _windows(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
                     )
 
 
-def _room(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
+def _capacity(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     """No level holds more than it can at any einsum's time."""
     for einsum, row in zip(problem.einsums, used_words(problem, mapping), strict=True):
         for level, words in zip(problem.levels, row, strict=False):

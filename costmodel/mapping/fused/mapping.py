@@ -74,7 +74,7 @@ class FusedMapping:
         for einsum, tiles in enumerate(hoists):
             for depth, words in tiles:
                 for other in self.sharing(einsum, depth + 1):
-                    if other != einsum:  # what it has itself is off its own room already
+                    if other != einsum:  # its own tiles are counted in its own footprint
                         taken[other] += words
         return taken
 

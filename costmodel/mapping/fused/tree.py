@@ -53,9 +53,9 @@ class Branch:
         return self.mapping.backing.get(tensor, self.problem.outermost)
 
     def levels_of(self, tensor: str) -> range:
-        """The levels that keep tiles of the tensor for this einsum, but for the outermost of them.
+        """The levels inside the one that the einsum takes the tensor from: they are filled for this einsum.
 
-        That one, the backing level or the outermost memory, gets none of its words for this einsum.
+        It is taken from its backing level or from the outermost memory, where it is already.
         """
         return range(self.backing(tensor))
 
