@@ -1,8 +1,8 @@
 """Divides compiling among processes that need the same machine code at the same time. Imports no compiler.
 
 Numba compiles in one thread of a process, and every process that finds no machine code on disk makes it. On a
-fresh machine the workers of a run would therefore all compile the same functions, and leave the machine no
-sooner for being many. Here the functions are in parts. Each process claims the next part that nobody has,
+fresh machine the workers of a run would therefore all compile the same functions, and many workers would wait
+as long as one. Here the functions are in parts. Each process claims the next part that nobody has,
 compiles it, and at the end waits for the parts of the others::
 
     process 1   | claims part 1, compiles ............. | waits | solves
@@ -60,7 +60,7 @@ def compile_divided(parts: Iterable[Part]) -> None:
 
 
 def any_missing(parts: Iterable[Part]) -> bool:
-    """Whether something would have to be compiled for the first of ``parts`` or a later one."""
+    """Whether some part has functions without machine code on disk."""
     return bool(_missing(parts))
 
 

@@ -87,7 +87,7 @@ def helped(solver: str, architecture: Architecture) -> Iterator[None]:
     """
     from sweep.tasks.solver_code import code_of, help_to_compile
 
-    if len(os.sched_getaffinity(0)) < 2 or not any_missing(code_of(solver, architecture)):
+    if (os.cpu_count() or 1) < 2 or not any_missing(code_of(solver, architecture)):
         yield
         return
     helper = get_context("spawn").Process(target=help_to_compile, args=(solver, architecture), daemon=True)

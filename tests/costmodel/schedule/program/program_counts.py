@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from random import Random
 
+from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Instruction, Program, Repeat
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -122,3 +124,19 @@ def peaks(program: Program) -> list[float]:
             most = max(most, held)
         found.append(most)
     return found
+
+
+def check_shared_inputs(graph: LayerGraph, found: Sequence[tuple[Program, ChipEvaluation]]) -> None:
+    """Hold programs of a graph against the model: operations and written bytes are equal.
+
+    The model reads more where parts of one group's channels lie on several tiles, which have equal inputs:
+    it sends them to each part, a program to all at once.
+    """
+    assert found
+    for program, evaluation in found:
+        assert violations(program) == []
+        read, stored = (8 * size for size in dram_bytes(program))
+        assert stored == evaluation.dram_write_bits
+        assert 0.9 * evaluation.dram_read_bits <= read <= evaluation.dram_read_bits
+        done = replay(program).operations
+        assert done == evaluation.tree.batch * sum(one.operations for one in graph.layers)
