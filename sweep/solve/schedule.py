@@ -312,6 +312,7 @@ def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str
         "batch": study.schedule.batch,
         "tile_solver": study.mapping.solver,
         "tile_objective": study.mapping_objective,
+        "tile_seconds": study.mapping.wall_seconds,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip,
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
