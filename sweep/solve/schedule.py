@@ -74,7 +74,11 @@ class ScheduleRequest:
             "networks": [{"network": self.network, "dims": dict(self.dims)}],
             "chip": self.chip,
             "objectives": ["energy_pj", "cycles"],
-            "schedule": {**self.schedule, "params": dict(self.schedule["params"])},
+            "schedule": {
+                **self.schedule,
+                "params": dict(self.schedule["params"]),
+                "programs": self.program is not None,
+            },
             "mapping": dict(self.mapping),
         }
         return check_keys(Study, document, "solve schedule")

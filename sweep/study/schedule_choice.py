@@ -101,6 +101,11 @@ class ScheduleChoice(SchedulerChoice):
 
     Absent: if the network has more than 1,000 layers, some of which repeat, and seeds exchange no trees.
     """
+    programs: bool = True
+    """Whether the program of every best schedule is written: what each tile does, in order.
+
+    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule.
+    """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
     refinement: Annotated[float, Field(ge=0, le=1)] = 0.25
