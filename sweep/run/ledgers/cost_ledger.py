@@ -14,6 +14,10 @@ from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.columns import CostRequests
 
 
+LAST_ROUND = 0.1
+"""The part of its time limit that a solver always has for a round: enough to answer with what it has found."""
+
+
 @dataclass
 class _Course:
     """How far one schedule is: the costs that its solver is told, and the seconds of its rounds so far.
@@ -96,8 +100,18 @@ class CostLedger:
         return f"{unknown} could not be had" if unknown else ""
 
     def payload(self, task: ScheduleTask, states: Sequence[Any] = ()) -> dict[str, Any]:
-        """What a worker is sent for a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
-        return task.payload(self._tables.known(task, self._course(task).wanted), states)
+        """What a worker is sent for a ready task; ``states`` as for :meth:`ScheduleTask.payload`.
+
+        The rounds of a solver that starts over have one limit together: each gets what is left of it.
+        """
+        course = self._course(task)
+        payload = task.payload(self._tables.known(task, course.wanted), states)
+        if course.wall_seconds:
+            budget = payload["budget"]
+            seconds = budget["wall_seconds"]
+            left = max(LAST_ROUND * seconds, seconds - course.wall_seconds)
+            payload |= {"budget": budget | {"wall_seconds": left}}
+        return payload
 
     def finished(self, task: ScheduleTask, row: AnswerRow) -> AnswerRow:
         """The row of a schedule that is done, with the seconds of all its rounds; the ledger forgets it."""

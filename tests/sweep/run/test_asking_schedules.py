@@ -189,6 +189,28 @@ def test_costs_that_fail_fail_the_schedule_and_are_tried_again(
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
 
 
+def test_all_rounds_of_a_scheduler_have_one_time_limit(
+    study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
+) -> None:
+    """600 s: rounds that took 250 s each leave 350 and 100 for the next two, and never less than a tenth."""
+    limits: list[float] = []
+
+    def slowly(content: Any) -> Any:
+        answered = asking.work(content)
+        if content["kind"] == "schedule":
+            limits.append(content["budget"]["wall_seconds"])
+            if "needs" in answered:
+                answered["wall_seconds"] = 250.0
+        return answered
+
+    folder = explored(study, tmp_path / "runs" / "study", asking, in_process(slowly))
+    assert sorted(limits) == sorted(2 * [600.0, 350.0, 100.0, 60.0])
+    # what the study asked for is the row's, whatever the last round was left with
+    params = [row["params"] for row in folder.read_rows("schedules")]
+    stated = [json.loads(one) if isinstance(one, str) else one for one in params]
+    assert {one["budget"]["wall_seconds"] for one in stated} == {600.0}
+
+
 def test_a_scheduler_that_asks_for_what_it_has_is_stopped(
     study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
 ) -> None:
