@@ -13,9 +13,8 @@ from sweep.run.ledgers.waiting_ledger import WaitingLedger
 from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.columns import CostRequests
 
-
 LAST_ROUND = 0.1
-"""The part of its time limit that a solver always has for a round: enough to answer with what it has found."""
+"""The part of its time limit that a solver has for a round at least: enough to answer with what it found."""
 
 
 @dataclass
