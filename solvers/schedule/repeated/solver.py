@@ -18,7 +18,7 @@ from typing import Any
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
-from solvers.budget import Budget, Deadline
+from solvers.budget import LEAST_SECONDS, Budget, Deadline
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import chip_model_of
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree, tree_value
@@ -55,10 +55,12 @@ def solve_repeated(
     chip_model_of(problem, "repeated blocks")
     deadline = Deadline(budget.wall_seconds)
     parts = _parts(problem.graph, block)
-    scheduled = sum(len(graph.layers) for _, graph in parts)
+    kept, waiting = (1 - FOR_PARTS) * budget.wall_seconds, sum(len(graph.layers) for _, graph in parts)
     outcomes, needed = list[Outcome[ScheduleSolution]](), dict[Request, None]()
     for first, graph in parts:
-        seconds = budget.wall_seconds * FOR_PARTS * len(graph.layers) / scheduled
+        # What a part leaves of its time goes to those behind it.
+        seconds = max(LEAST_SECONDS, (deadline.left - kept) * len(graph.layers) / waiting)
+        waiting -= len(graph.layers)
         try:
             outcomes.append(solve(_part(problem, graph), replace(budget, wall_seconds=seconds), params))
         except TileCostsNeeded as more:
