@@ -59,7 +59,7 @@ Bytes become words by the level's word_bits and seconds become cycles by the fre
 ways to give the energy of a level, and what happens when its size is varied:
 
 * absent: from the law, which moves it;
-* `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size;
+* `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size (a study that varies the size warns);
 * `{read, write, update, at_size: 4 Kiwords}`: right at that size, and scaled from there as the kind's
   law scales (for sram the technology's power of the size, without one the square root; linear for register,
   constant for dram).
