@@ -158,4 +158,4 @@ def _capacity(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
         for level, words in zip(problem.levels, row, strict=False):
             if level.capacity is not None and words > level.capacity:
                 holds = f"level {level.name} holds {words} words while {einsum.name} runs"
-                yield f"{holds}, it has room for {level.capacity}"
+                yield f"{holds}, its capacity is {level.capacity}"

@@ -156,7 +156,7 @@ class _Writer:
         self.code: dict[int, Code] = {}
         self.messages: list[Message] = []
         self.numbers: dict[Message, int] = {}
-        self.room: dict[int, dict[int, int]] = {}
+        self.addresses: dict[int, dict[int, int]] = {}
         """For each unit and message its address, in bits."""
         self.filled: dict[int, int] = {}
         """Bits of each unit that have addresses."""
@@ -223,7 +223,7 @@ class _Writer:
 
     def take(self, unit: int, message: int) -> Instruction:
         """The load or receive of a message, each at an address of its own."""
-        addresses = self.room.setdefault(unit, {})
+        addresses = self.addresses.setdefault(unit, {})
         if message not in addresses:
             addresses[message] = self.filled.get(unit, 0)
             self.filled[unit] = addresses[message] + int(8 * self.messages[message].size_bytes)

@@ -84,7 +84,7 @@ def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> 
 
 
 def _single_words(problem: FusionProblem) -> FusedMapping:
-    """Einsums one after the other with tiles of one word: no mapping needs less room without sharing."""
+    """Einsums one after the other with tiles of one word: without shared loops nothing takes fewer words."""
     chain = problem.chain
     own = tuple(
         (tuple((dim, 1) for dim, size in einsum.dims.items() if size > 1), *([()] * chain.outermost))
@@ -96,7 +96,7 @@ def _single_words(problem: FusionProblem) -> FusedMapping:
 def _reason(problem: FusionProblem) -> str:
     """The first einsum and level that make a problem infeasible.
 
-    A level that holds a word of every tensor of every einsum has room for the einsums one after the other, so
+    If every level can hold a word of every tensor of each einsum, the einsums can run one after the other, so
     there is such a pair.
     """
     chain = problem.chain
@@ -106,7 +106,7 @@ def _reason(problem: FusionProblem) -> str:
             if level.capacity is not None and level.capacity < needed:
                 return (
                     f"{einsum.name} holds a word of each of its {needed} tensors in {level.name}, "
-                    f"which has room for {level.capacity}"
+                    f"which has a capacity of {level.capacity} words"
                 )
     raise AssertionError("single words of all tensors fit, and no mapping was found")
 
