@@ -49,8 +49,8 @@ class ApproachAnswer:
 class CosmaCase:
     """One network at one size of the scratchpad, with the answers by approach.
 
-    ``setting``: the paper's name of the size (MR to MPp), ``budget_bytes``: the size. ``note``: says
-    where the size rests on a peak that was not proven to be the least.
+    ``setting``: the paper's name of the size (MR to MPp), ``budget_bytes``: the size. ``note`` says where the
+    size rests on a peak that was not proven to be the least.
     """
 
     network: str
