@@ -1,6 +1,6 @@
 """The exact solver: every structure bounded, the promising ones worked out, the best mapping proven.
 
-Given what neighbours share, where intermediates stay and what is hoisted, the room that is left to each
+Given what neighbours share, where intermediates stay and what is hoisted, the capacity that is left to each
 einsum is known, and einsums do not touch one another any more: each takes the best of its own nests that fits
 (``nests.py``). So the search has three steps.
 
@@ -8,13 +8,14 @@ einsum is known, and einsums do not touch one another any more: each takes the b
    hoisting, as if nobody else hoisted anything. Costs of segments add up, so the cheapest sums of segments
    around a structure bound every mapping that has it.
 2. Structures are worked out in the order of these bounds: all sets of hoisted tiles whose own bound beats the
-   incumbent, with the room that the others leave. Energy and cycles are kept as fronts where the product of
-   both is asked for, because the best product of a chain need not be made of the best products of its parts.
+   incumbent, within the capacity that the others leave. Energy and cycles are kept as fronts where the
+   product of both is asked for, because the best product of a chain need not be made of the best products of
+   its parts.
 3. The search ends when the next bound is no better than the incumbent, which is then proven to be optimal,
    or when time is up: then that next bound is what is proven.
 
-The incumbent is there at once: every einsum alone, intermediates in the outermost memory. A search that is
-stopped before that answers with tiles of single words.
+The incumbent is there at once: every einsum by itself, intermediates in the outermost memory. A search that
+is stopped before that answers with tiles of single words.
 """
 
 from __future__ import annotations
