@@ -378,6 +378,7 @@ class Study(Keys):
 
     @model_validator(mode="after")
     def _axes_of_phases(self) -> Study:
+        """InputError for axes of phases' batches that no phase has, or that such a study cannot vary."""
         known = [batch_key(phase.name) for phase in self.phases or ()]
         for axis in self.batch_axes:
             key, values = f"axes.{axis.key}", axis.choices

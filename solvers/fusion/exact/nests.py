@@ -193,6 +193,7 @@ class EinsumNests:
         return NestFront(rows[by_words], origins[by_words].copy())
 
     def _final_cost(self, choice: NestChoice) -> NestCost:
+        """How the words of whole nests become pJ and cycles, what is fixed for the choice included."""
         bit = 1 << self.output
         on_chip = len(choice.own)
         # a hoisted output has a tile in the outermost level of the chip as well
