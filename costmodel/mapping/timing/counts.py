@@ -276,11 +276,11 @@ class _Memory:
         """How many lines of the tensors ``counted`` the cache does not hold when the steps touch them.
 
         The first step misses every line of its tiles. Then, from the innermost loop outwards, each loop
-        multiplies the misses of a tensor. Of its ``bound`` iterations ``growth`` is how many times the lines
-        of one iteration they touch together: so much is new and misses as before. The rest are lines that an
-        earlier iteration has touched. Of these the fraction 1 - hit rate is missed, which other lines touched
-        since have pushed out. Where a loop does not move a tensor and its tile stays in the machine, memory
-        is not asked again, and the loop adds nothing.
+        multiplies the misses of a tensor. Its ``bound`` iterations together touch ``growth`` times as many
+        different lines as one of them: so many iterations bring new lines, which miss as before. The other
+        ``bound - growth`` come back to lines that an earlier iteration touched. Of these the fraction 1 - hit
+        rate has been pushed out since, and is missed. Where a loop does not move a tensor and its tile stays
+        in the machine, memory is not asked again, and the loop adds nothing.
         """
         # ``box``: what one iteration of the loop covers along each dim, at first a tile. ``touched``: by
         # tensor, the different lines that this iteration touches; all tensors push each other out, counted or

@@ -177,7 +177,7 @@ def rounded(timing: Timing, layer: Layer, tile: ReadOnlyDict[str, int], loops: t
         if dim in layer.sizes:
             own[dim] = min(-(-tile.get(dim, 1) // points) * points, layer.sizes[dim])
     bounds = ((dim, -(-layer.sizes[dim] // own.get(dim, 1))) for dim, _ in loops)
-    # a loop whose first tile covers all of its dim is none: no step of it is another step's neighbour
+    # rounding may leave a single tile along a dim, and then no loop over it
     return Walk(layer, own, tuple((dim, bound) for dim, bound in bounds if bound > 1))
 
 
