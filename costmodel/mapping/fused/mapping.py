@@ -18,23 +18,27 @@ Loops = tuple[SharedLoop, ...]
 class FusedMapping:
     """A tree of loops over a chain of einsums.
 
-    Two products Y = X A and Z = Y B can share the loop over the rows m of Y, of which each iteration leaves
-    16::
+    Two products Y = X A and Z = Y B can share the loop over the rows m of Y. An iteration leaves 16 rows::
 
         for m by 16                  prefix (1,), paths ((("m", 16),), (("m", 16),))
             keep 16 rows of Y        backing {"Y": 0}
             own loops of Y = X A     own[0]
             own loops of Z = Y B     own[1]
 
-    ``prefix``: for every two neighbours, how many of their outermost loops they share. ``paths``: for every
-    einsum its shared loops; two neighbours have the same first ``prefix`` ones. Below the last loop that they
-    share, einsums run one after the other: that point is called a *split*. ``backing``: for intermediates
-    that stay on the chip, the level that keeps them, directly above the split of their pair. Any other
-    intermediate is written to the outermost memory and read there. ``own``: for every einsum a list of loops
-    for each level, outermost first. List b stands above the tiles of level ``len(levels) - 2 - b``, the last
-    list inside level 0. ``hoist``: by einsum and tensor, the shared loop (0 is the outermost one) above which
-    a tile of the tensor is kept in the outermost level of the chip while all that share this loop run. Other
-    tiles stand below all shared loops.
+    ``prefix``: for every two neighbours, how many of their outermost loops they share.
+
+    ``paths``: for every einsum its shared loops; two neighbours have the same first ``prefix`` ones. Below
+    the last loop that they share, einsums run one after the other: that point is called a *split*.
+
+    ``backing``: for intermediates that stay on the chip, the level that keeps them, directly above the split
+    of their pair. Any other intermediate is written to the outermost memory and read there.
+
+    ``own``: for every einsum a list of loops for each level, outermost first. List b stands above the tiles
+    of level ``len(levels) - 2 - b``, the last list inside level 0.
+
+    ``hoist``: by einsum and tensor, the shared loop (0 is the outermost one) above which a tile of the tensor
+    is kept in the outermost level of the chip while all that share this loop run. Other tiles stand below all
+    shared loops.
     """
 
     prefix: tuple[int, ...]

@@ -55,7 +55,7 @@ class BoundaryWords(NamedTuple):
     ``sent`` counts at the parent, over all of its instances, each multicast once; ``received`` at the child,
     over all of its instances, copies included. ``sent_by_one`` and ``received_by_one`` are the same for one
     instance. Outputs move outwards: of these the child sends ``received`` words, and the parent takes in
-    ``sent`` words. A child of -1 stands for the MACs, which no one asks what they received.
+    ``sent`` words. A child of -1 stands for the MACs; nobody asks what these received.
     """
 
     boundary: Boundary
