@@ -248,6 +248,11 @@ class _ArchitectureBuilder:
             raise InputError(self.where, error.expected, error.found, error.remedy, key=where) from None
 
     def _energies(self, level: LevelKeys, size: int | None, word_bits: int) -> tuple[float, float, float]:
+        """pJ of one access of a level that reads, writes or updates, for a block of words.
+
+        From the technology's law if the file states none, else what the file states, scaled by the law from
+        the size at which it holds to the level's.
+        """
         key = f"levels.{level.name}.energy"
         given = level.energy
         if given is None:

@@ -39,7 +39,13 @@ class Nest(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Words of one tensor at one level, per instance."""
+    """Accesses to one tensor at one level over the whole layer: words of one instance of the level.
+
+    ``reads`` leave it: words of an operand on their way inwards, partial sums of an output before they are
+    added to. ``fills`` are written into it from outside, ``updates`` (of an output only) from inside.
+    ``tile_words``: the tile that it holds at a time. ``partition_words``: the words of the tensor that this
+    instance is responsible for, where instances divide it among them (item 9).
+    """
 
     reads: int
     fills: int

@@ -346,13 +346,16 @@ class FusedEntry(TypedDict):
 
 
 class NetworkEntry(TypedDict, total=False):
-    """A network in a design's row: what one run costs, and the ids of the tasks that this rests on.
+    """A network in a design's row: what one run of it costs, and the ids of the tasks that this rests on.
 
-    ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures, those that
-    are mapped one by one; ``fused``: groups of which the study asks for a mapping together.
-    ``scratchpad``: where one is planned. Of a study of chips ``schedule``, the best; ``seeds``, all that were
-    searched; ``costings``, the tasks that costed trees of other chips; ``refinements``, those that went on
-    from one of these; ``tree_from``, where a tree of another chip is the best: the id of its search.
+    ``weight``: how many of its runs the design's columns add up.
+
+    In a study of architectures ``layers`` are those that are mapped one by one, ``fused`` the groups for
+    which a mapping together was asked for. ``scratchpad`` is the task of its plan, where one is asked for.
+
+    In a study of chips ``schedule`` is the task with the best schedule, and ``seeds`` are all tasks that
+    searched for one. ``costings`` are tasks that costed trees of other chips, ``refinements`` those that went
+    on from such a tree. If a tree of another chip is the best, ``tree_from`` is the task that found it there.
     """
 
     weight: float

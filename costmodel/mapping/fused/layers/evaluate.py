@@ -1,4 +1,9 @@
-"""What a fused group of layers costs: every turn as ``evaluate`` counts it, but for what is held."""
+"""What a fused group of layers costs: every turn as ``evaluate`` counts it, but for what is held.
+
+A turn does not pay for bringing in a tensor that is already on the chip, nor for taking it out if it stays.
+What enters and leaves hoisted tiles between turns is counted beside the turns. Layers run one after the
+other, so their energies and cycles add up.
+"""
 
 from __future__ import annotations
 
@@ -131,6 +136,8 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
     if not one.hoisted:
         return LayerCost(tuple(kinds), 0.0, energy, cycles)
     hoist_pj, spent_on, moved = _hoisted(one)
+    # Hoisted tiles are filled while turns run: the layer takes longer only if a level's bandwidth does not
+    # suffice for the words of all turns and these. While it waits, everything that it uses leaks.
     longest = cycles
     for level, extra in moved.items():
         hardware = one.group.architecture.levels[level]
@@ -195,7 +202,7 @@ def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts
     for tile in one.hoisted:
         tensor = one.layer.tensor(tile.tensor)
         entering, leaving = tile.entering, 0
-        if tensor.is_output:
+        if tensor.is_output:  # each first visit of an output begins with zeros, and brings nothing
             entering, leaving = tile.entering - tensor.words(one.layer.sizes), tile.entering
         moved = {
             outermost: Counts(entering, 0, leaving, 0, 0),

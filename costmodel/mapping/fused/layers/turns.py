@@ -1,4 +1,10 @@
-"""The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held."""
+"""The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held.
+
+Loops that layers share cut each of them into parts, and a layer computes a part in every *turn*: one
+iteration of all its shared loops. A nest maps a part as ``evaluate`` counts it, so the cost of a layer is
+that of one turn times the number of turns, but for tensors that other layers or other turns have left on the
+chip.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +25,11 @@ from costmodel.workload.network import Layer
 
 @dataclass(frozen=True)
 class LoopCut:
-    """What a shared loop does to a layer: ``pieces`` of its dim, each with how many iterations have one.
+    """What a shared loop does to a layer: into which ``pieces`` it cuts the layer's ``dim``.
 
-    Longest pieces first. Of a loop over the layer's own dim all are as long; of one that slides along its
-    rows they are not, and iterations in which it makes no row are left out.
+    A piece is (its length, how many iterations have one), the longest first. A loop over the layer's own dim
+    has pieces of one length. Of a loop that slides along its rows lengths differ, and iterations in which
+    the layer makes no row are left out.
     """
 
     dim: str
@@ -51,7 +58,7 @@ class TurnKind:
 
 @dataclass(frozen=True)
 class HoistedTile:
-    """A tensor's tile above shared loop ``depth``: its words, and the words that enter it in all."""
+    """A tensor's tile above shared loop ``depth``: its words, and the words that enter it in all turns."""
 
     tensor: str
     depth: int
@@ -182,8 +189,9 @@ def iterations(
 ) -> Iterator[tuple[dict[str, int], int, int]]:
     """What loops leave of dims of these sizes, for every combination of pieces.
 
-    With it, how many iterations leave that, and how many different ones there are of loops over ``dims``: all
-    others are repeated.
+    Yields the sizes left, how many iterations of all loops leave these, and how many iterations the loops
+    over ``dims`` have by themselves. If ``dims`` are those of a tensor, the latter are the iterations that
+    come to a part of it for the first time.
     """
     for pieces in product(*(one.pieces for one in cut)):
         left = {one.dim: length for one, (length, _) in zip(cut, pieces, strict=True)}
