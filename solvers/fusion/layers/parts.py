@@ -11,6 +11,7 @@ that it finds is counted on the real one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as ReadOnlyDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -132,13 +133,14 @@ class PartKey:
 
     ``position`` is that of the first layer of the same shape: parts of equal layers are one. ``sizes`` are
     those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
-    the held tensors as far as the part touches them.
+    the held tensors as far as the part touches them. ``begun``: whether it goes on with partial sums.
     """
 
     position: int
     sizes: tuple[tuple[str, int], ...]
     held: tuple[tuple[str, int], ...]
     rooms: tuple[tuple[int, int], ...]
+    begun: bool = False
 
 
 @dataclass
@@ -196,9 +198,11 @@ class Parts:
         sizes: tuple[tuple[str, int], ...],
         held: tuple[tuple[str, int], ...],
         rooms: tuple[tuple[int, int], ...] = (),
+        *,
+        begun: bool = False,
     ) -> PartKey:
         """The key of a part of the layer at ``position``, which layers of equal shape have in common."""
-        return PartKey(self._first[position], sizes, held, rooms)
+        return PartKey(self._first[position], sizes, held, rooms, begun)
 
     def of(self, key: PartKey) -> PartNests:
         """The part, with the bound that needs no search at least."""
@@ -357,17 +361,26 @@ class Parts:
 
     def _part(self, key: PartKey) -> Layer:
         layer = self.layers[key.position]
-        return layer if key.sizes == layer.dims else replace(layer, dims=key.sizes)
+        part = layer if key.sizes == layer.dims else replace(layer, dims=key.sizes)
+        return part.continued if key.begun else part
 
     def closed_form(self, key: PartKey) -> Corner:
-        """The bound by the closed forms of the cost model, the room apart."""
+        """The bound by the closed forms of the cost model, the room apart.
+
+        They take outputs to begin at zero, so what partial sums cost at least is added.
+        """
         small = key.position, key.sizes, key.held
         if small not in self._cheap:
             # whatever the room: so the bound is made once for all of them
-            question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
+            fresh = replace(key, rooms=(), begun=False)
+            question = _Question(self.architecture, self._part(fresh), fresh)
             bounds = space_bounds(question.problem("energy", 0.0))
             self._cheap[small] = self._without_way(question, bounds.energy_pj, bounds.cycles)
-        return self._cheap[small]
+        closed = self._cheap[small]
+        if not key.begun or self.objective == "cycles":
+            return closed
+        sums = sums_pj(self.architecture, self._part(key), dict(key.held))
+        return Corner(closed.energy + sums, closed.cycles, tuple(one + sums for one in closed.priced))
 
     def unequal_form(self, key: PartKey) -> Corner:
         """The bound by closed forms on a whole layer whose parts may have any numbers of rows.
@@ -450,10 +463,30 @@ class _Question:
             words, level = tensor.words(self.part.sizes), self.architecture.levels[number]
             if tensor.is_output:
                 energy += _blocks(words, outer) * outer.update_energy_pj
-            else:
+            if tensor.begun or not tensor.is_output:
                 energy += _blocks(words, outer) * outer.read_energy_pj
                 energy += _blocks(words, level) * level.write_energy_pj
         return energy
+
+
+def sums_pj(architecture: Architecture, part: Layer, held: ReadOnlyDict[str, int]) -> float:
+    """pJ that going on with partial sums takes at least, beyond what a part that begins its outputs takes.
+
+    The first visit of each word reads it, at every level that keeps it, and fills it there from outside. All
+    instances of a level together have at least one first visit of every word. Where accesses move blocks, a
+    visit may find its block read anyway, so only whole blocks of a level with one instance count.
+    """
+    output, outermost = part.output, len(architecture.levels) - 1
+    words, outside = output.words(part.sizes), held.get(output.name, outermost)
+    energy = 0.0
+    for number, level in enumerate(architecture.levels[: outside + 1]):
+        able = [tensor for tensor in part.tensors if level.can_keep(tensor)]
+        kept = number == outside or (level.can_keep(output) and len(able) <= level.usable_words)
+        if not kept or (level.block_size > 1 and architecture.instances[number] > 1):
+            continue
+        moved = level.read_energy_pj + (level.write_energy_pj if number < outside else 0.0)
+        energy += words // level.block_size * moved
+    return energy
 
 
 def _blocks(words: int, level: StorageLevel) -> int:

@@ -40,7 +40,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "3"
+VERSION = "4"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -452,13 +452,13 @@ class _Search:
         assert self.found.incumbent is not None, "a search without an incumbent has no mapping"
         runs: tuple[_Chosen, ...] = flattened(self.found.incumbent.of)
         nests = [nests for run in runs for _, nests in run.layers]
-        fewer = {
+        others = {
             layer.name: tuple(some[1:])
             for layer, some in zip(self.group.layers, nests, strict=True)
             if len(some) > 1
         }
         shared = FusedMapping.joined(run.shared for run in runs)
-        return GroupMapping(shared, tuple(some[0] for some in nests), fewer)
+        return GroupMapping(shared, tuple(some[0] for some in nests), others)
 
 
 def _of(option: NestOption, points: list[Priced]) -> list[Priced]:
