@@ -13,7 +13,9 @@ from costmodel.mapping.fused.layers.turns import LayerTurns, LoopCut
 from costmodel.mapping.fused.mapping import Loops, kept_words
 from costmodel.mapping.mapping import Mapping
 from solvers.fusion.fronts import Priced
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
+from solvers.fusion.layers.corners import Corner, port_cycles
+from solvers.fusion.layers.parts import Parts
+from solvers.fusion.layers.questions import PartKey
 from solvers.fusion.layers.structures import GroupStructure
 
 
