@@ -187,9 +187,9 @@ def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
 def _kinds(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """As many nests for every layer as it has kinds of turns."""
     names = [layer.name for layer in group.layers]
-    for name in mapping.fewer:
+    for name in mapping.others:
         if name not in names:
-            yield f"fewer has nests of {name}, and there is no such layer"
+            yield f"others has nests of {name}, and there is no such layer"
     for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
         if len(nests) != len(one.kinds):
             yield (

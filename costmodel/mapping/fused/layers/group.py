@@ -303,19 +303,19 @@ class GroupMapping:
     keeps a backed or hoisted tensor, all of it, at the level that holds it, and at the outermost level, which
     stands for that level's words from elsewhere: those are not counted with the nest.
 
-    Under a loop that slides along a layer's rows its turns are of several kinds: ``nests`` has the nest of
-    the largest one, ``fewer`` by the layer's name those of the others, in the order of
-    :attr:`~costmodel.mapping.fused.layers.turns.LayerTurns.kinds`.
+    Under a loop that slides along a layer's rows, or over a dim that it sums, its turns are of several kinds:
+    ``nests`` has the nest of the first one, ``others`` by the layer's name those of the others, in the order
+    of :attr:`~costmodel.mapping.fused.layers.turns.LayerTurns.kinds`.
     """
 
     shared: FusedMapping
     nests: tuple[Mapping, ...]
-    fewer: ReadOnlyDict[str, tuple[Mapping, ...]] = field(default_factory=dict)
+    others: ReadOnlyDict[str, tuple[Mapping, ...]] = field(default_factory=dict)
 
     def turn_nests(self, layers: Sequence[Layer]) -> tuple[tuple[Mapping, ...], ...]:
         """By layer of the group the nests of all kinds of its turns."""
         return tuple(
-            (nest, *self.fewer.get(layer.name, ())) for layer, nest in zip(layers, self.nests, strict=True)
+            (nest, *self.others.get(layer.name, ())) for layer, nest in zip(layers, self.nests, strict=True)
         )
 
 

@@ -48,12 +48,11 @@ class LoopCut:
 
 @dataclass(frozen=True)
 class TurnKind:
-    """Equal turns: the part that each computes, how many they are, and how many of them go on with partial
-    sums of earlier ones."""
+    """Equal turns: the part that each computes, and how many they are. Outputs of the part are begun in turns
+    that go on with partial sums of earlier ones."""
 
     part: Layer
     turns: int
-    continued: int
 
 
 @dataclass(frozen=True)
@@ -108,18 +107,24 @@ class LayerTurns:
 
     @cached_property
     def kinds(self) -> tuple[TurnKind, ...]:
-        """The different turns, the largest part first. There is one kind unless a loop slides."""
+        """The different turns, the largest part first, and of equal ones those that begin its outputs.
+
+        There is one kind unless a loop slides, or is over a summed dim.
+        """
         found = []
         for left, turns, first in iterations(self.layer.sizes, self.cuts, self.layer.output.dims):
             part = self.part if left == self.part.sizes else replace(self.layer, dims=tuple(left.items()))
-            found.append(TurnKind(part, turns, turns - first))
+            found.append(TurnKind(part, first))
+            if turns > first:
+                found.append(TurnKind(part.continued, turns - first))
         return tuple(sorted(found, key=lambda kind: -kind.part.macs))
 
     def kind_text(self, kind: TurnKind) -> str:
         """A kind of turns as people read it: the sizes in which kinds differ, and how often it runs."""
         slid = [cut.dim for cut in self.cuts if len(cut.pieces) > 1]
-        sizes = " ".join(f"{dim}={kind.part.sizes[dim]}" for dim in slid)
-        return f"{sizes} in {kind.turns} turn{'s' if kind.turns > 1 else ''}"
+        sizes = "".join(f"{dim}={kind.part.sizes[dim]} " for dim in slid)
+        sums = " that go on with sums" if kind.part.output.begun else ""
+        return f"{sizes}in {kind.turns} turn{'s' if kind.turns > 1 else ''}{sums}"
 
     @cached_property
     def turns(self) -> int:
@@ -129,7 +134,7 @@ class LayerTurns:
     @cached_property
     def continued(self) -> int:
         """How many of the turns go on with partial sums of earlier ones."""
-        return sum(kind.continued for kind in self.kinds)
+        return sum(kind.turns for kind in self.kinds if kind.part.output.begun)
 
     @cached_property
     def hoisted(self) -> tuple[HoistedTile, ...]:
