@@ -2,7 +2,7 @@
 
 :class:`costmodel.schedule.starts.NodeRuns` says what the numbers mean. Inputs come before their batch, and
 pinned weights come before the first batch. Of streamed weights the first slices come before each batch, and
-all others while it runs. Outputs leave while the leaf runs.
+all others while it runs. So do those that tiles pass on to one another. Outputs leave while the leaf runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
+from costmodel.schedule.leaf.sharing import FoundSharing
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import BatchRun, NodeRuns
@@ -75,6 +76,37 @@ def streamed_runs(
     on_links = 0 if run.runs == 1 and slices == 1 else links
     batch = BatchRun(ahead + inputs, links, max(tile_cycles, during, on_links), weights + inputs + outputs)
     return NodeRuns(batch, batch)
+
+
+def shared_runs(
+    chip: Chip,
+    layer: LeafLayer,
+    run: LeafRun,
+    found: FoundSharing,
+    tile_cycles: int,
+    slice_bits: int,
+    slices: int,
+) -> NodeRuns:
+    """The runs of a leaf whose tiles share their weights, of which the largest slice has ``slice_bits``.
+
+    Shares come before the first run, as pinned weights do, and the first slice is passed on when they are
+    there. Before every later run it is passed on ahead, as inputs come. All other slices are passed on while
+    the one before is computed. No two slices of a group are passed on at a time.
+    """
+    weights = layer.parameter_bits
+    rounds = max(
+        chip.least_cycles(0, int(found.round_links.max()), run.runs),
+        slices * chip.least_cycles(0, slice_bits * len(chip.ports)),
+    )
+    first_round = -(-rounds // slices)
+    inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
+    on_links = 0 if run.runs == 1 else chip.least_cycles(0, int(found.links.max()), run.runs)
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), rounds, on_links)
+    fetched = chip.least_cycles(0, int((found.links - found.round_links).max()), run.runs)
+    return NodeRuns(
+        BatchRun(weights + inputs, fetched, first_round + running, weights + inputs + outputs),
+        BatchRun(inputs, fetched + first_round, running, inputs + outputs),
+    )
 
 
 def reduced_runs(

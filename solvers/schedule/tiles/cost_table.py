@@ -41,6 +41,7 @@ from solvers.schedule.tiles.layer_parts import (
     distinct_boxes,
     reduced_partitions,
     requested_parts,
+    shared_partitions,
     sliced,
     streamed_partitions,
     useful_partitions,
@@ -101,6 +102,22 @@ class TabledTileCosts:
         if key not in self._streamed:
             self._streamed[key] = self._tabulated(self.graph.layers[layer], batch, tiles, True)
         return self._streamed[key]
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether tiles may share weights."""
+        return self.pruning.share_weights
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """The ways to share weights that pruning leaves."""
+        key = (self._ids[layer], batch, tiles)
+        if key not in self._shared:
+            with recording() as reached:
+                it = self.graph.layers[layer]
+                cut = shared_partitions(it, batch, tiles, self.tile, self.pruning)
+                self._shared[key] = self._counted_parts(it, batch, *cut)
+            self.limits.update(reached)
+        return self._shared[key]
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """The partitions along K, B and W that pruning leaves for the highest band, and tiles can compute."""
@@ -180,6 +197,7 @@ class TabledTileCosts:
                     return False
                 self.rows(layer, batch, count)
                 self.streamed_rows(layer, batch, count)
+                self.shared_rows(layer, batch, count)
         return True
 
     def floor_of_work(self, layer: int, batch: int) -> TileFloor:
@@ -295,6 +313,10 @@ class TabledTileCosts:
         return {}
 
     @cached_property
+    def _shared(self) -> dict[tuple[int, int, int], TileRows]:
+        return {}
+
+    @cached_property
     def _bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
         return {}
 
@@ -384,18 +406,22 @@ class TabledTileCosts:
             layer, batch, *streamed_partitions(layer, batch, tiles, self.tile, self.pruning)
         )
 
-    def _counted_parts(self, layer: NetworkLayer, batch: int, parts: Array, slices: Array) -> TileRows:
+    def _counted_parts(
+        self, layer: NetworkLayer, batch: int, parts: Array, slices: Array, sharers: Array | None = None
+    ) -> TileRows:
         """The costs of partitions [n, 4] of a layer with weights; ``slices`` [n]: of each tile's part.
 
-        The slices of a part are parts themselves, and each takes the cycles of the slowest one.
+        The slices of a part are parts themselves, and each takes the cycles of the slowest one. ``sharers``
+        [n]: of the weights; None: none are shared.
         """
         cut = zip(parts.tolist(), sliced(parts, slices).tolist(), slices.tolist(), strict=True)
         boxes_of = [
             (tuple(part), distinct_boxes(layer.sizes(batch), tuple(each)), count) for part, each, count in cut
         ]
         of_box = self._costs_of(layer, (box for _, boxes, _ in boxes_of for box, _ in boxes))
-        rows, leakage, counts = [], [], []
-        for part, boxes, in_turn in boxes_of:
+        sharing = (np.ones(len(parts), np.int64) if sharers is None else sharers).tolist()
+        rows, leakage, counts, among = [], [], [], []
+        for (part, boxes, in_turn), tiles in zip(boxes_of, sharing, strict=True):
             costs = [(of_box[box], count) for box, count in boxes]
             known = [(cost, count) for cost, count in costs if cost]
             if len(known) == len(costs):
@@ -403,7 +429,8 @@ class TabledTileCosts:
                 rows.append((part, energy, in_turn * max(cost.cycles for cost, _ in known)))
                 leakage.append(sum(count * cost.leakage_pj_per_cycle for cost, count in known) / in_turn)
                 counts.append(in_turn)
-        return TileRows.of(rows, leakage, counts)
+                among.append(tiles)
+        return TileRows.of(rows, leakage, counts, among)
 
     def mappings(self, layer: int, batch: int, parts: Parts) -> dict[Four, str]:
         """The mapping of each distinct part when ``batch`` samples are cut into ``parts``, as text.

@@ -111,8 +111,12 @@ class OneWay:
 
     row: TileRows
     whole: WholeChipCost | None
+    shares_weights = False
 
     def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return TileRows.of([])
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([])
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
