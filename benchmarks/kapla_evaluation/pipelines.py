@@ -165,7 +165,8 @@ class FormOfCase:
         floors = [
             LayerFloor.of(self.case.graph, number, self.costs.chip) for number in range(self.case.length)
         ]
-        return Estimates(self.slicing, self.costs.chip, floors, Regions(self.slicing, normalized.__getitem__))
+        regions = Regions(self.slicing, normalized.__getitem__)
+        return Estimates(self.slicing, self.costs.chip, floors, regions, table.shares_weights)
 
     @property
     def costs_table(self) -> TabledTileCosts:

@@ -188,6 +188,12 @@ class TileCosts(TileFloors, Protocol):
         """
         ...
 
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """The same for bands, as :meth:`band_rows` has them: equal slices and sharers for all ``heights``."""
+        ...
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """The partitions along K, B and W of bands of a layer, each of so many rows of ``batch`` samples.
 

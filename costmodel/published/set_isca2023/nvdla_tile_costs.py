@@ -48,6 +48,12 @@ class NvdlaTileCosts:
         """None: SET's tiles share no weights."""
         return TileRows.of([])
 
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """None: SET has no bands."""
+        return [TileRows.of([]) for _ in heights]
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """None: SET has no bands."""
         return [TileRows.of([]) for _ in heights]

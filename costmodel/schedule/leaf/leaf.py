@@ -46,7 +46,13 @@ from costmodel.schedule.leaf.reduction import (
     ReducedLeaf,
     cheapest_reduction,
 )
-from costmodel.schedule.leaf.sharing import FoundSharing, SharedLeaf, Sharing, cheapest_sharing
+from costmodel.schedule.leaf.sharing import (
+    FoundSharing,
+    Rounds,
+    SharedLeaf,
+    Sharing,
+    cheapest_sharing,
+)
 from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.tile_cost import TileCosts
@@ -115,12 +121,19 @@ class LeafSearch:
         if run.reduced > 1:
             return self._cheapest_reduction(first, replace(run, streamed=False), streams)
         if run.bands is not None:
-            pinned_run = replace(run, streamed=False)
-            return self._searched(first, pinned_run, streams, self._tables.rows(first, pinned_run))
+            run = replace(run, streamed=False)
+            pinned = self._searched(first, run, streams, self._tables.rows(first, run))
+            return self._or_sharing(number, run, producers, pinned)
         if not self.layers[number].has_parameters:
             return self._searched(first, replace(run, streamed=False), streams, self._tables.rows(first, run))
         alone = self._pinned_or_streamed(number, run, streams, producers)
-        if not run.may_share:
+        return self._or_sharing(number, replace(run, streamed=False), producers, alone)
+
+    def _or_sharing(
+        self, number: int, run: LeafRun, producers: Mapping[int, Placement], alone: LeafCost | None
+    ) -> LeafCost | None:
+        """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
+        if not (run.may_share and self.layers[number].has_parameters):
             return alone
         below = np.inf if alone is None else alone.value
         return self._cheapest_sharing(number, run, producers, below) or alone
@@ -307,7 +320,7 @@ class LeafSearch:
         """The cheapest way with weights that tiles share; None if none has an E^n D^m below ``below``."""
         from costmodel.schedule.leaf.kernels.leaf_values import COLUMN
 
-        first, run = self._representative(number, run), replace(run, streamed=False)
+        first = self._representative(number, run)
         rows, layer = self._leaving_free(self._tables.shared_rows(first, run), run), self.layers[number]
         if not len(rows.parts):
             return None
@@ -336,7 +349,8 @@ class LeafSearch:
         tile_cycles, slices = int(rows.cycles[row]), int(rows.slices[row])
         placement = found.placement
         largest = -(-layer.layer.k // (placement.parts[0] * slices)) * layer.parameter_bits // layer.layer.k
-        return LeafCost(
+        rounds = Rounds.of(chip, run, found, largest, slices)
+        cost = LeafCost(
             placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
@@ -347,8 +361,11 @@ class LeafSearch:
             links=found.links,
             held=found.held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
-            runs=shared_runs(chip, layer, run, found, tile_cycles, largest, slices),
+            runs=shared_runs(chip, layer, run, found, tile_cycles, rounds),
             slices=slices,
             value=found.value(self.exponents),
             sharing=Sharing(int(rows.sharers[row]), found.kept),
         )
+        if run.bands is None:
+            return cost
+        return in_bands(chip, layer, run, run.bands, cost, rows.band_cycles[row], rounds)

@@ -95,6 +95,26 @@ class FoundSharing:
         return float(self.energy_pj ** exponents[0] * float(self.cycles) ** exponents[1])
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Passing on all slices in one run of a leaf, or in one band of it.
+
+    ``cycles``: for all of them, one after the other. ``first``: for the first one. ``links``: bits times
+    ports on each link over all runs, for these alone.
+    """
+
+    cycles: int
+    first: int
+    links: Array
+
+    @staticmethod
+    def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> Rounds:
+        """Of ``slices``, of which the largest has ``slice_bits``; no two of a group move at a time."""
+        busiest = chip.least_cycles(0, int(found.round_links.max()), run.times)
+        cycles = max(busiest, slices * chip.least_cycles(0, slice_bits * len(chip.ports)))
+        return Rounds(cycles, -(-cycles // slices), found.round_links)
+
+
 def most_slices(slices: Any, sharers: Any) -> Any:
     """How many slices of others a tile holds at most at a time: the one in use and the next one."""
     return np.minimum(2, slices - slices // sharers)
@@ -110,7 +130,7 @@ def cheapest_sharing(
     than the best value.
     """
     served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
-    passed = leaf.run.runs * leaf.weight_bits * (served - served // leaf.sharers)
+    passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
     energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
     least = energy ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
     best: FoundSharing | None = None
@@ -141,7 +161,7 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
     kept, tiles = np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)
     count_shares(workspace, placed, leaf.of_channel, sharers, tiles, kept)
     links += workspace.mesh.links
-    count_rounds(workspace, placed, leaf.of_channel, sharers, tiles)
+    count_rounds(workspace, placed, leaf.of_channel, sharers, run.times, tiles)
     round_links = workspace.mesh.links.copy()
     links += round_links
     read, written = int(moved[0]) + leaf.weight_bits, int(moved[1])

@@ -78,6 +78,11 @@ class LeafRun:
     reduced: int = 1
     may_share: bool = False
 
+    @property
+    def times(self) -> int:
+        """How often tiles compute their parts, or a band of these."""
+        return self.runs * (1 if self.bands is None else self.bands.count)
+
 
 @dataclass(frozen=True)
 class Stream:

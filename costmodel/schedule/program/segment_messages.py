@@ -287,9 +287,13 @@ class SegmentMessages:
         turns = range(groups * bands.count)
         loads, reads, frees = (tuple(defaultdict[int, list[int]](list) for _ in turns) for _ in range(3))
         weights: OfTiles = defaultdict(list)
+        taken: dict[tuple[int, int], int] = {}
+        passed: dict[tuple[int, int], tuple[int, int]] = {}
         for source in sources_of(self._graph, number, batch):
             ranges, tensor = placed.reading(source), tensor_of(self._graph, layer, source)
-            if source.is_parameter:
+            if source.is_parameter and leaf.sharing is not None:
+                weights, taken, passed = self._shared(name, source, leaf.sharing.sharers)
+            elif source.is_parameter:
                 self._load(weights, tensor, ranges, (), bits.weights)
             elif source.producer is not None and source.producer in self._flow.sources.get(number, ()):
                 self._edge_in_bands(self._graph.layers[source.producer].name, name, ranges, bands, groups)
@@ -312,13 +316,16 @@ class SegmentMessages:
         works: list[dict[tuple[int, int], int]] = []
         stores: list[dict[tuple[int, int], int]] = []
         for band in range(bands.count):
-            works.append(self._works(name, bands.outputs(band), leaf.band_cycles[band]))
+            cycles = leaf.band_cycles[band] // max(leaf.slices, 1)
+            works.append(self._works(name, bands.outputs(band), cycles))
             stores.append({})
             for part in placed.parts if number in self._flow.written else ():
                 box = _of_rows(part.outputs, bands.outputs(band))
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[-1][part.tile, part.slice] = self._written.message(to_dram)
-        return LeafMessages(layer, tuple(works), (weights,), False, loads, reads, frees, tuple(stores))
+        return LeafMessages(
+            layer, tuple(works), (weights,), False, loads, reads, frees, tuple(stores), taken, passed
+        )
 
     def _edge_in_bands(
         self, producer: str, consumer: str, ranges: dict[Box, list[int]], bands: LeafBands, groups: int

@@ -62,10 +62,11 @@ class LeafNodes:
             [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
         )
         to_dram, bands = layer in flow.written, self._bands.get(layer)
-        # Leaves with bands or with cut input channels pin their weights, whatever they are asked for.
+        # Leaves with bands or with cut input channels do not stream their weights, whatever they are asked.
         pins = bands is not None or leaf.reduced > 1 or not self._search.layers[layer].has_parameters
         if pins:
-            free, may_share = None, False
+            free = None
+        may_share = may_share and leaf.reduced == 1
         key = (
             layer,
             leaf.batch,
@@ -157,20 +158,22 @@ class LeafNodes:
             elif stream.kind != "outputs":
                 from_dram = from_dram + held
         found = leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bits)
+        if cost.slices:
+            # While a slice is computed the next one arrives, so a tile holds two of them, or the only one.
+            of_slice = self._search.layers[layer].slice_bits(weights, cost.slices)
+            at_once = min(cost.slices, 2)
+            if cost.sharing is not None:
+                at_once = most_slices(cost.slices, cost.sharing.sharers)
+            found = streamed(found, of_slice, at_once * of_slice)
+            if cost.sharing is not None:
+                found = replace(found, weights=cost.sharing.kept)
         if cost.kept is not None:
             # Rows for the next band stay beside the weights while other leaves run.
-            return replace(found, weights=weights + cost.kept)
+            return replace(found, weights=found.weights + cost.kept)
         if cost.gathering is not None:
             # Partial sums come while the leaf runs, and are gone when it ends.
             return replace(found, busy=found.busy + cost.gathering.sums)
-        if not cost.slices:
-            return found
-        of_slice = self._search.layers[layer].slice_bits(weights, cost.slices)
-        if cost.sharing is not None:
-            others = most_slices(cost.slices, cost.sharing.sharers) * of_slice
-            return replace(streamed(found, of_slice, others), weights=cost.sharing.kept)
-        # While a slice is computed the next one arrives, so a tile holds two of them, or the only one.
-        return streamed(found, of_slice, min(cost.slices, 2) * of_slice)
+        return found
 
 
 def _waiting_for_sums(tiles: int, cost: LeafCost) -> int:

@@ -41,6 +41,7 @@ from solvers.schedule.tiles.layer_parts import (
     distinct_boxes,
     reduced_partitions,
     requested_parts,
+    shared_band_partitions,
     shared_partitions,
     sliced,
     streamed_partitions,
@@ -118,6 +119,20 @@ class TabledTileCosts:
                 self._shared[key] = self._counted_parts(it, batch, *cut)
             self.limits.update(reached)
         return self._shared[key]
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """The ways to share weights that pruning leaves for the highest band, and tiles can compute."""
+        key = (self._ids[layer], batch, tiles, tuple(heights))
+        if key not in self._shared_bands:
+            it = self.graph.layers[layer]
+            with recording() as reached:
+                cut = shared_band_partitions(it, batch, tiles, max(heights), self.tile, self.pruning)
+                found = [self._counted_parts(band_of(it, height), batch, *cut) for height in heights]
+            self._shared_bands[key] = _common(found)
+            self.limits.update(reached)
+        return self._shared_bands[key]
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """The partitions along K, B and W that pruning leaves for the highest band, and tiles can compute."""
@@ -317,6 +332,10 @@ class TabledTileCosts:
         return {}
 
     @cached_property
+    def _shared_bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
+        return {}
+
+    @cached_property
     def _bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
         return {}
 
@@ -371,10 +390,7 @@ class TabledTileCosts:
             return [self._counted_operations(band_of(layer, height), batch, parts) for height in heights]
         ones = np.ones(len(parts), np.int64)
         found = [self._counted_parts(band_of(layer, height), batch, parts, ones) for height in heights]
-        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one in found))
-        return [
-            one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)) for one in found
-        ]
+        return _common(found)
 
     def _counted_channels(self, layer: NetworkLayer, batch: int, tiles: int, reduced: int) -> TileRows:
         """The rows of all parts of the input channels together: energies add up, and the slowest part counts.
@@ -389,11 +405,8 @@ class TabledTileCosts:
             (self._counted_parts(piece, batch, parts, ones), count)
             for piece, count in channel_pieces(layer, reduced)
         ]
-        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one, _ in found))
-        kept = [
-            (one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)), count)
-            for one, count in found
-        ]
+        rows = _common([one for one, _ in found])
+        kept = [(one, count) for one, (_, count) in zip(rows, found, strict=True)]
         return TileRows(
             kept[0][0].parts,
             np.sum([count * one.energy_pj for one, count in kept], axis=0),
@@ -459,6 +472,18 @@ class TabledTileCosts:
         return {
             box: self.known[part] if part in self.known else self._solved[part] for box, part in parts.items()
         }
+
+
+def _common(tables: Sequence[TileRows]) -> list[TileRows]:
+    """Of several tables the rows whose partition, slices and sharers all of them have."""
+    ways = [
+        list(map(tuple, np.column_stack([one.parts, one.slices, one.sharers]).tolist())) for one in tables
+    ]
+    common = set.intersection(*map(set, ways))
+    return [
+        one.kept(np.array([way in common for way in own], bool))
+        for one, own in zip(tables, ways, strict=True)
+    ]
 
 
 def need(costs: TileCosts, requests: Iterable[Request]) -> None:

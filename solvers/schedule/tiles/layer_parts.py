@@ -299,10 +299,25 @@ def shared_partitions(
 
     No rows for a layer whose weights are no parameters, and where ``pruning`` offers none.
     """
+    return _shared(layer, batch, factorization_array(tiles), tile, pruning)
+
+
+def shared_band_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, rows: int, tile: Tile, pruning: Pruning = Pruning()
+) -> tuple[Array, Array, Array]:
+    """The same for bands of so many ``rows``, which are cut along K, B and W only."""
+    parts = factorization_array(tiles)
+    return _shared(band_of(layer, rows), batch, parts[parts[:, 2] == 1], tile, pruning)
+
+
+def _shared(
+    layer: NetworkLayer, batch: int, parts: Array, tile: Tile, pruning: Pruning
+) -> tuple[Array, Array, Array]:
+    """The ways to share weights in the partitions ``parts`` [n, 4], pruned."""
     found: dict[tuple[int, ...], None] = {}
     may = layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip
     if pruning.share_weights and may:
-        ways = _ways_to_share(layer, batch, tiles, tile)
+        ways = _ways_to_share(layer, batch, parts, tile)
         for held in (6, 7):
             found |= dict.fromkeys(_first_that_fit(layer, batch, tile, pruning, ways, held))
         least = ways[np.argsort(ways[:, 6], kind="stable")]
@@ -318,14 +333,13 @@ SLICES_OF_SHARE = (1, 2, 4)
 PEs badly."""
 
 
-def _ways_to_share(layer: NetworkLayer, batch: int, tiles: int, tile: Tile) -> Array:
-    """All ways to share weights [n, 8], in the order of slices and sharers.
+def _ways_to_share(layer: NetworkLayer, batch: int, parts: Array, tile: Tile) -> Array:
+    """All ways to share weights [n, 8] in these partitions, in the order of slices and sharers.
 
     A row has a partition, its slices and sharers, and the bits that a tile holds at most as a leaf and as a
     stage of a pipeline.
     """
     sizes, bits = np.array(layer.sizes(batch)), ElementBits.of(layer, tile.widths)
-    parts = factorization_array(tiles)
     alike = np.minimum(parts, sizes)[:, 1:].prod(axis=1)
     inputs = bits.inputs * held_inputs(layer, -(-sizes // parts))
     of_channel = bits.weights * layer.group_c * layer.r * layer.s
@@ -447,6 +461,10 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
         return []
     if request.heights:
         partitions = band_partitions(layer, request.batch, request.tiles, max(request.heights), tile, pruning)
+        sharing = shared_band_partitions(
+            layer, request.batch, request.tiles, max(request.heights), tile, pruning
+        )
+        partitions = np.concatenate([partitions, sliced(*sharing[:2])])
         bands = [band_of(layer, rows) for rows in request.heights]
         of_bands = [all_boxes(band.sizes(request.batch), partitions) for band in bands]
         parts = np.concatenate(of_bands).tolist()

@@ -148,6 +148,18 @@ class FormulaCosts:
                         sharing.append(sharers)
         return TileRows.of(found, slices=counts, sharers=sharing)
 
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        it = self.graph.layers[layer]
+        found = []
+        for height in heights:
+            band = replace(it, h=height, producers=(), external_c=it.c, channels=())
+            graph = LayerGraph("band", (band,))
+            rows = FormulaCosts(graph, self.idle, shares=self.shares).shared_rows(0, batch, tiles)
+            found.append(rows.kept(rows.parts[:, 2] == 1))
+        return found
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         it = self.graph.layers[layer]
         found = []

@@ -119,6 +119,11 @@ class OneWay:
     def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([])
 
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        return [TileRows.of([]) for _ in heights]
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         return [TileRows.of([]) for _ in heights]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from random import Random
 from statistics import mean
@@ -36,6 +37,7 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
+from tests.costmodel.schedule.band_cases import written as in_bands
 from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     chain,
@@ -63,6 +65,12 @@ class OnlyShared(FormulaCosts):
             if len(self.shared_rows(layer, batch, tiles).parts)
             else self.every(layer, batch, tiles)
         )
+
+    def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
+        sharing = self.shared_band_rows(layer, batch, tiles, heights)
+        if len(sharing[0].parts):
+            return [TileRows.of([]) for _ in heights]
+        return super().band_rows(layer, batch, tiles, heights)
 
     def every(self, layer: int, batch: int, tiles: int) -> TileRows:
         return super().rows(layer, batch, tiles)
@@ -171,6 +179,33 @@ def test_programs_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
                 if graph.layers[graph.index[one.layer]].groups == 1:
                     assert beyond <= {f"{one.layer}.weights"}
     assert len(ratios) > 3
+    assert 0.85 < mean(ratios) < 1.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(25), MANY], ids=["few", "many"])
+def test_programs_of_random_segments_with_bands(seeds: range) -> None:
+    """Each band goes through all slices. Every link, DRAM and operations are those of the model."""
+    ratios, sharing = [], 0
+    for seed in seeds:
+        found = in_bands(seed, partial(OnlyShared, shares=SHARES))
+        if found is None:
+            continue
+        graph, program, evaluation = found
+        leaves_of = [node.leaf for node in evaluation.nodes() if node.leaf]
+        sharing += sum(1 for one in leaves_of if one.sharing and one.bands)
+        check_counts(program, evaluation)
+        again = replay(program)
+        links = sum(one.links for one in evaluation.segments) * evaluation.rounds
+        assert again.link_port_bits.ravel().tolist() == links.tolist()  # type: ignore[union-attr]
+        moved = again.dram_read_bits, again.dram_write_bits
+        assert moved == (evaluation.dram_read_bits, evaluation.dram_write_bits)
+        assert again.operations == evaluation.tree.batch * sum(one.operations for one in graph.layers)
+        assert int(again.peak_bits.max()) <= evaluation.most_held
+        if evaluation.rounds == 1:
+            ratios.append(evaluation.cycles / again.cycles)
+    assert sharing > 5
+    assert len(ratios) > 5
     assert 0.85 < mean(ratios) < 1.15
 
 

@@ -47,11 +47,11 @@ def count_shares(
 
 @entry
 def count_rounds(
-    workspace: Workspace, placed: LeafPlacement, of_channel: Int, sharers: Int, tiles: Array
+    workspace: Workspace, placed: LeafPlacement, of_channel: Int, sharers: Int, times: Int, tiles: Array
 ) -> None:
-    """Count what tiles pass on over all runs: each its share, slice by slice, to the others of its group.
+    """Count what tiles pass on: each its share, slice by slice, to the others of its group.
 
-    All slices of a share take the same tree. ``tiles`` [tiles]: work space.
+    All slices of a share take the same tree, so many ``times``. ``tiles`` [tiles]: work space.
     """
     mesh, parts, channels = workspace.mesh, placed.parts, placed.leaf.sizes[0]
     ports = mesh.port_x.shape[0]
@@ -63,8 +63,7 @@ def count_rounds(
             for share in range(sharers):
                 size = of_channel * _channels(channels, parts[0] * sharers, k * sharers + share)
                 owner = tiles[first + share]
-                times = ports * placed.leaf.runs
-                route(mesh, mesh.x[owner], mesh.y[owner], span, size * times, mesh.links)
+                route(mesh, mesh.x[owner], mesh.y[owner], span, size * ports * times, mesh.links)
 
 
 @called
