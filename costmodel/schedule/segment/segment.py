@@ -19,8 +19,9 @@ without its pinned weights, the cut makes those of its children stream whose til
 enough, these children also choose among the partitions that leave as many bits free as are missing.
 
 Where tile costs offer it, tiles may share weights instead of streaming them, where that costs a leaf less
-(:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers, so a cut may overflow whose leaves would
-fit with streamed weights. Then it is evaluated once more without sharing.
+(:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers and ask for small slices, so a cut may
+overflow, or cost more, than with streamed weights. So a segment is evaluated with and without sharing, and
+the better of both by E^n D^m counts.
 
 A segment of a single leaf has a second way to run: its loop nest is mapped on the whole chip as one stack of
 levels, with nothing pinned (:mod:`costmodel.schedule.whole_chip.cost`). The segment costs what the better way
@@ -103,15 +104,23 @@ class SegmentEvaluation:
                 f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
             )
         planned = self._planned(self._segment, 0)
-        found = self._node(planned, 0, self._chip.tiles, True, self._any_way)
+        ways = (False, True) if self._search.tile_costs.shares_weights else (False,)
+        found = [self._on_tiles(planned, may_share) for may_share in ways]
+        possible = [one for one in found if isinstance(one, NodeCost)]
+        if not possible:
+            assert isinstance(found[0], NotPossibleError)
+            raise found[0]
+        return min(possible, key=self._objective)
+
+    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
+        """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
+        try:
+            found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
+        except NotPossibleError as reason:
+            return reason
         found = self._fetched_first(found)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles)
-
-    @property
-    def _any_way(self) -> WeightWays:
-        """Each leaf takes its weights in the way that costs it least, of those that tile costs offer."""
-        return WeightWays(None, self._search.tile_costs.shares_weights)
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
@@ -134,7 +143,8 @@ class SegmentEvaluation:
                 )
             return on_chip
         try:
-            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, *self._any_way)
+            may_share = self._search.tile_costs.shares_weights
+            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, None, may_share)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -218,27 +228,14 @@ class SegmentEvaluation:
         ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
         of the segment. Then no later run needs its weights, and they may leave the buffers
         (:func:`.buffers.cut_in_time`).
-        """
-        if isinstance(planned.node, Leaf):
-            return self._leaves.cost(planned.node, first, tiles, *ways)
-        try:
-            return self._cut_that_fits(planned, first, tiles, once, ways)
-        except NotPossibleError:
-            if not ways.may_share:
-                raise
-        return self._cut_that_fits(planned, first, tiles, once, ways._replace(may_share=False))
-
-    def _cut_that_fits(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, ways: WeightWays
-    ) -> NodeCost:
-        """The cost of a cut; parameters as for :meth:`_node`.
 
         A cut whose data does not fit is evaluated again with more of its children streaming, up to
         ``MOST_TRIES`` times. The error then gives the first reason: it speaks of the cheapest children,
         not of those that were made to stream.
         """
         node = planned.node
-        assert isinstance(node, Cut)
+        if isinstance(node, Leaf):
+            return self._leaves.cost(node, first, tiles, *ways)
         once_below = once and node.child_runs == 1
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
         leaving, reason = [ways] * len(planned.children), ""
