@@ -351,6 +351,7 @@ def solve_schedule(
     tile_solver: str = "cosa",
     tile_objective: Objective | None = None,
     most_partitions: int | None = None,
+    share_weights: bool = False,
     whole_chip: bool | None = None,
     dims: Mapping[str, int] | None = None,
     workers: int = 1,
@@ -376,6 +377,7 @@ def solve_schedule(
         tile_objective: What it minimises: ``energy``, ``cycles`` or ``edp``. None is the nearest to
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
+        share_weights: Whether tiles that need the same weights may hold a part of them each, and pass it on.
         whole_chip: Whether a layer may have the whole chip, its data in DRAM. None leaves it to the solver.
         dims: Symbolic lengths of an ONNX or ``.pt2`` file.
         workers: Processes; 1 solves in this one, more start Ray here.
@@ -413,6 +415,7 @@ def solve_schedule(
         "wall_seconds": wall_seconds,
         "iterations": iterations,
         "most_partitions": most_partitions,
+        "share_weights": share_weights,
         "whole_chip": whole_chip,
         "params": params or {},
     }

@@ -110,11 +110,11 @@ class LeafRow(TypedDict):
     ``parts``: into how many parts each of its dims is cut, C (input channels) only where it is cut at all.
     ``order``: these dims; parts along the last of them are on neighbouring tiles. A layer that is mapped on
     the whole chip has neither. ``slices``: how many slices of its output channels a tile computes in turn,
-    where weights are streamed. ``bands``: rows of each band, where the layer runs band by band. ``cycles``
-    are those of one run, or of one band; ``tile_cycles`` are the cycles of a run in which the slowest tile
-    computes. Bytes and energies are of all runs. ``mappings``: what tiles do with parts of each length. The
-    store has them in ``tile_costs``, for all schedules that use them; ``archsweep solve schedule --json``
-    adds them here.
+    where weights are streamed or shared; ``sharers``: among how many tiles, where they are. ``bands``: rows
+    of each band, where the layer runs band by band. ``cycles`` are those of one run, or of one band;
+    ``tile_cycles`` are the cycles of a run in which the slowest tile computes. Bytes and energies are of all
+    runs. ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
+    schedules that use them; ``archsweep solve schedule --json`` adds them here.
     """
 
     layer: str
@@ -124,6 +124,7 @@ class LeafRow(TypedDict):
     parts: NotRequired[dict[str, int]]
     order: NotRequired[list[str]]
     slices: NotRequired[int]
+    sharers: NotRequired[int]
     bands: NotRequired[list[int]]
     cycles: int
     tile_cycles: int

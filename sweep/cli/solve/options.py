@@ -384,6 +384,13 @@ def solve_schedule(
             "solvers that ask for costs as they go and a mapping solver on tiles, else all.",
         ),
     ] = None,
+    share_weights: Annotated[
+        bool,
+        typer.Option(
+            "--share-weights",
+            help="Tiles that need the same weights may hold a part of them each, and pass it on.",
+        ),
+    ] = False,
     whole_chip: Annotated[
         bool | None,
         typer.Option(
@@ -427,6 +434,7 @@ def solve_schedule(
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
+    schedule |= {"share_weights": share_weights}
     schedule |= limits | {"whole_chip": whole_chip, "params": stated_params(solver, "schedule", params)}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
     mapping |= {} if tile_constraints is None else space_document(load_space(tile_constraints))
