@@ -54,13 +54,17 @@ class Scheduler:
     solves: tuple[ScheduleSolve, ...]
     epochs: int
 
-    def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: TileCostDemand) -> list[ScheduleTask]:
+    def tasks(
+        self, network: ScheduledNetwork, on: TiledChip, demand: TileCostDemand, repeat_blocks: bool
+    ) -> list[ScheduleTask]:
         """One task for each seed; where seeds exchange their trees, those of the last epoch.
 
         The tasks of the epochs before hang below these, as :attr:`ScheduleTask.before`.
         """
         if self.epochs == 1:
-            return [ScheduleTask(network, on, demand, solve) for solve in self.solves]
+            return [
+                ScheduleTask(network, on, demand, solve, repeat_blocks=repeat_blocks) for solve in self.solves
+            ]
         tasks: list[ScheduleTask] = []
         for number in range(self.epochs):
             tasks = [
@@ -209,8 +213,16 @@ class ScheduleWorkload:
                 on[whole_chip] = TiledChip(design.chip, source, self._pruning, whole_chip)
             demand = self._demand(choice, on[whole_chip])
             for scheduler in self._schedulers:
-                tasks += scheduler.tasks(network, on[whole_chip], demand)
+                tasks += scheduler.tasks(network, on[whole_chip], demand, self._repeat_blocks(network))
         return tasks
+
+    def _repeat_blocks(self, network: ScheduledNetwork) -> bool:
+        """Whether the block that the network repeats is scheduled once.
+
+        Where a study states that and none repeats, the answer's note says so.
+        """
+        stated = self._choice.repeat_blocks
+        return self._choice.repeats_blocks(len(network.graph.layers)) and (stated or network.repeats)
 
     def _source(self, chip: Chip) -> TileCostSource:
         architecture = chip.tile.architecture

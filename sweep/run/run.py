@@ -70,6 +70,7 @@ class StudyRun:
         chosen = study.schedule
         self._siblings = SiblingTrees(chosen.refinement) if chosen and chosen.sibling_trees else None
         self._programs = BestPrograms()
+        self._writes_programs = chosen is not None and chosen.programs
         self._statuses: dict[str, str] = {}
         """By design id, the status in its last row, where siblings' trees will be costed on it."""
         self._exchanging = False
@@ -113,7 +114,8 @@ class StudyRun:
             for stage in (self._siblings.costings, self._siblings.refinements, self._siblings.costings):
                 yield from self._open_again(list(stage(self.ledger.answers)))
                 yield from self._until_scheduled()
-        yield from self._write_programs()
+        if self._writes_programs:
+            yield from self._write_programs()
         yield from self._until_scheduled()
 
     def _until_scheduled(self) -> Iterator[tuple[str, Any] | None]:

@@ -74,7 +74,11 @@ class ScheduleRequest:
             "networks": [{"network": self.network, "dims": dict(self.dims)}],
             "chip": self.chip,
             "objectives": ["energy_pj", "cycles"],
-            "schedule": {**self.schedule, "params": dict(self.schedule["params"])},
+            "schedule": {
+                **self.schedule,
+                "params": dict(self.schedule["params"]),
+                "programs": self.program is not None,
+            },
             "mapping": dict(self.mapping),
         }
         return check_keys(Study, document, "solve schedule")
@@ -312,6 +316,7 @@ def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str
         "batch": study.schedule.batch,
         "tile_solver": study.mapping.solver,
         "tile_objective": study.mapping_objective,
+        "tile_seconds": study.mapping.wall_seconds,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip,
         **({"share_weights": True} if study.schedule.share_weights else {}),

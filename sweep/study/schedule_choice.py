@@ -17,6 +17,10 @@ from sweep.study.number_keys import Iterations, Seconds, Seed
 
 TILE_LOT = 32
 """Tile parts that a mapping solver maps in one task: enough for seconds of work and for few rows."""
+MOST_LAYERS_AT_ONCE = 1_000
+"""Networks with more layers that repeat a block have it scheduled once, unless a study says otherwise.
+
+A search over all layers takes as many times longer as there are copies, and most of its steps change one."""
 MOST_SEEDS = 10_000
 """The most seeds of one scheduler, and the most epochs: each makes a task for every network and chip."""
 ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
@@ -94,6 +98,16 @@ class ScheduleChoice(SchedulerChoice):
     Absent: if a mapping solver maps the tiles, and the scheduler asks for costs or some layer of the network
     fits no tiles in any other way.
     """
+    repeat_blocks: bool | None = None
+    """Whether a block of layers that the network repeats is scheduled once, and so for all of its copies.
+
+    Absent: if the network has more than 1,000 layers, some of which repeat, and seeds exchange no trees.
+    """
+    programs: bool = True
+    """Whether the program of every best schedule is written: what each tile does, in order.
+
+    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule.
+    """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""
     refinement: Annotated[float, Field(ge=0, le=1)] = 0.25
@@ -120,6 +134,13 @@ class ScheduleChoice(SchedulerChoice):
         return self
 
     @model_validator(mode="after")
+    def _no_exchange_of_parts(self) -> ScheduleChoice:
+        if self.repeat_blocks and any(one.epochs > 1 for one in self.schedulers):
+            expected = "false where epochs is above 1, for seeds exchange trees of the whole network"
+            raise InputError("", expected, self.repeat_blocks, key="repeat_blocks")
+        return self
+
+    @model_validator(mode="after")
     def _each_once(self) -> ScheduleChoice:
         if len(set(names := [one.solver for one in self.schedulers])) < len(names):
             raise InputError("", "every solver once", ", ".join(names), key="rivals")
@@ -141,6 +162,12 @@ class ScheduleChoice(SchedulerChoice):
         if most is None and asking and solver(mapper).family == "mapping":
             most = FEW_PARTITIONS
         return Pruning(self.least_utilization, most, self.share_weights)
+
+    def repeats_blocks(self, layers: int) -> bool:
+        """Whether blocks that a network of ``layers`` layers repeats are scheduled once."""
+        if self.repeat_blocks is not None:
+            return self.repeat_blocks
+        return layers > MOST_LAYERS_AT_ONCE and all(one.epochs == 1 for one in self.schedulers)
 
     def offers_whole_chip(self, mapper: str) -> bool | None:
         """Whether a layer may have the whole chip, mapped by ``mapper``; None: where some layer needs it.

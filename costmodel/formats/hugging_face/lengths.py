@@ -40,6 +40,18 @@ def stated_lengths(
     return dict(dims)
 
 
+BLOCKS = {"blocks": "the first blocks only"}
+"""The length of decoders and scans that cuts their depth."""
+
+
+def blocks_of(where: str, depth: int, dims: Lengths) -> int:
+    """How many blocks of ``depth`` the network has: the first ``blocks``, or all where nothing is stated."""
+    blocks = dims.get("blocks", depth)
+    if blocks > depth:
+        raise InputError(where, f"at most the model's {depth} blocks", blocks, key="dims.blocks")
+    return blocks
+
+
 def phase_of(
     where: str, batch: int, dims: Lengths, more: Mapping[str, str] = MappingProxyType({})
 ) -> DecoderPhase:

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.hugging_face import decoders, state_spaces, vision, whisper
 from costmodel.formats.hugging_face.configuration import Configuration
-from costmodel.formats.hugging_face.lengths import Lengths, phase_of
+from costmodel.formats.hugging_face.lengths import BLOCKS, Lengths, blocks_of, phase_of
 from costmodel.workload.library.decoder import Decoder, DecoderPhase, Experts, decoder
 from costmodel.workload.network import Network
 
@@ -65,14 +65,17 @@ def network_of_configuration(
         return _OTHERS[named[0]](keys, name, batch or 1, dims)
     facts = _DECODERS[named[0]](keys)
     keys.finish()
-    return decoder(name, facts, _phase(facts, where, batch or 1, dims))
+    phase = _phase(facts, where, batch or 1, dims)
+    blocks = facts.blocks[: blocks_of(where, len(facts.blocks), dims)]
+    return decoder(name, replace(facts, blocks=blocks), phase)
 
 
 def _phase(facts: Decoder, where: str, batch: int, dims: Lengths) -> DecoderPhase:
     experts = next((b.feed_forward for b in facts.blocks if isinstance(b.feed_forward, Experts)), None)
     if experts is None:
-        return phase_of(where, batch, dims)
-    phase = phase_of(where, batch, dims, {"experts": "different experts that are reached"})
+        return phase_of(where, batch, dims, BLOCKS)
+    known = {"experts": "different experts that are reached", **BLOCKS}
+    phase = phase_of(where, batch, dims, known)
     tokens, reached = batch * phase.new, dims.get("experts")
     most = min(experts.count, tokens * experts.top)
     if reached is not None and not experts.top <= reached <= most:

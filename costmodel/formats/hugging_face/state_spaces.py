@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from costmodel.errors import InputError
 from costmodel.formats.hugging_face.configuration import Configuration
-from costmodel.formats.hugging_face.lengths import Lengths, phase_of
+from costmodel.formats.hugging_face.lengths import BLOCKS, Lengths, blocks_of, phase_of
 from costmodel.formats.hugging_face.stored import stored_of
 from costmodel.workload.library.state_space import StateSpaces
 from costmodel.workload.library.state_space import mamba2 as mamba2_of
@@ -38,4 +40,5 @@ def mamba2(keys: Configuration, name: str, batch: int, dims: Lengths) -> Network
     if facts.heads % facts.groups:
         raise InputError(keys.where, "a divisor of num_heads", facts.groups, key="n_groups")
     keys.finish()
-    return mamba2_of(name, facts, phase_of(keys.where, batch, dims))
+    phase = phase_of(keys.where, batch, dims, BLOCKS)
+    return mamba2_of(name, replace(facts, blocks=blocks_of(keys.where, facts.blocks, dims)), phase)

@@ -90,6 +90,12 @@ class TabledTileCosts:
     whole_chip: WholeChipCosts | None = None
     solve_floors: bool = False
 
+    def of_part(self, graph: LayerGraph) -> TabledTileCosts:
+        """The same costs for a part of the network, ``graph``: what either table solves, both know."""
+        part = replace(self, graph=graph)
+        vars(part)["_solved"] = self._solved
+        return part
+
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         """The partitions that pruning leaves and tiles can compute; none for a whole-chip-only layer."""
         key = (self._ids[layer], batch, tiles)

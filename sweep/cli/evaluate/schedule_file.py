@@ -17,6 +17,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.budget import Budget
 from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
 from solvers.schedule.fitting import fitted
 from solvers.schedule.objective import Objective
@@ -25,6 +26,8 @@ from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, tile_solver
 from sweep.study.mapping_space import SpaceKeys
 
+TILE_SECONDS = 10.0
+"""The time limit of a mapping where a file states none, as those of earlier versions."""
 KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
 
 
@@ -85,13 +88,17 @@ def read_schedule(path: Path) -> ScheduleCase:
         if not isinstance(stated := content.get(key, False), bool):
             raise InputError(where, "true or false", stated, key=key)
     whole_chip = content.get("whole_chip", False)
+    try:
+        budget = Budget(content.get("tile_seconds", TILE_SECONDS))
+    except InputError as error:
+        raise InputError(where, error.expected, content["tile_seconds"], key="tile_seconds") from None
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
     return ScheduleCase(
         where,
         chip,
         graph if whole_chip else fitted(graph, chip),
         Objective.named(content["objective_name"]),
-        TileMapper(content["tile_solver"], content["tile_objective"], rules=space.rules),
+        TileMapper(content["tile_solver"], content["tile_objective"], budget=budget, rules=space.rules),
         Pruning(most=content.get("most_partitions"), share_weights=content.get("share_weights", False)),
         parse_tree(content["tree"], f"{where}: tree"),
         whole_chip,

@@ -363,7 +363,11 @@ def solve_schedule(
         int | None, typer.Option(min=1, help="Limit on the solver's own steps, such as rounds.")
     ] = None,
     params: Params = "{}",
-    tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
+    tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "auto",
+    tile_seconds: Annotated[
+        float,
+        typer.Option(help="Time limit of each mapping on a tile or the whole chip; at most --wall-seconds."),
+    ] = 10.0,
     tile_objective: Annotated[
         str | None,
         typer.Option(help="energy, cycles or edp: what it minimises; default: the nearest to --objective."),
@@ -397,6 +401,14 @@ def solve_schedule(
             "--whole-chip/--no-whole-chip",
             help="A layer may run on the whole chip, its data in DRAM; default: with kapla_schedule, "
             "and where some layer fits no tiles in any other way.",
+        ),
+    ] = None,
+    repeat_blocks: Annotated[
+        bool | None,
+        typer.Option(
+            "--repeat-blocks/--no-repeat-blocks",
+            help="A block of layers that the network repeats is scheduled once, for all of its copies; "
+            "default: with more than 1,000 layers.",
         ),
     ] = None,
     workers: Annotated[
@@ -434,9 +446,11 @@ def solve_schedule(
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
+    schedule |= limits | {"whole_chip": whole_chip, "repeat_blocks": repeat_blocks}
     schedule |= {"share_weights": share_weights}
-    schedule |= limits | {"whole_chip": whole_chip, "params": stated_params(solver, "schedule", params)}
-    mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
+    schedule |= {"params": stated_params(solver, "schedule", params)}
+    mapping: dict[str, Any] = {"solver": tile_solver, "wall_seconds": min(tile_seconds, wall_seconds)}
+    mapping |= {} if tile_objective is None else {"objective": tile_objective}
     mapping |= {} if tile_constraints is None else space_document(load_space(tile_constraints))
     runtime = RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers)
     dims = dims_of(dim)

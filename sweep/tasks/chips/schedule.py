@@ -16,6 +16,8 @@ from costmodel.workload.network import Layer
 from results.store.schema.rows import ScheduleRow
 from solvers.budget import Budget
 from solvers.catalogue import solver
+from solvers.schedule.repeated.blocks import repeated_block
+from solvers.schedule.repeated.solver import VERSION as REPEATED_VERSION
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from sweep import VERSION
@@ -59,6 +61,11 @@ class ScheduledNetwork:
     @cached_property
     def id(self) -> str:
         return content_hash(self.content)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether the network repeats a block of layers."""
+        return repeated_block(self.graph) is not None
 
 
 RANKING = "2"
@@ -136,6 +143,8 @@ class ScheduleTask:
     epoch: EpochOf | None = None
     before: tuple[ScheduleTask, ...] = ()
     """The tasks of the epoch before, one for each seed, whose best trees are exchanged; none in the first."""
+    repeat_blocks: bool = False
+    """Whether the block that the network repeats is scheduled once, for all of its copies."""
 
     table = "schedules"
 
@@ -149,6 +158,8 @@ class ScheduleTask:
         if self.epoch is not None:
             # before the first exchange there are no tasks before: the id does not depend on the other seeds
             parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
+        if self.repeat_blocks:
+            parts.append(["repeated blocks", REPEATED_VERSION])
         return content_hash(parts)
 
     def payload(self, costs: SchedulingCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
@@ -164,6 +175,7 @@ class ScheduleTask:
             **self.on.sent,
             **costs.to_json(),
             **self.solve.content,
+            "repeat_blocks": self.repeat_blocks,
             "epoch": self.epoch and asdict(self.epoch),
             "states": list(states),
         }

@@ -21,6 +21,7 @@ from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel, with_bands, with_reductions
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
+from solvers.schedule.repeated.solver import solve_repeated
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
 from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
@@ -48,6 +49,8 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     module = solver(content["solver"]).load()
     if content["epoch"] is None:
         try:
+            if content["repeat_blocks"]:
+                return answer_columns(problem, solve_repeated(problem, budget, params, module.solve))
             return answer_columns(problem, module.solve(problem, budget, params))
         except TileCostsNeeded as needed:
             return cost_requests(needed, watch)

@@ -283,6 +283,19 @@ def test_widths_of_quantised_weights() -> None:
 # ---- files
 
 
+@pytest.mark.parametrize("content", [SMALL, EXPERTS, entry("mamba2_7b")["configuration"]])
+def test_the_first_blocks_are_the_model_with_fewer_layers(content: Any, tmp_path: Path) -> None:
+    """The same operators as of a configuration that has so many layers itself."""
+    whole, short = tmp_path / "whole", tmp_path / "short"
+    whole.mkdir()
+    short.mkdir()
+    first = load_network(written(whole, content), dims={"seq": 5, "blocks": 1})
+    own = load_network(written(short, content | {"num_hidden_layers": 1}), dims={"seq": 5})
+    assert [(node.name, node.layers) for node in first.nodes] == [
+        (node.name, node.layers) for node in own.nodes
+    ]
+
+
 def test_a_model_is_called_as_its_folder(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     file = written(tmp_path / "tiny", SMALL)
@@ -365,6 +378,10 @@ def test_what_other_architectures_refuse(
         (SMALL, {"seq": 3, "experts": 4}, "dims: expected lengths among"),
         (EXPERTS, {"seq": 3, "experts": 7}, "dims.experts: expected 2 to 6 experts for 3 tokens"),
         (EXPERTS, {"seq": 3, "experts": 1}, "dims.experts: expected 2 to 6 experts"),
+        (SMALL, {"seq": 3, "blocks": 3}, "dims.blocks: expected at most the model's 2 blocks"),
+        (SMALL, {"seq": 3, "blocks": 0}, "dims.blocks: expected a whole number of at least 1"),
+        (entry("mamba2_7b")["configuration"], {"seq": 3, "blocks": 65}, "at most the model's 64 blocks"),
+        (entry("whisper_large_v3")["configuration"], {"seq": 9, "blocks": 1}, "expected lengths among"),
         (entry("whisper_large_v3")["configuration"], {"seq": 9, "past": 440}, "at most max_target_positions"),
         (entry("vit_l_16")["configuration"], {"seq": 9}, "expected lengths among none"),
     ],

@@ -21,6 +21,7 @@ from costmodel.schedule.tree.tree import leaves
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
+from results.store.schema.chips import PROGRAMS
 from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.study.schedule_choice import ScheduleChoice
@@ -323,3 +324,67 @@ def test_chips_and_their_networks_are_listed(command_line: Command) -> None:
     _, networks, _ = command_line("list", "chip-networks", "--json")
     layers = {row["name"]: row["layers"] for row in json.loads(networks)}
     assert layers["resnet50"] == layers["set-resnet50"] == 72
+
+
+@pytest.mark.slow
+def test_a_repeated_block_is_scheduled_once_and_evaluate_counts_the_whole(
+    solve: Command, command_line: Command, tmp_path: Path
+) -> None:
+    """Four layers four times: the same text for each copy, and the numbers of ``evaluate`` for all."""
+    names = [f"{part}{copy}" for copy in range(4) for part in ("wide", "narrow", "tall", "flat")]
+    filters = {"wide": (1, 1), "narrow": (3, 3), "tall": (3, 1), "flat": (1, 3)}
+    layers = []
+    for number, name in enumerate(names):
+        r, s = filters[name[:-1]]
+        one = CHAIN["layers"][0] | {"name": name, "R": r, "S": s, "pad_h": r // 2, "pad_w": s // 2}  # type: ignore[operator]
+        layers.append(one | {"ifm_prevs": [number - 1] if number else [], "external_C": 0 if number else 16})
+    (tmp_path / "blocks.json").write_text(json.dumps({"name": "blocks", "layers": layers}))
+    asked = ("--network", "blocks.json", "--solver", "layer_sequential", "--seeds", "1", "--json")
+    status, out, errors = solve(*asked, "--repeat-blocks")
+    assert status == 0, errors
+    answer = json.loads(out)
+    assert "scheduled once for" in answer["note"]
+    assert [leaf.layer for leaf in leaves(parse_tree(answer["tree"]))] == names
+    (tmp_path / "best.json").write_text(out)
+    status, counted, errors = command_line("evaluate", "best.json", "--json")
+    assert status == 0, errors
+    assert json.loads(counted)["latency_cycles"] == answer["cycles"]
+    status, out, errors = solve(*asked)
+    assert status == 0, errors
+    assert "scheduled once" not in json.loads(out)["note"], "sixteen layers are searched as a whole"
+
+
+@pytest.mark.slow
+def test_a_program_is_written_only_where_it_is_asked_for(solve: Command, tmp_path: Path) -> None:
+    asked = ("--solver", "layer_sequential", "--seeds", "1", "--output", str(tmp_path / "run"), "--json")
+    status, first, errors = solve(*asked)
+    assert status == 0, errors
+    assert list(RunFolder(tmp_path / "run").read_rows(PROGRAMS)) == []
+    status, second, errors = solve(*asked, "--program", str(tmp_path / "program.json"))
+    assert status == 0, errors
+    assert len(list(RunFolder(tmp_path / "run").read_rows(PROGRAMS))) == 1
+    assert read_program(tmp_path / "program.json").works
+    assert json.loads(first)["tree"] == json.loads(second)["tree"]
+
+
+def test_large_networks_have_their_blocks_scheduled_once_unless_seeds_exchange_trees() -> None:
+    choice = ScheduleChoice(repeat_blocks=True)
+    assert choice.repeats_blocks(10)
+    assert not ScheduleChoice().repeats_blocks(1_000)
+    assert ScheduleChoice().repeats_blocks(1_001)
+    assert not ScheduleChoice(epochs=2).repeats_blocks(5_000)
+    with pytest.raises(InputError, match="repeat_blocks"):
+        check_keys(ScheduleChoice, {"repeat_blocks": True, "epochs": 2}, "study")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stated", "limit"), [(("--tile-seconds", "3"), 3.0), ((), 7.0)])
+def test_the_limit_of_a_mapping_is_in_the_answer(
+    solve: Command, stated: tuple[str, ...], limit: float
+) -> None:
+    """Seven seconds for the search are fewer than the ten that a mapping may take by default."""
+    status, out, errors = solve(
+        "--solver", "layer_sequential", "--seeds", "1", "--wall-seconds", "7", *stated, "--json"
+    )
+    assert status == 0, errors
+    assert json.loads(out)["tile_seconds"] == limit
