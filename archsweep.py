@@ -348,11 +348,13 @@ def solve_schedule(
     wall_seconds: float = 600.0,
     iterations: int | None = None,
     params: Mapping[str, Any] | None = None,
-    tile_solver: str = "cosa",
+    tile_solver: str = "auto",
+    tile_seconds: float = 10.0,
     tile_objective: Objective | None = None,
     most_partitions: int | None = None,
     share_weights: bool = False,
     whole_chip: bool | None = None,
+    repeat_blocks: bool | None = None,
     dims: Mapping[str, int] | None = None,
     workers: int = 1,
     folder: str | Path | None = None,
@@ -374,11 +376,14 @@ def solve_schedule(
         iterations: Limit on what the solver counts; None is no limit.
         params: The solver's own parameters.
         tile_solver: The mapping solver for what one tile computes.
+        tile_seconds: Time limit of each of its mappings, at most ``wall_seconds``.
         tile_objective: What it minimises: ``energy``, ``cycles`` or ``edp``. None is the nearest to
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
         share_weights: Whether tiles that need the same weights may hold a part of them each, and pass it on.
         whole_chip: Whether a layer may have the whole chip, its data in DRAM. None leaves it to the solver.
+        repeat_blocks: Whether a block of layers that the network repeats is scheduled once, for all of its
+            copies. None: in networks of more than 1,000 layers.
         dims: Symbolic lengths of an ONNX or ``.pt2`` file.
         workers: Processes; 1 solves in this one, more start Ray here.
         folder: Run folder to keep, whose answers later calls use again. None keeps none.
@@ -417,13 +422,15 @@ def solve_schedule(
         "most_partitions": most_partitions,
         "share_weights": share_weights,
         "whole_chip": whole_chip,
+        "repeat_blocks": repeat_blocks,
         "params": params or {},
     }
     request = ScheduleRequest(
         str(chip),
         str(network),
         schedule | ({} if seeds is None else {"seeds": seeds}),
-        {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective}),
+        {"solver": tile_solver, "wall_seconds": min(tile_seconds, wall_seconds)}
+        | ({} if tile_objective is None else {"objective": tile_objective}),
         RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers),
         None if folder is None else Path(folder),
         program=None if program is None else Path(program),
