@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from costmodel.hardware.chip import Chip
     from costmodel.mapping.evaluate import Evaluation
     from costmodel.mapping.uneven import AnyMapping
+    from costmodel.replay.replay import Replay
     from costmodel.workload.network import Layer, Network
     from results.front.finished_run import FinishedRun
     from solvers.mapping.problem import Objective
@@ -71,6 +72,7 @@ __all__ = [
     "Layer",
     "MappingAnswer",
     "Network",
+    "Replay",
     "ScheduleAnswer",
     "ScratchpadAnswer",
     "Study",
@@ -80,6 +82,7 @@ __all__ = [
     "load_chip",
     "load_network",
     "load_study",
+    "replay",
     "report",
     "run",
     "solve_mapping",
@@ -96,6 +99,7 @@ _HOMES = {
     "Layer": "costmodel.workload.network",
     "MappingAnswer": "sweep.solve.mapping",
     "Network": "costmodel.workload.network",
+    "Replay": "costmodel.replay.replay",
     "ScheduleAnswer": "sweep.solve.schedule",
     "ScratchpadAnswer": "sweep.solve.scratchpad",
     "Study": "sweep.study.study",
@@ -344,13 +348,17 @@ def solve_schedule(
     wall_seconds: float = 600.0,
     iterations: int | None = None,
     params: Mapping[str, Any] | None = None,
-    tile_solver: str = "cosa",
+    tile_solver: str = "auto",
+    tile_seconds: float = 10.0,
     tile_objective: Objective | None = None,
     most_partitions: int | None = None,
+    share_weights: bool = False,
     whole_chip: bool | None = None,
+    repeat_blocks: bool | None = None,
     dims: Mapping[str, int] | None = None,
     workers: int = 1,
     folder: str | Path | None = None,
+    program: str | Path | None = None,
     progress: bool = False,
 ) -> ScheduleAnswer:
     """Schedule a network on a chip of tiles: which tiles compute which layer of it, and when.
@@ -368,13 +376,18 @@ def solve_schedule(
         iterations: Limit on what the solver counts; None is no limit.
         params: The solver's own parameters.
         tile_solver: The mapping solver for what one tile computes.
+        tile_seconds: Time limit of each of its mappings, at most ``wall_seconds``.
         tile_objective: What it minimises: ``energy``, ``cycles`` or ``edp``. None is the nearest to
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
+        share_weights: Whether tiles that need the same weights may hold a part of them each, and pass it on.
         whole_chip: Whether a layer may have the whole chip, its data in DRAM. None leaves it to the solver.
+        repeat_blocks: Whether a block of layers that the network repeats is scheduled once, for all of its
+            copies. None: in networks of more than 1,000 layers.
         dims: Symbolic lengths of an ONNX or ``.pt2`` file.
         workers: Processes; 1 solves in this one, more start Ray here.
         folder: Run folder to keep, whose answers later calls use again. None keeps none.
+        program: A JSON file to write what every tile does into, in order; :func:`replay` runs it.
         progress: Draw a progress bar on standard error.
 
     Returns:
@@ -407,20 +420,73 @@ def solve_schedule(
         "wall_seconds": wall_seconds,
         "iterations": iterations,
         "most_partitions": most_partitions,
+        "share_weights": share_weights,
         "whole_chip": whole_chip,
+        "repeat_blocks": repeat_blocks,
         "params": params or {},
     }
     request = ScheduleRequest(
         str(chip),
         str(network),
         schedule | ({} if seeds is None else {"seeds": seeds}),
-        {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective}),
+        {"solver": tile_solver, "wall_seconds": min(tile_seconds, wall_seconds)}
+        | ({} if tile_objective is None else {"objective": tile_objective}),
         RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers),
         None if folder is None else Path(folder),
+        program=None if program is None else Path(program),
         dims=dims or {},
     )
     with said(), said_of_workers(workers > 1), _tally(progress) as tally:
         return request.solved(tally)
+
+
+def replay(
+    program: str | Path, *, page: str | Path | None = None, dram_latency: int = 0, hop_latency: int = 0
+) -> Replay:
+    """Run a program on its chip event by event, by a simulator that shares no counting with the cost model.
+
+    Args:
+        program: A file that :func:`solve_schedule` or ``archsweep solve schedule --program`` wrote.
+        page: An HTML page to write, on which the run can be watched, moment by moment.
+        dram_latency: Cycles before the first byte of every load from DRAM.
+        hop_latency: Cycles that every link on its longest path adds to a message.
+
+    Returns:
+        Cycles, traffic, peaks of the buffers, and when each layer ran.
+
+    Raises:
+        InputError: The file is no program, or a program that cannot run.
+        CannotWriteError: The page cannot be written.
+
+    Examples:
+        >>> import archsweep, tempfile
+        >>> file = tempfile.mkdtemp() + "/program.json"
+        >>> answer = archsweep.solve_schedule(
+        ...     "kapla-mlp-s",
+        ...     "set-edge",
+        ...     solver="layer_sequential",
+        ...     iterations=20,
+        ...     tile_solver="nvdla",
+        ...     program=file,
+        ... )
+        >>> found = archsweep.replay(file)
+        >>> [layer.layer for layer in found.layers]
+        ['fc1', 'fc2', 'fc3']
+        >>> abs(found.cycles / answer.cycles - 1) < 0.05
+        True
+    """
+    _ready()
+    from costmodel.formats.json.programs import read_program
+    from costmodel.replay.replay import replay as replayed
+    from costmodel.replay.tables import ReplayOptions
+    from results.report.replay_page import write_replay_page
+    from sweep.solve.replay import replay_shown
+
+    read = read_program(Path(program))
+    found = replayed(read, ReplayOptions(dram_latency, hop_latency), log=page is not None)
+    if page is not None:
+        write_replay_page(Path(page), replay_shown(read, found))
+    return found
 
 
 def solve_scratchpad(

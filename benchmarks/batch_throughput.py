@@ -61,6 +61,7 @@ def best_seconds(work: Callable[[], object], repeat: int) -> float:
 
 def valid_rows(space: MappingSpace, evaluator: BatchEvaluator, count: int) -> MappingBatch:
     """``count`` random valid mappings: what was drawn, repeated if it is not enough."""
+    # four times as many are drawn, as many of them do not fit; a block has 256 rows
     batch = space.sample(range(4 * count // 256 + 1), seed=0)
     valid = np.flatnonzero(evaluator.evaluate(batch).valid)
     return batch[np.resize(valid, count)]
@@ -92,6 +93,7 @@ def timed(name: str, layer: Layer, rows: int, repeat: int) -> dict[str, Any]:
     machines = (architecture, replace(architecture, timing=None))
     evaluators = [BatchEvaluator(machine, layer) for machine in machines]
     batch = valid_rows(MappingSpace(architecture, layer), evaluators[0], rows)
+    # in turns, so that a machine that slows down for a while slows both
     seconds = [inf, inf]
     for _ in range(repeat):
         for number, evaluator in enumerate(evaluators):

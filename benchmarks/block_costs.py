@@ -89,6 +89,7 @@ def completion(key: str, value: Any) -> Completion:
 
 def of_blocks(run: Loop, work: BlockWork, solves: int, begin: int) -> float:
     """CPU seconds of the run loop for a block of so many solves."""
+    # Only what happens in the driver is on the clock: pickling included, the worker's part not.
     clock, runtime = Clock(), cast(Runtime, Feeding())
     for number in range(REPEATS):
         first = begin + number * solves
@@ -157,9 +158,10 @@ def measured(chosen: Study, path: Path) -> dict[str, float]:
     with RunWriter(path) as writer:
         run = Loop(chosen, made.table, made.workload, writer)
         work = replace(run.work, solve=Known(answer))
-        work(run.made(0, 12, cast(Runtime, Feeding())))
+        work(run.made(0, 12, cast(Runtime, Feeding())))  # imports and first calls are no cost of a block
         small, large = of_blocks(run, work, SMALL, 0), of_blocks(run, work, LARGE, REPEATS * SMALL)
         few, many = (of_shares(run, work, blocks, 0) for blocks in BLOCKS_IN_SHARES)
+    # two sizes make a line: its slope is what a solve costs, its beginning what a block costs
     slope = (large - small) / (LARGE - SMALL)
     apart = (BLOCKS_IN_SHARES[1] - BLOCKS_IN_SHARES[0]) * SMALL
     share_slope = (many[0] - few[0]) / apart

@@ -39,7 +39,7 @@ from sweep.run.block_run import BlockRun
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice
 from sweep.study.network_choice import NetworkChoice
-from sweep.study.study import Study
+from sweep.study.study import AxisChoices, Study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 NAPS = ((0.005, 250), (0.03, 50))
@@ -114,9 +114,11 @@ class Clocked(RunTally):
 
 
 def family(designs: int, network: str) -> Study:
-    """So many random designs of the family of ``scaling.py``."""
+    """So many random designs of the family of ``scaling.py``, of 632,800."""
     chosen = study(12 * (designs - 500))
-    return chosen.model_copy(update={"networks": (NetworkChoice(network=network),)})
+    sizes = AxisChoices.model_validate({"from": 32, "to": 480, "step": 4})
+    axes = {**chosen.axes, "RegFile.size": sizes}
+    return chosen.model_copy(update={"networks": (NetworkChoice(network=network),), "axes": axes})
 
 
 def planned(chosen: Study, store: StoredAnswers | None = None) -> tuple[StudyPlan, float]:

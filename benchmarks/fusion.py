@@ -70,9 +70,9 @@ def attention(m: int, p: int, e: int, heads: int = 1) -> tuple[Einsum, ...]:
     )
 
 
-def words_outside(room: int) -> tuple[FusedLevel, ...]:
+def words_outside(capacity: int) -> tuple[FusedLevel, ...]:
     """A buffer that costs nothing, and a memory whose words are counted."""
-    return FusedLevel("buffer", room, 0.0, 0.0), FusedLevel("DRAM", None, 1.0, 1.0)
+    return FusedLevel("buffer", capacity, 0.0, 0.0), FusedLevel("DRAM", None, 1.0, 1.0)
 
 
 BUFFER = FusedLevel("buffer", 131072, 6.0, 6.0, 2.0, 2.0)
@@ -113,8 +113,8 @@ COUNTED = {
 
 CASES = (
     *(
-        FusionCase(f"words of {key}", chain, words_outside(room), "energy", goal, key)
-        for key, (chain, room, goal) in COUNTED.items()
+        FusionCase(f"words of {key}", chain, words_outside(capacity), "energy", goal, key)
+        for key, (chain, capacity, goal) in COUNTED.items()
     ),
     FusionCase("attention, one head, two levels", ONE_HEAD, TWO, "edp", 1.0),
     FusionCase("attention, 32 heads, two levels", attention(2048, 2048, 128, 32), TWO, "edp", 10.0),
@@ -202,6 +202,7 @@ def block(machine: Architecture) -> LayerGroup:
 def gpt3(machine: Architecture) -> LayerGroup:
     """A block of GPT-3 of 6.7 billion parameters, 2,048 tokens: that of GPT-2 with larger sizes."""
     small = block(machine)
+    # by the size in GPT-2: heads, width of a head, tokens, width, width of the MLP
     larger = {12: 32, 64: 128, 128: 2048, 768: 4096, 3072: 16384}
     layers = (
         replace(layer, dims=tuple((dim, larger[size]) for dim, size in layer.dims)) for layer in small.layers
@@ -243,6 +244,7 @@ def measure_group(name: str, machine: str, objective: FusionObjective, seconds: 
     make, goal, gap = GROUPS[name]
     group = make(load_architecture(machine))
     outcome = solve_layers(LayerFusionProblem(group, objective), Budget(seconds))
+    # groups of one layer share nothing: the best that the layers cost one after the other
     apart = solve_layers(LayerFusionProblem(group, objective, longest=1), Budget(seconds))
     wrong = []
     if outcome.gap is None or outcome.gap > gap:

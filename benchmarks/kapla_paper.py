@@ -79,6 +79,7 @@ def arguments() -> Namespace:
     parser.add_argument("--batches", type=int, default=32)
     parser.add_argument("--exact-networks", nargs="*", default=["mlp", "lstm"], metavar="NAME")
     parser.add_argument("--cases", type=int, default=4, help="of pipelines, of each length a network")
+    parser.add_argument("--share-weights", action="store_true", help="tiles of pipelines may share weights")
     parser.add_argument("--cells", type=Path, default=Path("kapla_paper.jsonl"))
     parser.add_argument("--charts", type=Path, default=None, help="an HTML file for the charts")
     return parser.parse_args()
@@ -94,7 +95,7 @@ def main() -> int:
     found = {name: LAYER_PARTS[name](layers) for name in options.parts if name in LAYER_PARTS}
     found |= {name: SEGMENT_PARTS[name](segments) for name in options.parts if name in SEGMENT_PARTS}
     if PIPELINES in options.parts:
-        asked = PipelineRun(options.networks, options.cases, FEW_PARTITIONS, file)
+        asked = PipelineRun(options.networks, options.cases, FEW_PARTITIONS, file, options.share_weights)
         found[PIPELINES] = pipelines(asked)
     below = [layer for part in found.values() for layer in part.get("below_floors", [])]
     if options.charts:

@@ -10,7 +10,9 @@ ROWS_A_PART rows, from closed formulas. Then each reading is done once in a proc
 3. the index of all answers is made, and ids are looked up in batches of BATCH, half of which it has;
 4. the run folder is opened by a writer, as the same command run again would.
 
-CPU and wall seconds, and the peak memory of the process.
+CPU and wall seconds, and the peak memory of the process. Limits are for half a million designs of 20 solves
+each, and smaller runs keep them easily: the status is 1 where a reading takes more CPU time than MOST_SECONDS
+or a report is larger than MOST_PAGE_MB.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ ROWS_A_PART = 2000
 BATCH = 1000
 LEVELS = ("RegFile", "SRAM", "DRAM")
 FANOUTS = ((2, 2), (4, 2), (2, 4), (4, 4), (8, 4), (4, 8), (8, 8), (16, 4), (4, 16), (16, 16))
+MOST_SECONDS = {"archsweep pareto --csv": 10.0, "archsweep report": 60.0}
+MOST_PAGE_MB = 20.0
 REGISTERS = 50
 """Values of the axis RegFile.size; that of SRAM.size has as many as the designs need."""
 BEGAN = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -57,6 +61,12 @@ class Measured:
     peak_mib: float | None = None
     megabytes: float | None = None
     microseconds_each: float | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether its CPU seconds, and a report's size, are within the limits."""
+        in_time = self.cpu_seconds <= MOST_SECONDS.get(self.what, float("inf"))
+        return in_time and (self.what != "archsweep report" or (self.megabytes or 0.0) <= MOST_PAGE_MB)
 
 
 def main() -> None:
@@ -78,7 +88,9 @@ def main() -> None:
             extra += [f"{row.megabytes:9,.1f} MB" if row.megabytes else ""]
             extra += [f"{row.microseconds_each:6.1f} us each" if row.microseconds_each else ""]
             print(f"{row.what:60} {row.cpu_seconds:8.2f} CPU s {row.wall_seconds:8.2f} s", *extra, flush=True)
-    record.finish([asdict(row) for row in rows], options)
+    record.finish([asdict(row) | {"kept": row.kept} for row in rows], options)
+    if not all(row.kept for row in rows):
+        raise SystemExit(1)
 
 
 def measured(root: Path, options: Any) -> Iterator[Measured]:

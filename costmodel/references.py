@@ -44,7 +44,7 @@ class Reference(types.Type):
 
     def position(self, name: str) -> int:
         """Which field has the ``name``; -1 if none has."""
-        return next((place for place, (field, _) in enumerate(self.fields) if field == name), -1)
+        return next((number for number, (field, _) in enumerate(self.fields) if field == name), -1)
 
 
 def reference_of(value: Any, typed: Any) -> Any:
@@ -90,8 +90,8 @@ class _ReferenceModel(PrimitiveModel):
 
 def _copy_fields(builder: Any, source: Any, target: Any, structure: Any) -> None:
     """Copy every number of a structure by itself, which the optimizer sees through better than a whole."""
-    for place, kind in enumerate(structure.elements):
-        read, written = (cgutils.gep_inbounds(builder, address, 0, place) for address in (source, target))
+    for number, kind in enumerate(structure.elements):
+        read, written = (cgutils.gep_inbounds(builder, address, 0, number) for address in (source, target))
         if isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
             _copy_fields(builder, read, written, kind)
         else:
@@ -103,15 +103,15 @@ class _FieldTypes(AttributeTemplate):
     key = Reference
 
     def generic_resolve(self, reference: Reference, name: str) -> Any:  # type: ignore[override]
-        place = reference.position(name)
-        return None if place < 0 else reference.fields[place][1]
+        number = reference.position(name)
+        return None if number < 0 else reference.fields[number][1]
 
 
 @extending.lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _read_field(context: Any, builder: Any, reference: Reference, address: Any, name: str) -> Any:
-    place = reference.position(name)
-    field = cgutils.gep_inbounds(builder, address, 0, place)
-    return field if isinstance(reference.fields[place][1], Reference) else builder.load(field)
+    number = reference.position(name)
+    field = cgutils.gep_inbounds(builder, address, 0, number)
+    return field if isinstance(reference.fields[number][1], Reference) else builder.load(field)
 
 
 @extending.unbox(Reference)  # type: ignore[untyped-decorator]
@@ -125,8 +125,11 @@ def _from_python(reference: Reference, value: Any, c: Any) -> Any:
 
 
 def _store_fields(reference: Reference, value: Any, address: Any, failed: Any, c: Any) -> None:
-    for place, (_, kind) in enumerate(reference.fields):
-        item, field = c.pyapi.tuple_getitem(value, place), cgutils.gep_inbounds(c.builder, address, 0, place)
+    for number, (_, kind) in enumerate(reference.fields):
+        item, field = (
+            c.pyapi.tuple_getitem(value, number),
+            cgutils.gep_inbounds(c.builder, address, 0, number),
+        )
         if isinstance(kind, Reference):
             _store_fields(kind, item, field, failed, c)
             continue

@@ -28,6 +28,7 @@ EXAMPLES = [one for one in doctest.DocTestFinder().find(archsweep) if one.exampl
 NOTEBOOK: Any = archsweep
 """As a notebook sees it, which checks no types."""
 LAYER = "resnet18/layer2.0.conv1"
+PROGRAM = Path(__file__).parent / "data/programs/pipeline.json"
 STUDY = {
     "name": "buffers",
     "networks": ["cosa_alexnet"],
@@ -82,7 +83,7 @@ def test_every_function_has_an_example_its_arguments_and_its_errors() -> None:
 
 def test_the_public_names_are_those_of_all() -> None:
     assert dir(archsweep) == sorted(archsweep.__all__)
-    assert len(archsweep.__all__) <= 22
+    assert len(archsweep.__all__) <= 24
     for name in archsweep.__all__:
         assert inspect.getdoc(getattr(archsweep, name))
     # nothing else without an underscore is defined here, but for what the command starts with
@@ -336,6 +337,8 @@ def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.Mo
         (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", iterations="5"), ["iterations", "a whole number"]),
         (lambda: NOTEBOOK.solve_schedule("alexnet", "set-edge", params=[1]), ["params", "as a dict"]),
         (lambda: NOTEBOOK.solve_schedule("alexnet", "set-edge", workers=0), ["workers", "at least 1", "0"]),
+        (lambda: NOTEBOOK.replay("none.json"), ["none.json", "no such file"]),
+        (lambda: NOTEBOOK.replay(PROGRAM, hop_latency=-1), ["hop", "-1"]),
         (lambda: NOTEBOOK.run(STUDY, workers="2"), ["workers", "a whole number", "2"]),
     ],
 )

@@ -10,7 +10,8 @@ best of its form that was found before, at most MOST_COSTED that are possible. T
     pipeline        one segment, each layer on tiles of its own, in sub-batches
     pipe in bands   the same, each sample in bands of rows
 
-Weights are pinned or streamed without bands, as costs less, and pinned with bands. The best of each form is
+Weights are pinned or streamed without bands, as costs less, and pinned with bands; where the command allows
+it tiles may share them in either form. The best of each form is
 written as a program and replayed, unless that would take minutes (MOST_RUNS) or
 no addresses are found in buffers that are nearly full.
 """
@@ -65,12 +66,16 @@ MOST_RUNS = 20_000
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What was asked for: ``networks``, and at most how many ``cases`` of neighbouring layers of each."""
+    """What was asked for: ``networks``, and at most how many ``cases`` of neighbouring layers of each.
+
+    ``share_weights``: tiles that need the same weights may share them.
+    """
 
     networks: Sequence[str]
     cases: int
     partitions: int
     file: CellFile
+    share_weights: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,8 +129,8 @@ def _alone(layer: Any, place: int) -> Any:
 class Costs:
     """Costs of parts on tiles of all cases, each solved once."""
 
-    def __init__(self, chip: Chip, partitions: int) -> None:
-        self.chip, self.pruning = chip, Pruning(most=partitions)
+    def __init__(self, chip: Chip, partitions: int, share_weights: bool = False) -> None:
+        self.chip, self.pruning = chip, Pruning(most=partitions, share_weights=share_weights)
         self.mapper = TileMapper(METHODS["K"])
         self._known: dict[TilePart, TilePartCost | None] = {}
         self.seconds = 0.0
@@ -165,7 +170,8 @@ class FormOfCase:
         floors = [
             LayerFloor.of(self.case.graph, number, self.costs.chip) for number in range(self.case.length)
         ]
-        return Estimates(self.slicing, self.costs.chip, floors, Regions(self.slicing, normalized.__getitem__))
+        regions = Regions(self.slicing, normalized.__getitem__)
+        return Estimates(self.slicing, self.costs.chip, floors, regions, table.shares_weights)
 
     @property
     def costs_table(self) -> TabledTileCosts:
@@ -267,7 +273,7 @@ def _value(cost: Any) -> float:
 def pipelines(run: PipelineRun) -> dict[str, Any]:
     """A line a case: E D of each form over the best of layers alone, and what its energy and time are."""
     chip = load_chip(CHIP)
-    costs = Costs(chip, run.partitions)
+    costs = Costs(chip, run.partitions, run.share_weights)
     heads = ("layers", "batch", *FORMS[1:], "best", "E", "D", "dram", "noc", "replay")
     table, rows = Table(f"E D of forms over layers alone, on {CHIP}", heads, 34), []
     for network in run.networks:

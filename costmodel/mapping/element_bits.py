@@ -10,7 +10,7 @@ as an activation from then on. So at one level
 
 * a sum that is read to be added to, or filled because it comes back, is a partial sum;
 * so is every update but the last one of each sum, with which it is finished;
-* a tile has room for partial sums, unless every sum is finished when it arrives.
+* a tile takes the bits of partial sums in its level, unless every sum is finished when it arrives.
 
 A fan-out outside the level that spreads a summed dim (one that the outputs do not have) leaves each instance
 with parts of the sums: there nothing is ever finished. Elsewhere the loops tell whether sums arrive finished.

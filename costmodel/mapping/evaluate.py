@@ -13,7 +13,7 @@ from costmodel.hardware.timing import Timing
 from costmodel.mapping.counts.energy import access_energy_pj, leakage_energy_pj
 from costmodel.mapping.counts.latency import bandwidth_cycles, level_cycles
 from costmodel.mapping.counts.processing import PlacedCounts, processing_cycles
-from costmodel.mapping.counts.traffic import Counts, nest_of, tensor_traffic
+from costmodel.mapping.counts.traffic import Counts, nest_of, refuse_begun, tensor_traffic
 from costmodel.mapping.counts.units import counts_in_units
 from costmodel.mapping.element_bits import mac_pj, open_sums, stack_in_units, units_of
 from costmodel.mapping.mapping import Mapping
@@ -99,6 +99,7 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     if reasons := violations(architecture, layer, mapping):
         where = f"mapping of {layer.name} on {architecture.name}"
         raise InputError(where, "a mapping without violations", "; ".join(reasons))
+    refuse_begun(architecture, layer)
     architecture = architecture.in_layouts(mapping.layouts)
     # An even mapping has a part a level; it is not wrapped as an uneven one, which would check the obvious.
     nest, hardware_of = (

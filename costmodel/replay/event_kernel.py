@@ -51,6 +51,7 @@ from costmodel.replay.event_values import (
     OVERLAP,
     RECEIVE,
     RUNNING,
+    SEND,
     SENT_TWICE,
     THERE,
     TO_DRAM,
@@ -101,8 +102,9 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
     """Let a tile issue instructions until it has to wait or is at its end."""
     code, tiles = tables.code, run.tiles
     tiles.status[tile] = RUNNING
-    # Issuing takes no time: all instructions up to the first wait are of the same moment. Only a compute and
-    # a free ever wait; loads, receives, sends and stores go on by themselves.
+    # Issuing takes no time: all instructions up to the first wait are of the same moment. Only a compute, a
+    # free and a send that passes data on ever wait; loads, receives and all other sends and stores go on by
+    # themselves.
     while tiles.status[tile] == RUNNING and run.failure[0] == 0:
         at = tiles.next[tile]
         if at == code.begin[tile + 1]:
@@ -132,6 +134,10 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
             _give_back(tables, run, tile, at)
         elif operation == HOLD:
             _put(tables, run, tile, at, THERE)
+        elif operation == SEND and code.reads_begin[at + 1] > code.reads_begin[at]:
+            if _waits_to_pass(tables, run, tile, at):
+                return
+            _pass_on(tables, run, at, now)
         else:
             _send(tables, run, tile, at, now)
         tiles.next[tile] = at + 1
@@ -163,6 +169,34 @@ def _waits(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int
         _push(run.queue, tiles.compute_end[tile], tile)
         return True
     return False
+
+
+@called
+def _waits_to_pass(tables: ProgramTables, run: ReplayState, tile: Int, at: Int) -> Truth:
+    """Whether a send of data that the tile has must wait: for the data, or for its own last transfer."""
+    code, messages = tables.code, run.messages
+    copy = code.reads[code.reads_begin[at]]
+    if messages.copy[copy] == ABSENT:
+        _fail(run, NOT_HELD, tile, at, copy)
+        return True
+    if messages.copy[copy] == COMING:
+        messages.awaited[copy] = 1
+        run.tiles.missing[tile] += 1
+    elif messages.out[code.copy_or_output[at]] == 0:
+        return False
+    # The end of any transfer of the tile wakes it, and then it looks again.
+    run.tiles.status[tile] = BLOCKED
+    return True
+
+
+@called
+def _pass_on(tables: ProgramTables, run: ReplayState, at: Int, now: Int) -> None:
+    """Issue a send of data that has arrived; a free of its bytes waits until the transfer has ended."""
+    messages, output = run.messages, tables.code.copy_or_output[at]
+    copy = tables.code.reads[tables.code.reads_begin[at]]
+    messages.from_copy[copy] += 1
+    messages.out[output], messages.bytes_of[output] = 1, copy
+    _join(tables, run, tables.code.message[at], now)
 
 
 @called

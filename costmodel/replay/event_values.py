@@ -39,7 +39,8 @@ class Code(NamedTuple):
     ``begin`` [tiles + 1]: where each tile's begin. For each instruction [n]: its ``operation``, ``message``,
     ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
-    up to the next one's; of a store that is the copy in whose bytes the outputs lie. Of a LOOP ``times`` says
+    up to the next one's; of a store that is the copy in whose bytes the outputs lie, of a send the copy that
+    it passes on. Of a LOOP ``times`` says
     how often it runs and of an END ``body`` where it goes back to; ``depth`` is how many loops are around
     both.
     """
@@ -168,7 +169,7 @@ class MessageState(NamedTuple):
     packets have arrived (``closing``) and how many transfers are ``done``.
 
     Of each copy its state and address, and whether its tile waits for it (``awaited``) or ever had it
-    (``filled``), and how many stores are leaving ``from_copy``. Of each output whether it is leaving
+    (``filled``), and how many transfers are leaving ``from_copy``. Of each output whether it is leaving
     (``out``), the compute that it was last of, and the copy in whose bytes it lies (``bytes_of``, -1: none).
     """
 

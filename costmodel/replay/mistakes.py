@@ -84,8 +84,10 @@ def _wrong(program: Program, tile: int, item: Instruction) -> tuple[str, str] | 
     }
     if not fits[item.operation]:
         return f"a message that tile {tile} can {item.operation}", named(program, item.message)
-    if item.reads and item.operation != "store":
+    if item.reads and item.operation not in ("send", "store"):
         return f"a {item.operation} that reads nothing", f"one that reads {list(item.reads)}"
+    if item.reads and item.operation == "send":
+        return _wrongly_passed(program, tile, item)
     if item.reads:
         (held, *others) = item.reads
         known = 0 <= held < len(program.messages)
@@ -101,4 +103,19 @@ def _wrong(program: Program, tile: int, item: Instruction) -> tuple[str, str] | 
         if not first <= item.address <= end - message.size_bytes:
             span = f"{item.address:,} to {item.address + message.size_bytes:,}"
             return f"{named(program, item.message)} within bytes {first:,} to {end:,} of the buffer", span
+    return None
+
+
+def _wrongly_passed(program: Program, tile: int, item: Instruction) -> tuple[str, str] | None:
+    """The same of a send that passes on data which the tile has."""
+    (held, *others) = item.reads
+    if others or not 0 <= held < len(program.messages) or tile not in program.messages[held].targets:
+        return f"bytes of one message to tile {tile}", str(list(item.reads))
+    message, bytes_of = program.messages[item.message], program.messages[held]
+    inside = len(message.box) == len(bytes_of.box) and all(
+        begin <= first and end <= stop
+        for (first, end), (begin, stop) in zip(message.box, bytes_of.box, strict=True)
+    )
+    if message.tensor != bytes_of.tensor or not inside or message.moves or bytes_of.moves:
+        return f"elements that {named(program, item.message)} has each time", named(program, held)
     return None

@@ -132,7 +132,10 @@ def _loops_around(tables: ProgramTables, run: ReplayState, tile: Int) -> Int:
 
 @called
 def _keep_totals(run: ReplayState, depth: Int) -> None:
-    """Keep what grows with every turn, and the loop counters."""
+    """Keep what grows with every turn, and the loop counters, as they are now at a loop of this ``depth``.
+
+    What a later turn adds to these is what each further turn that runs alike will add.
+    """
     tiles, kept = run.tiles, run.repeats
     for tile in range(tiles.next.shape[0]):
         for loop in range(tiles.loops.shape[1]):

@@ -262,7 +262,7 @@ class Compiled:
             key=lambda tile: (depth[begin[tile] : begin[tile + 1]].max(initial=0), np.diff(steps)[tile]),
         )
         # of these the column `times` counts what they read, in the order of the list of reads
-        reading = np.isin(operation, (COMPUTE, FREE, STORE))
+        reading = np.isin(operation, (COMPUTE, FREE, SEND, STORE))
         reads_begin = np.concatenate([[0], np.cumsum(np.where(reading, times, 0))])
         code = Code(
             whole_numbers(begin),

@@ -34,7 +34,9 @@ class TileRows:
 
     ``slices`` [n] int: into how many slices of output channels a tile divides its part, to compute them one
     after the other with the weights of one slice at a time; 1 unless said otherwise. All slices of a tile
-    take equally many of its ``cycles``.
+    take equally many of its ``cycles``. ``sharers`` [n] int: among how many tiles with the same weights these
+    are divided (:mod:`costmodel.schedule.leaf.sharing`); 1 unless said otherwise. Each sharer has equally
+    many slices.
     """
 
     parts: Array
@@ -42,17 +44,22 @@ class TileRows:
     cycles: Array
     leakage_pj_per_cycle: Array
     slices: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    sharers: Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         count = len(self.parts)
         if not len(self.slices):
             object.__setattr__(self, "slices", np.ones(count, np.int64))
-        columns = (self.energy_pj, self.cycles, self.leakage_pj_per_cycle, self.slices)
+        if not len(self.sharers):
+            object.__setattr__(self, "sharers", np.ones(count, np.int64))
+        columns = (self.energy_pj, self.cycles, self.leakage_pj_per_cycle, self.slices, self.sharers)
         if self.parts.shape != (count, 4) or {array.shape for array in columns} != {(count,)}:
             shapes = [array.shape for array in (self.parts, *columns)]
-            raise InputError("tile costs", "arrays of [n, 4], [n], [n], [n] and [n]", shapes)
+            raise InputError("tile costs", "arrays of [n, 4], [n], [n], [n], [n] and [n]", shapes)
         if count and (self.slices.min() < 1 or (self.cycles % self.slices).any()):
             raise InputError("tile costs", "at least 1 slice, and equally many cycles of each", self.slices)
+        if count and (self.sharers.min() < 1 or (self.slices % self.sharers).any()):
+            raise InputError("tile costs", "at least 1 sharer, and equally many slices of each", self.sharers)
         least_pj = min((array.min() for array in (columns[0], columns[2]) if count), default=0)
         if count and not (self.parts.min() >= 1 and least_pj >= 0 and self.cycles.min() >= 1):
             raise InputError("tile costs", "parts and cycles of at least 1, energies of at least 0", "less")
@@ -66,11 +73,12 @@ class TileRows:
         rows: Sequence[tuple[tuple[int, int, int, int], float, int]],
         leakage: Sequence[float] | None = None,
         slices: Sequence[int] = (),
+        sharers: Sequence[int] = (),
     ) -> TileRows:
         """From (parts, energy in pJ on all tiles, cycles) of every partition.
 
         ``leakage``: pJ per cycle of every partition; None where nothing leaks. ``slices`` of every partition;
-        empty where none has several.
+        empty where none has several. ``sharers``: alike.
         """
         return TileRows(
             np.array([row[0] for row in rows], np.int64).reshape(-1, 4),
@@ -78,6 +86,7 @@ class TileRows:
             np.array([row[2] for row in rows], np.int64),
             np.zeros(len(rows)) if leakage is None else np.array(leakage, np.float64),
             np.array(slices, np.int64),
+            np.array(sharers, np.int64),
         )
 
 
@@ -154,6 +163,11 @@ class TileFloors(Protocol):
 class TileCosts(TileFloors, Protocol):
     """A source of tile costs for the layers (by index) of one network on one kind of tile."""
 
+    @property
+    def shares_weights(self) -> bool:
+        """Whether the tiles of a leaf may share their weights: whether :meth:`shared_rows` has any."""
+        ...
+
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         """The partitions of ``batch`` samples among ``tiles`` tiles that may be used; asked repeatedly."""
         ...
@@ -164,6 +178,20 @@ class TileCosts(TileFloors, Protocol):
         Each partition has one number of slices. No rows: that is not offered, or the layer has no weights
         that are parameters.
         """
+        ...
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """The same for a layer whose weights are shared by the tiles that need the same ones.
+
+        A partition may come with several numbers of slices and of sharers, at least 2 of either. No rows: as
+        above, or no two tiles need the same weights.
+        """
+        ...
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """The same for bands, as :meth:`band_rows` has them: equal slices and sharers for all ``heights``."""
         ...
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
@@ -203,7 +231,11 @@ def table_floor(
     groups: list[FloorRows] = []
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
-            for rows in (costs.rows(layer, batch, tiles), costs.streamed_rows(layer, batch, tiles)):
+            for rows in (
+                costs.rows(layer, batch, tiles),
+                costs.streamed_rows(layer, batch, tiles),
+                *([costs.shared_rows(layer, batch, tiles)] if costs.shares_weights else []),
+            ):
                 if len(rows.parts):
                     # Least energy and least tile-cycles may be those of different rows. Each is a bound by
                     # itself, and whoever multiplies them has a bound on the product.

@@ -157,6 +157,7 @@ class _Block(NamedTuple):
 
 
 def _misplaced(graph: OperatorGraph, plan: Plan, times: list[int], budget_bytes: int) -> Iterator[str]:
+    """Blocks outside the scratchpad, misaligned, or over one another; parameters without one block each."""
     held = Counter(operator.name for operator in graph.operators if operator.parameter_bytes)
     if Counter(name for name, _ in plan.parameter_addresses) != held:
         yield "parameters: not every operator's block exactly once"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, Literal, get_args
@@ -34,11 +34,16 @@ class Tensor:
     ``axes`` are affine projections: an axis with the steps 2 * P and 1 * R is indexed by ``2 * p + r``. No
     dim indexes two axes. By ``role`` a storage level may be restricted to weights, inputs or outputs; the
     tensor with the role ``outputs`` is read and written, because partial sums come back.
+
+    ``begun``, of outputs: there are partial sums of all elements before the layer starts, and it adds to
+    them. So the first visit of an element reads its sum, where other layers begin at zero. Of a layer that
+    is computed part after part along a summed dim, all parts but the first are such layers.
     """
 
     name: str
     axes: tuple[Projection, ...]
     role: Role
+    begun: bool = False
 
     @classmethod
     def of_terms(cls, name: str, axes: Iterable[Axis], role: Role) -> Tensor:
@@ -55,6 +60,8 @@ class Tensor:
                 if not isinstance(number, int) or number < 1:
                     expected = "a positive whole coefficient (stride or dilation) and divisor (of groups)"
                     raise InputError(where, expected, number, key=dim)
+        if self.begun and not self.is_output:
+            raise InputError(where, "no partial sums: only outputs have some", self.begun, key="begun")
         if len({step[0] for step in used}) != len(used):
             raise InputError(where, "every dim in one axis, once", [step.dim for step in used], key="axes")
 
@@ -182,6 +189,12 @@ class Layer:
         return self.dims, self.tensors, self.bits, self.caches
 
     @cached_property
+    def continued(self) -> Layer:
+        """The same layer, but that it adds to partial sums which are there already."""
+        tensors = (replace(tensor, begun=tensor.is_output) for tensor in self.tensors)
+        return replace(self, tensors=tuple(tensors))
+
+    @cached_property
     def output(self) -> Tensor:
         return next(tensor for tensor in self.tensors if tensor.is_output)
 
@@ -204,13 +217,16 @@ class Layer:
                 tensor["bits"] = bits
             if tensor["name"] in self.caches:
                 tensor["cache"] = True
+            if self.tensor(tensor["name"]).begun:
+                tensor["begun"] = True
         return {"name": self.name, "dims": dict(self.dims), "tensors": tensors}
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Layer:
         """The layer of :meth:`to_json`; InputError for what is no layer."""
         tensors = tuple(
-            Tensor(t["name"], tuple(_axis_of(axis) for axis in t["axes"]), t["role"]) for t in data["tensors"]
+            Tensor(t["name"], tuple(_axis_of(axis) for axis in t["axes"]), t["role"], bool(t.get("begun")))
+            for t in data["tensors"]
         )
         bits = tuple((t["name"], t["bits"]) for t in data["tensors"] if "bits" in t)
         caches = tuple(t["name"] for t in data["tensors"] if t.get("cache"))

@@ -123,6 +123,18 @@ class RunData:
         """DESIGN_DETAILS of a design."""
         return self.details[self.design_id(design)]
 
+    def energy_by_part(self, design: int) -> dict[str, float]:
+        """The energy (pJ) of one of ``drawn`` by memory level or part of the chip; empty if unknown."""
+        parts = self._energies[self.design_id(design)].get("energy_by_level_pj")
+        return parts if isinstance(parts, dict) else {}
+
+    @cached_property
+    def _energies(self) -> StoredRows:
+        """Apart from ``details``: of the thousands that are drawn the other columns would be large."""
+        rows = StoredRows(RunFolder(self.path), DESIGNS, ("energy_by_level_pj",))
+        rows.load(self.design_id(design) for design in self.drawn)
+        return rows
+
     def design_id(self, design: int) -> str:
         """The id of a design, by its row number."""
         return str(self.designs["design_id"].iloc[design])

@@ -95,13 +95,15 @@ def paragraph(*children: object, class_: str | None = None) -> Markup:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plotly figure: ``traces`` and ``layout`` as plotly.js takes them, data text by chart_text."""
+    """A plotly figure: ``traces``, ``layout``, ``frames`` as plotly.js takes them, texts by chart_text."""
 
     key: str
     description: str
     traces: Sequence[Mapping[str, Any]]
     layout: Mapping[str, Any]
     height: int = 420
+    frames: Sequence[Mapping[str, Any]] = ()
+    """Of an animation: what each frame changes in the traces."""
 
     def html(self) -> Markup:
         """The element that ``report.js`` draws the figure in, and the figure's data."""
@@ -114,7 +116,10 @@ class Figure:
             aria_label=self.description,
             style=f"height:{self.height}px",
         )
-        return joined([frame, embedded(f"{self.key}-data", {"data": self.traces, "layout": self.layout})])
+        content = {"data": self.traces, "layout": self.layout}
+        if self.frames:
+            content["frames"] = self.frames
+        return joined([frame, embedded(f"{self.key}-data", content)])
 
 
 def embedded(key: str, content: object) -> Markup:

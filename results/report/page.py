@@ -20,10 +20,12 @@ from results.report.sections.front import front_section
 from results.report.sections.fusion import fusion_section
 from results.report.sections.importance import importance_section
 from results.report.sections.memory import memory_section
+from results.report.sections.next_steps import next_steps_section
 from results.report.sections.parallel import parallel_section
 from results.report.sections.progress import progress_section
 from results.report.sections.run import headline, provenance_section
 from results.report.sections.schedules import schedules_section
+from results.report.sections.sensitivity import sensitivity_section
 from results.report.sections.solves import solves_section
 from results.report.sections.spending import spending_section
 from results.store.parts import write_whole
@@ -34,17 +36,23 @@ NEEDS_SCRIPT = "The charts and the details of one design need JavaScript; the ot
 SectionOf = Callable[[RunData], ReportSection | None]
 
 SECTIONS: tuple[SectionOf, ...] = (
+    # which design, and how it compares
     front_section,
     designs_section,
     parallel_section,
-    importance_section,
+    # how sure that is
+    solves_section,
     progress_section,
-    spending_section,
+    # why this one
     chosen_section,
+    spending_section,
+    importance_section,
     fusion_section,
     schedules_section,
-    solves_section,
     memory_section,
+    # what would change it, and what to do now
+    sensitivity_section,
+    next_steps_section,
     failures_section,
     provenance_section,
 )

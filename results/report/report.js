@@ -45,7 +45,8 @@
   }
 
   function draw(frame, figure) {
-    Plotly.react(frame, figure.data.map(inked).map(hovering), themed(figure.layout), config);
+    const shown = { data: figure.data.map(inked).map(hovering), layout: themed(figure.layout), config };
+    Plotly.react(frame, figure.frames ? { ...shown, frames: figure.frames } : shown);
     const known = drawn.find((entry) => entry.frame === frame);
     if (known) known.figure = figure;
     else drawn.push({ frame, figure });

@@ -1,9 +1,10 @@
 """Timeloop's hybrid mapper: random factorisations, and of each of them all loop orders in turn.
 
-Timeloop draws a factorisation of all dims, leaves out the loop orders that differ only by loops of one
-iteration, and looks at the rest one after the other before it draws again. Several threads do so, each with
-random numbers of its own, and each ends after so many valid mappings in a row that are no better than its
-best. This is the mapper that the evaluations of CoSA (500 mappings, 32 threads) and of Thistle compare with.
+A thread draws how all dims are factored, what is spread in space and which tensors each level keeps. If the
+tiles fit, it evaluates all loop orders of this draw, one after the other, and draws again. It ends once so
+many valid mappings in a row were no better than its best: Timeloop's *victory condition*. Loops of one
+iteration are not permuted, as that changes nothing. This is the mapper that the evaluations of CoSA (500
+mappings, 32 threads) and of Thistle compare with.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ from solvers.outcome import Outcome, noting_limits
 VERSION = "1"
 
 DRAWN_AT_ONCE = 256
-"""Factorisations drawn and checked at a time; each has a block of random numbers, and keep sets, of its
-own."""
+"""Factorisations drawn and checked at a time. Each has random numbers of its own, so how many are drawn at a
+time changes no answer."""
 
 SCANNED_AT_ONCE = 512
-"""Loop orders evaluated at a time: what a thread looks at before it ends, with Timeloop's default."""
+"""Loop orders evaluated at a time: about as many as a thread with Timeloop's defaults looks at in vain before
+it ends, so few are evaluated that nobody looks at."""
 
 THREAD_BLOCKS = 2**32
-"""The blocks of random numbers of one thread: no thread comes to those of the next."""
+"""How far apart the first draws of two threads are numbered. A draw's random numbers follow from its number
+and the seed, and no thread comes to the draws of the next one."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Params:
     * ``threads``: independent searches, of which the best counts. They run one after the other here, so a
       solve takes one core, and the same mappings are looked at.
     * ``victory``: a thread ends after so many valid mappings in a row that are no better than its best.
-    * ``orders``: of each factorisation at most so many loop orders; 0: all.
+    * ``orders``: the most loop orders to evaluate of each factorisation; 0: all.
     """
 
     threads: int = 32
@@ -66,11 +69,12 @@ class Params:
 @over_layouts
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
-    """The best mapping that any thread came to before its victory, the time or the iterations ended it.
+    """The best mapping that any thread found.
 
-    ``budget.iterations`` is the most mappings of all threads together, drawn ones that do not fit included;
-    ``evaluations`` how many there were. The status is OPTIMAL only if the objective meets the cost model's
-    lower bound. Loading the compiled code, which a process does once, is not on the clock.
+    ``budget.iterations`` is the most mappings that all threads together look at, each thread an equal part of
+    them; a draw that does not fit counts as one. ``evaluations`` says how many there were. The status is
+    OPTIMAL only if the objective meets the cost model's lower bound. Loading the compiled code, which a
+    process does once, is not on the clock.
     """
     clock = Stopwatch()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
@@ -86,6 +90,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     best: HybridThread | None = None
     evaluations = 0
+    # The first thread runs in any case, so that a budget without time gives an answer, too.
     for number, looks in enumerate(_divided(budget.iterations, params.threads)):
         if number and not in_time():
             break
@@ -102,7 +107,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 def _divided(iterations: int | None, threads: int) -> Iterator[float]:
-    """How many mappings each thread may look at, as equal as whole numbers allow."""
+    """How many mappings each thread may look at, as equal as whole numbers allow; threads with none are left
+    out."""
     for number in range(threads):
         if iterations is None:
             yield inf
@@ -112,7 +118,11 @@ def _divided(iterations: int | None, threads: int) -> Iterator[float]:
 
 @dataclass
 class HybridThread:
-    """One thread of the search: its best mapping, and for how many valid ones that has been the best."""
+    """One thread of the search, and what it has found.
+
+    ``found``: its best mapping; ``lowest``: the objective of that one. ``looked_at`` counts mappings,
+    ``_unbeaten`` the valid ones since the best.
+    """
 
     problem: MappingProblem
     space: MappingSpace
@@ -125,11 +135,14 @@ class HybridThread:
 
     @property
     def won(self) -> bool:
-        """Whether nothing better turned up for long enough."""
+        """Whether the last ``victory`` valid mappings were no better than the best."""
         return self._unbeaten >= self.params.victory
 
     def search(self, number: int, seed: int, looks: float, in_time: InTime) -> None:
-        """Draw and scan until victory, ``looks`` mappings, or the end of the time."""
+        """Draw and scan until victory, ``looks`` mappings, or the end of the time.
+
+        ``number`` is the thread's: it says which draws are its own.
+        """
         for start in count(number * THREAD_BLOCKS, DRAWN_AT_ONCE):
             drawn = self.space.sample(range(start, start + DRAWN_AT_ONCE), seed, 1)
             fitting = self.evaluator.evaluate(drawn).valid
@@ -144,7 +157,10 @@ class HybridThread:
                 return
 
     def _scan(self, row: MappingBatch, looks: float, in_time: InTime) -> None:
-        """Look at the loop orders of one factorisation, which fits in any of them, one after the other."""
+        """Look at the loop orders of one factorisation (``row``, a batch of one), one after the other.
+
+        Orders change no tile, so all of them fit.
+        """
         orders = loop_orders(self.space, row)
         listed = islice(orders, self.params.orders or None)
         while chunk := list(islice(listed, SCANNED_AT_ONCE)):
@@ -158,7 +174,10 @@ class HybridThread:
                 return
 
     def _look_at(self, batch: MappingBatch) -> None:
-        """Take the mappings one by one, as far as ``victory`` lets the thread go."""
+        """Count the mappings one by one, as a thread does that evaluates them so, until ``victory``.
+
+        What was evaluated beyond that is neither counted nor kept: answers do not depend on the chunk's size.
+        """
         values = objective_values(self.evaluator.evaluate(batch), self.problem.objective)
         for row, value in enumerate(values.tolist()):
             self.looked_at += 1
@@ -171,10 +190,11 @@ class HybridThread:
 
 
 def loop_orders(space: MappingSpace, row: MappingBatch) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """Per level an order of all dims, innermost first: all orders of its loops, the innermost level's first.
+    """All loop orders of one mapping: for every level an order of all dims, as numbers, innermost first.
 
-    Only loops of more than one iteration are permuted: that is Timeloop's pruning. Orders that the rules
-    forbid are put right by the caller, so that one may come twice, as a user's fixed order does in Timeloop.
+    Successive orders differ at the innermost level first. Only loops of more than one iteration are permuted:
+    that is Timeloop's pruning. The caller puts right what a user's rules forbid, after which two orders may
+    be equal; Timeloop evaluates both, and so does this.
     """
     looped: NDArray[np.bool_] = row.temporal[0] > 1
     levels = [

@@ -189,6 +189,20 @@ class _AskingCosts:
         self.table.need([Request(layer, batch, tiles)])
         return self.table.streamed_rows(layer, batch, tiles)
 
+    @property
+    def shares_weights(self) -> bool:
+        return self.table.shares_weights
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        self.table.need([Request(layer, batch, tiles)])
+        return self.table.shared_rows(layer, batch, tiles)
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        self.table.need([Request(layer, batch, tiles, tuple(heights))])
+        return self.table.shared_band_rows(layer, batch, tiles, heights)
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         self.table.need([Request(layer, batch, tiles, tuple(heights))])
         return self.table.band_rows(layer, batch, tiles, heights)

@@ -94,6 +94,7 @@ def _plan(
     homes: Mapping[_Stay, _Stay],
     addresses: Mapping[str, int],
 ) -> Plan:
+    """The plan with these addresses, which are by the names of stays' homes and of operators' parameters."""
     graph = schedule.masks.graph
     residencies: list[list[Residency]] = [[] for _ in graph.tensors]
     for stay in stays:

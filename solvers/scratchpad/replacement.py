@@ -189,6 +189,7 @@ class _ReplacementProgram:
         self.model.minimize(sum(terms))
 
     def solved(self, seed: int, deadline: Deadline) -> Replacement | None:
+        """The best choice of gaps in which tensors are away, as far as time allows; None without one."""
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()

@@ -433,6 +433,13 @@ def replay(
             help="Write every compute and message to this file, for Perfetto (a JSON list).",
         ),
     ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            help="Write an HTML page that shows the run: tiles that compute, messages on their way.",
+        ),
+    ] = None,
     dram_latency: Annotated[
         int, typer.Option(min=0, help="Cycles before the first byte of every load from DRAM.")
     ] = 0,
@@ -445,7 +452,7 @@ def replay(
     from costmodel.replay.tables import ReplayOptions
     from sweep.cli.replay import replay_file
 
-    replay_file(file, ReplayOptions(dram_latency, hop_latency), trace, as_json)
+    replay_file(file, ReplayOptions(dram_latency, hop_latency), trace, page, as_json)
 
 
 @app.command("warm-up")

@@ -17,25 +17,33 @@ from costmodel.hardware.pe_mesh import PeMesh
 from costmodel.replay.replay import Replay, replay
 from costmodel.replay.tables import ReplayOptions
 from costmodel.replay.trace import trace_lines
+from results.report.replay_page import write_replay_page
 from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import shown
+from sweep.solve.replay import replay_numbers, replay_shown
 
 DIRECTIONS = ("east", "north", "west", "south")
 
 
-def replay_file(path: Path, options: ReplayOptions, trace: Path | None, as_json: bool) -> None:
-    """Replay the program of a file and print the numbers; ``trace``: write all events to this file.
+def replay_file(
+    path: Path, options: ReplayOptions, trace: Path | None, page: Path | None, as_json: bool
+) -> None:
+    """Replay the program of a file and print the numbers.
 
+    ``trace``: write all events to this file; ``page``: an HTML page on which the run can be watched.
     InputError for a file that is no program, and for a program that cannot run.
     """
     check_file_to_write("--trace", trace)
+    check_file_to_write("--page", page)
     program = read_program(path)
     try:
-        found = replay(program, options, log=trace is not None)
+        found = replay(program, options, log=bool(trace or page))
     except InputError as error:
         raise error.at(str(path)) from None
     if trace:
         write_file("--trace", trace, "".join(trace_lines(program, found)))
+    if page:
+        write_replay_page(page, replay_shown(program, found))
     if as_json:
         print(json.dumps(to_json(found, program.chip)))
     else:
@@ -52,7 +60,7 @@ def to_json(found: Replay, chip: Chip) -> dict[str, Any]:
         if load
     ]
     return {
-        **_numbers(found),
+        **replay_numbers(found),
         "tiles": {
             "peak_bytes": found.peak_bytes,
             "busy_cycles": found.busy_cycles.tolist(),
@@ -64,25 +72,10 @@ def to_json(found: Replay, chip: Chip) -> dict[str, Any]:
     }
 
 
-def _numbers(found: Replay) -> dict[str, Any]:
-    return {
-        "cycles": found.cycles,
-        "operations": found.operations,
-        "utilization": found.utilization,
-        "dram_read_bytes": found.dram_read_bytes,
-        "dram_write_bytes": found.dram_write_bytes,
-        "noc_hop_bytes": found.hop_bytes,
-        "busiest_link_bytes": found.busiest_link_bytes,
-        "most_peak_bytes": max(found.peak_bytes),
-        "computes": found.computes,
-        "transfers": found.transfers,
-    }
-
-
 def _print_tables(found: Replay, chip: Chip) -> None:
     console = Console()
     numbers = Table(show_header=False, box=None)
-    for key, value in _numbers(found).items():
+    for key, value in replay_numbers(found).items():
         numbers.add_row(key.replace("_", " "), shown(value))
     console.print(numbers)
     tiles = Table("tile", "column, row", "peak bytes", "busy", "waited for data", "for outputs", box=None)

@@ -69,6 +69,8 @@ class FusedGroups:
         architecture = _architecture(study)
         params = complete_params(study, "fusion", FAMILY, choice.solver, choice.solver_params)
         solve = FusionSolve(choice.solver, study.mapping_objective, choice.longest, params, choice.budget)
+        # Tasks are made once for equal groups of a network (``asked`` is equal), as they are for equal
+        # layers.
         position = {(one.network, one.layer.shape): number for number, one in enumerate(demands)}
         groups: list[GroupDemand] = []
         met: set[int] = set()
@@ -79,6 +81,7 @@ class FusedGroups:
             first: dict[str, tuple[FusedLayers, tuple[str, ...]]] = {}
             for names, stated in choice.segments_of(network):
                 met |= set() if stated is None else {stated}
+                # reading a group off the network knows no file: its errors get the study's name and key here
                 try:
                     group = group_of(
                         architecture, network, names, cut_rows=choice.cut_rows, windows=choice.windows
@@ -165,6 +168,7 @@ class GroupOutcome:
         if not (self.answer.mapped and self.answer.together):
             return False
         objective = self.demand.fused.solve.objective
+        # Layers one by one have a solver each, and budgets of their own, so they may turn out to be better.
         fused = value(objective, self.answer.energy_pj, self.answer.cycles)
         return fused < value(objective, *self.unfused)
 
@@ -196,6 +200,7 @@ def _bounds_of_either(
     together: tuple[float, float], layers: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
     """Lower bounds on energy (pJ) and cycles of a group that is mapped together or layer by layer."""
+    # what is mapped the better way costs no less than the lower of both bounds
     energy, cycles = sum(energy for energy, _ in layers), sum(cycles for _, cycles in layers)
     return min(together[0], energy), min(together[1], cycles)
 

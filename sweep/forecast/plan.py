@@ -131,7 +131,12 @@ def plan(
         )
     stored = stored_in(store)
     known = known_answers(stored, count.tasks) if stored else set[str]()
-    warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
+    warnings = (
+        *_uncounted(study),
+        *count.inverted.values(),
+        *design_space(study).fixed_prices(),
+        *_not_warm(study),
+    )
     proposed = ProposedDesigns(study, count.designs)
     at_most = isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size
     # which designs an Optuna search will propose is not known, so no answer counts as known either
@@ -186,7 +191,7 @@ def _plan_of_table(
         asked={name: count * (len(table) - infeasible) for name, count in workload.asked.items()},
         distinct=distinct,
         open=left,
-        warnings=(*_uncounted(study), *inverted.values()),
+        warnings=(*_uncounted(study), *inverted.values(), *design_space(study).fixed_prices()),
         table=table,
         first_open=first_open,
     )

@@ -58,6 +58,10 @@ class Rehearsal:
         return run_schedule_task(payload | {"budget": asdict(replace(self._budget, wall_seconds=left))})
 
     def _answer(self, request: Request) -> None:
+        """Give the solver the costs that it asks for: ideal ones, as nothing has been mapped yet.
+
+        The tasks that would find the real costs are noted: they are what the plan counts.
+        """
         demand, on = self._task.demand, self._task.on
         layer = demand.graph.layers[request.layer]
         # A solver holds its answer against bounds that know the energy of operands. Costs without it would be

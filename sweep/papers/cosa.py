@@ -53,7 +53,7 @@ SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = {
     "CoSA, cost, one shot": ("cosa", {"surrogate": "cost", "polish": False}),
     "CoSA, polished (default)": ("cosa", {}),
 }
-"""The rows of every figure but the GPU's: a mapping solver and its parameters."""
+"""What a figure of an accelerator compares: by the name of its row, a mapping solver and its parameters."""
 
 TUNED = "AutoTVM's way, 64 measured"
 GPU_SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -61,7 +61,7 @@ GPU_SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = {
     "AutoTVM's way, 4,096 measured": ("learned_annealing", {}),
     **{name: chosen for name, chosen in SCHEDULERS.items() if chosen[0] == "cosa"},
 }
-"""The rows of the GPU's figure. TVM measures kernels on a GPU; here the cost model is asked instead."""
+"""The same for the figure of GPUs. TVM measures kernels on a GPU; here the cost model is asked instead."""
 
 MACHINES = {
     "4x4": "simba",
@@ -70,7 +70,8 @@ MACHINES = {
     "k80": "gpu-k80",
     "a100": "gpu-a100",
 }
-"""Architectures of the library: 8 x 8 PEs as in the released simba_large.yaml."""
+"""By the name in keys of studies, an architecture of the library. The one with 8 x 8 PEs is that of the
+released simba_large.yaml."""
 
 MESHES = ("4x4", "8x8", "large-buffers")
 """The machines of the figure whose mappings are replayed on a mesh of PEs."""
@@ -79,11 +80,12 @@ MESH_SCHEDULERS: dict[str, tuple[str, dict[str, Any]]] = SCHEDULERS | {
     EXACT: ("exact", {}),
     EXACT_EDP: ("exact", {}),
 }
-"""The rows of that figure."""
+"""What that figure compares. The paper has no exact mapper; it shows how far the others are from the best."""
 ON_MESH = ReplayOptions(dram_latency=100, hop_latency=1)
-"""Cycles before the first word from DRAM, and of a router: ours, as the paper simulates both."""
+"""Cycles before the first word from DRAM, and cycles of a router. These are numbers of ours: the paper
+simulates both."""
 MESH_BASES = (RANDOM, "Hybrid")
-"""Over which that figure states speed-ups."""
+"""The schedulers over which that figure states speed-ups."""
 
 GPUS = ("k80", "a100")
 
@@ -92,6 +94,7 @@ LOST = "The figure's own numbers are not in the text that this was made from, so
 
 
 def networks(effort: Effort) -> tuple[str, ...]:
+    """The networks whose layers are mapped."""
     return FULL if effort == "full" else QUICK
 
 
@@ -102,7 +105,9 @@ def study_key(machine: str, objective: str, scheduler: str) -> str:
 
 
 def studies(effort: Effort) -> list[PaperStudy]:
-    """A study for each machine, quantity and scheduler."""
+    """A study for each machine, quantity that its scheduler minimises, and scheduler."""
+    # Energy is compared on one machine only. Energy times cycles is what one of the mappers of the meshes is
+    # asked for (``mesh_objective``).
     asked = [("4x4", "energy"), *((machine, "cycles") for machine in MACHINES)]
     asked += [(machine, "edp") for machine in MESHES]
     return [
@@ -128,14 +133,14 @@ def schedulers(machine: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def solved_on(machine: str, objective: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The schedulers that have a study for a machine and quantity."""
+    """The schedulers that some figure needs for a machine and quantity."""
     if machine not in MESHES or objective == "energy":
         return schedulers(machine)
     return {name: chosen for name, chosen in MESH_SCHEDULERS.items() if mesh_objective(name) == objective}
 
 
 def mesh_objective(scheduler: str) -> str:
-    """What a scheduler's mappings that run on the mesh are found for."""
+    """What a scheduler minimises when it finds the mappings that run on the mesh."""
     return "edp" if scheduler == EXACT_EDP else "cycles"
 
 
@@ -152,9 +157,10 @@ def needed(machine: str, objective: str) -> tuple[str, ...]:
 def ratios(
     rows: ReadOnlyDict[str, LayerRows], machine: str, objective: str, column: str, network: str
 ) -> Iterator[tuple[str, list[float]]]:
-    """For each scheduler, the first one's quantity divided by its own.
+    """For each scheduler, how many times less its mappings take of ``column`` than the first scheduler's.
 
-    One number for each layer where both have an answer.
+    One number for each layer of the network for which both have an answer. The mappings are those found for
+    ``objective``.
     """
     layers = [layer for layer, _ in distinct_layers(load_network(network).layers)]
     names = list(schedulers(machine))
@@ -174,7 +180,10 @@ def ratios(
 def over_first(
     rows: ReadOnlyDict[str, LayerRows], effort: Effort, machine: str, objective: str, column: str
 ) -> FigureTable:
-    """How many times better than the first each scheduler is, geometric means of layers, by network."""
+    """How many times better than the first scheduler each one is: geometric means of layers, by network.
+
+    A scheduler without any answer has no row.
+    """
     names, first = networks(effort), next(iter(schedulers(machine)))
     by_network = {name: dict(ratios(rows, machine, objective, column, name)) for name in names}
     table: list[tuple[str | float, ...]] = []
@@ -195,19 +204,22 @@ def over_first(
 
 
 def speed_ups(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """Figure 6."""
     return over_first(rows, effort, "4x4", "cycles", "cycles")
 
 
 def energies(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """Figure 7."""
     return over_first(rows, effort, "4x4", "energy", "energy_pj")
 
 
 def larger_array(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """Figure 9."""
     table = over_first(rows, effort, "8x8", "cycles", "cycles")
     more = (
         "8 x 8 PEs with the buffers and the DRAM bandwidth of 4 x 4, as in the released simba_large.yaml. "
-        "Not reproduced: the architecture with larger buffers, whose sizes are not in the text that this was "
-        "made from, nor in the released code."
+        "Not reproduced: the paper's architecture with larger buffers, whose sizes are neither in the text "
+        "that this was made from nor in the released code. Figure 10 has one with sizes of ours."
     )
     return FigureTable(table.headers, table.rows, (*table.remarks, more), table.bars)
 
@@ -226,7 +238,10 @@ def mesh_cycles(machine: str, rows: LayerRows) -> dict[Layer, int]:
 
 
 def on_meshes(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Replayed cycles: speed-ups over Random by network, over Hybrid, and replayed over counted cycles."""
+    """Figure 10: speed-ups in replayed cycles, over Random by network and over Hybrid on all layers.
+
+    A further column has replayed over counted cycles: what the cost model does not know of the mesh.
+    """
     names, table, left_out = networks(effort), list[tuple[str | float, ...]](), 0
     series: dict[str, tuple[float, ...]] = {}
     of_network = {name: {layer for layer, _ in distinct_layers(load_network(name).layers)} for name in names}
@@ -235,6 +250,8 @@ def on_meshes(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable
         cycles = {name: mesh_cycles(machine, rows[key]) for name, key in keys.items()}
         left_out += sum(len(rows[key]) - len(cycles[name]) for name, key in keys.items())
         for name, own in cycles.items():
+            # by base and layer, how many times as fast this scheduler is; layers that the base lacks are left
+            # out
             over = {
                 base: {
                     layer: cycles[base][layer] / one for layer, one in own.items() if layer in cycles[base]
@@ -281,7 +298,7 @@ def on_meshes(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable
 
 
 def on_gpus(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Speed-ups over the tuner with few measurements on both GPUs, and CPU seconds a layer."""
+    """Figure 11: speed-ups over the tuner with few measurements on both GPUs, and CPU seconds a layer."""
     tables = {gpu: over_first(rows, effort, gpu, "cycles", "cycles") for gpu in GPUS}
     table: list[tuple[str | float, ...]] = []
     for gpu, found in tables.items():
@@ -312,7 +329,10 @@ def on_gpus(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def parts_of_objective(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Util, Comp and Traf of every scheduler's mappings, means of layers; the sum is the paper's (Eq. 12)."""
+    """Figure 8: Util, Comp and Traf of every scheduler's mappings, and the paper's weighted sum (Eq. 12).
+
+    All are means over the layers.
+    """
     machine, params = load_architecture(MACHINES["4x4"]), Params(preset="paper")
     every = [layer for name in networks(effort) for layer, _ in distinct_layers(load_network(name).layers)]
     table: list[tuple[str | float, ...]] = []
@@ -345,7 +365,7 @@ def parts_of_objective(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> Fi
 
 
 def solve_times(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Mean CPU seconds a layer of each scheduler, for cycles."""
+    """Table 6: CPU seconds that each scheduler takes for a layer, when it minimises cycles."""
     table: list[tuple[str | float, ...]] = []
     for name in SCHEDULERS:
         spent = [row["cpu_seconds"] for row in rows[study_key("4x4", "cycles", name)].values()]
@@ -365,13 +385,20 @@ def figures() -> Sequence[PaperFigure]:
     return (
         PaperFigure("6", "Speed-up over Random, 4 x 4 PEs", baseline, speed_ups),
         PaperFigure("7", "Energy, times less than Random's, 4 x 4 PEs", needed("4x4", "energy"), energies),
-        PaperFigure("8", "Parts of the objective, means of layers", baseline, parts_of_objective),
+        PaperFigure(
+            "8",
+            "Parts of the objective, means of layers",
+            baseline,
+            parts_of_objective,
+            columns=("mapping",),
+        ),
         PaperFigure("9", "Speed-up over Random, 8 x 8 PEs", needed("8x8", "cycles"), larger_array),
         PaperFigure(
             "10",
             "Speed-up over Random, replayed on meshes of PEs",
             tuple(mesh_key(machine, name) for machine in MESHES for name in MESH_SCHEDULERS),
             on_meshes,
+            columns=("mapping",),
         ),
         PaperFigure(
             "11",

@@ -46,6 +46,7 @@ from sweep.study.identity import canonical_json
 from sweep.tasks.kinds import PaperTask
 from sweep.tasks.scratchpad import PlannedGraph, ScratchpadSolve, ScratchpadTask
 
+# Networks by their names in the library, where each is there in two forms: NAME.fused and NAME.raw.
 HUMAN = (
     "resnet50",
     "densenet121",
@@ -90,6 +91,7 @@ PAPER_SECONDS: dict[str, dict[str, tuple[float, float, float]]] = {
 """Table II: the paper's seconds at MR, MH and MP, by network and approach."""
 
 COSMA: dict[str, Approach] = {"cosma": ("cosma", {})}
+"""The approach that is compared with all others; they are in ``cosma_cases.py``."""
 VARIANTS = (
     "The paper says neither how far its graphs were fused nor which variants of its networks it took, so the "
     "bytes of single bars are not comparable."
@@ -105,11 +107,12 @@ def forms(effort: Effort) -> tuple[str, ...]:
 
 
 def searched(effort: Effort) -> tuple[str, ...]:
+    """The networks from architecture search."""
     return SEARCHED if effort == "full" else QUICK_SEARCHED
 
 
 def settings(parameters: bool) -> tuple[str, ...]:
-    """The paper's names of the three budgets (section V-A): with parameters MRp, MHp and MPp."""
+    """The paper's names of the three sizes (section V-A): MR, MH and MP, with parameters MRp, MHp and MPp."""
     return tuple(f"{level}p" if parameters else level for level in NAMES)
 
 
@@ -165,11 +168,12 @@ def cases_of(rows: LayerRows) -> list[CosmaCase]:
 
 
 def _cases(rows: ReadOnlyDict[str, LayerRows], effort: Effort, kind: str) -> list[list[CosmaCase]]:
-    """The cases by form of the graphs."""
+    """The cases of the networks of a ``kind`` (human or searched), a list for each form of graphs."""
     return [cases_of(rows[f"{kind}-{form}"]) for form in forms(effort)]
 
 
 def _cell(case: CosmaCase, approach: str) -> str | float:
+    """MB that an approach moves."""
     found = case.found.get(approach)
     return "no plan" if found is None or found.objective_bytes is None else found.objective_bytes / 1e6
 
@@ -196,12 +200,14 @@ def bytes_table(cases: Sequence[CosmaCase], approaches: Sequence[str], remarks: 
 
 
 def figure_3(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """Figure 3: bytes of cosma and of the four schemes, networks designed by people."""
     cases = [case for some in _cases(rows, effort, "human") for case in some]
     remarks = () if effort == "full" else (FUSED_ONLY,)
     return bytes_table(cases, (*COSMA, *SCHEMES), remarks)
 
 
 def figure_4(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """Figure 4: bytes of cosma, of its heuristics and of the four schemes, searched networks."""
     cases = [case for some in _cases(rows, effort, "searched") for case in some]
     remarks = () if effort == "full" else (FEWER,)
     return bytes_table(cases, (*COSMA, *HEURISTICS, *SCHEMES), remarks)
@@ -229,6 +235,7 @@ def means(cases: Sequence[CosmaCase], form: str, approach: str) -> Iterator[tupl
         )
 
 
+# the headers of what ``means`` yields
 MEANS = (
     "graphs",
     "approach",
@@ -240,6 +247,7 @@ MEANS = (
 
 
 def human_means(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """The paper's mean over the cases of Figure 3."""
     table = [
         row
         for form, cases in zip(forms(effort), _cases(rows, effort, "human"), strict=True)
@@ -255,6 +263,7 @@ def human_means(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTab
 
 
 def searched_means(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """The paper's mean over the cases of Figure 4."""
     table = [
         row
         for form, cases in zip(forms(effort), _cases(rows, effort, "searched"), strict=True)
@@ -285,6 +294,7 @@ PAPER_CLAIMS = {
 
 
 def human_claims(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
+    """In how many cases of Figure 3 each statement of section V-B2 holds."""
     counted = [claims(cases) for cases in _cases(rows, effort, "human")]
     table = tuple(
         (claim, *(found[claim] for found in counted), PAPER_CLAIMS.get(claim, "-")) for claim in counted[0]
@@ -323,6 +333,7 @@ def times(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def _deep_lab(case: CosmaCase) -> bool:
+    """Whether it is one of the two cases whose times the paper states by themselves."""
     return case.network.startswith("deeplabv3") and case.setting in ("MRp", "MHp")
 
 

@@ -47,7 +47,11 @@ class ApproachAnswer:
 
 @dataclass(frozen=True)
 class CosmaCase:
-    """One network under one setting (MR, ... MPp), with the answers by approach."""
+    """One network at one size of the scratchpad, with the answers by approach.
+
+    ``setting``: the paper's name of the size (MR to MPp), ``budget_bytes``: the size. ``note`` says where the
+    size rests on a peak that was not proven to be the least.
+    """
 
     network: str
     setting: str
@@ -57,6 +61,7 @@ class CosmaCase:
     found: dict[str, ApproachAnswer] = field(default_factory=dict)
 
     def bytes_of(self, approach: str) -> int | None:
+        """What an approach moves off chip; None without a plan."""
         return self.found[approach].objective_bytes
 
 
@@ -104,7 +109,7 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def counted(cases: Iterable[CosmaCase], holds: Callable[[int, int], bool], one: str, other: str) -> str:
-    """Counts cases, of those where both approaches have a plan, in which ``holds`` is true of their bytes."""
+    """In how many cases ``holds`` is true of the bytes of two approaches, of those where both have a plan."""
     pairs = [(case.bytes_of(one), case.bytes_of(other)) for case in cases]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     return f"{sum(holds(a, b) for a, b in known)} of {len(known)}"

@@ -1,9 +1,10 @@
 """KAPLA's evaluation (Li and Gao, 2023, section VI): single layers by three methods, and chains of segments.
 
-The paper names its methods by letters. Three are run here: S is ``exact``, which proves the optimum or states
-a bound; R is ``random_search``; K is ``kapla``. They map layers one by one. The mapping of the array of PEs
-is fixed, and the methods choose all else. Where S has not proven the optimum of every layer, K and R are
-compared both with the best mapping that was found and with the bound; the optimum lies between the two.
+The paper names its methods by letters: B, S, R, M, and K, which is KAPLA itself. Three are run here: S is
+``exact``, which proves the optimum or states a bound; R is ``random_search``; K is ``kapla``. They map layers
+one by one. The mapping of the array of PEs is fixed, and the methods choose all else. Where S has not proven
+the optimum of every layer, K and R are compared both with the best mapping that was found and with the bound;
+the optimum lies between the two.
 
 Chains of segments are studies of the chip ``kapla-16x16-released``, judged by the chip model.
 """
@@ -54,7 +55,7 @@ MOST_DRAWS = {"quick": 10_000, "full": 1_000_000}
 
 SOLVERS = {"S": "exact", "R": "random_search", "K": "kapla"}
 PUBLISHED_MEANS = {"7": "2.2 %", "8": "as Figure 7", "9": "7.7 % over B", "10": "1.9 %"}
-"""K's energy over S's, the mean of the seven networks (section VI-A)."""
+"""By figure, by how much K's energy exceeds S's: means of the seven networks (section VI-A)."""
 PUBLISHED_HOURS: dict[str, tuple[str, ...]] = {
     "alexnet": ("8.7 h", "12.7 h", "4.6 min", "3.2 h", "32 s"),
     "mobilenet": ("17.6 h", "33.8 h", "16.6 min", "10.1 h", "53 s"),
@@ -90,7 +91,7 @@ LAYER_BY_LAYER = (
 class LayersOnDevice:
     """The layers with weights of some networks, each mapped for the least ``objective`` on one device.
 
-    ``step``: the end of the networks' names; ``.training`` for a training step.
+    ``step``: what follows the networks' names; ``.training`` makes training steps of them.
     """
 
     key: str
@@ -99,13 +100,14 @@ class LayersOnDevice:
     objective: Objective = "energy"
     step: str = ""
     probability: float = 0.1
-    """How many mappings R draws for each factorisation of the space; 0.85 on the edge device."""
+    """R draws this fraction of as many mappings as the space has factorisations; 0.85 on the edge device."""
     networks: tuple[tuple[str, ...], tuple[str, ...]] = (("alexnet", "mlp", "lstm"), NETWORKS)
     """The networks of quick and of full effort."""
     every: int = 1
     """With quick effort only every ``every``-th distinct layer of a network is mapped."""
 
-    def of(self, effort: Effort) -> tuple[str, ...]:
+    def networks_of(self, effort: Effort) -> tuple[str, ...]:
+        """The networks that the effort maps."""
         return self.networks[effort == "full"]
 
     def layers(self, network: str, effort: Effort) -> list[tuple[Layer, int]]:
@@ -116,14 +118,15 @@ class LayersOnDevice:
         ]
 
 
-def case(key: str, device: str, batch: int, **more: Any) -> LayersOnDevice:
-    """The case of a figure, on a device of the library."""
+def library_case(key: str, device: str, batch: int, **more: Any) -> LayersOnDevice:
+    """A case on a device of the library, with the released unit costs."""
     return LayersOnDevice(key, load_multi_node(device, COSTS), batch, **more)
 
 
 TABLE_V = ((64, 4, 8, 32), (64, 4, 8, 64), (64, 4, 8, 128), (8, 4, 16, 32), (1, 16, 8, 64))
 """Batch, nodes of a side, PEs of a side, bytes of registers of a PE; all with buffers of 32 KiB."""
 PUBLISHED_TABLE_V = (0.044, 0.027, 0.015, 0.083, 0.067)
+"""By which fraction K's energy exceeds S's, row by row."""
 
 
 def configuration(batch: int, side: int, pes: int, register_bytes: int) -> LayersOnDevice:
@@ -146,10 +149,10 @@ def configuration(batch: int, side: int, pes: int, register_bytes: int) -> Layer
 def figure_cases() -> dict[str, LayersOnDevice]:
     """The cases of Figures 7 to 10."""
     return {
-        "7": case("fig-7", "kapla-16x16", 64, step=".training"),
-        "8": case("fig-8", "kapla-16x16", 64, step=".training", objective="cycles"),
-        "9": case("fig-9", "kapla-16x16", 64),
-        "10": case("fig-10", "kapla-edge", 1, probability=0.85, networks=(NETWORKS, NETWORKS)),
+        "7": library_case("fig-7", "kapla-16x16", 64, step=".training"),
+        "8": library_case("fig-8", "kapla-16x16", 64, step=".training", objective="cycles"),
+        "9": library_case("fig-9", "kapla-16x16", 64),
+        "10": library_case("fig-10", "kapla-edge", 1, probability=0.85, networks=(NETWORKS, NETWORKS)),
     }
 
 
@@ -159,6 +162,7 @@ def configurations() -> tuple[LayersOnDevice, ...]:
     return tuple(configuration(*row) for row in TABLE_V)
 
 
+# Figures state what they need before any case is made, which reads files: so keys are written once more here.
 KEYS = {number: f"fig-{number}" for number in PUBLISHED_MEANS}
 TABLE_V_KEYS = tuple(f"table-5-batch{b}-{side}x{side}-{pes}x{pes}-{regs}" for b, side, pes, regs in TABLE_V)
 
@@ -175,56 +179,61 @@ def factorisations(device: MultiNode, layer: Layer) -> int:
     return sum(map(space.count_factorisations, product(*space.keep_sets)))
 
 
-def task(of: LayersOnDevice, layer: Layer, method: str, effort: Effort) -> MappingTask:
-    """One layer by one method."""
+def task(case: LayersOnDevice, layer: Layer, method: str, effort: Effort) -> MappingTask:
+    """One layer by one method. S ends by its time, R by its draws, K by itself."""
     name, params = SOLVERS[method], {}
     budget = Budget(600.0)
     if method == "S":
         budget = Budget(PROVING_SECONDS[effort])
     if method == "R":
-        draws = max(1, min(ceil(of.probability * factorisations(of.device, layer)), MOST_DRAWS[effort]))
+        draws = max(1, min(ceil(case.probability * factorisations(case.device, layer)), MOST_DRAWS[effort]))
         params, budget = {"victory": draws}, Budget(600.0, draws)
     stated = canonical_json(asdict(solver(name).load().Params(**params)))
-    settings = SolveSettings(name, of.objective, stated, budget, rules_of(of.device, layer))
-    return MappingTask(architecture(of.device), layer, settings)
+    settings = SolveSettings(name, case.objective, stated, budget, rules_of(case.device, layer))
+    return MappingTask(architecture(case.device), layer, settings)
 
 
-def tasks(of: LayersOnDevice, effort: Effort) -> dict[Hashable, PaperTask]:
+def tasks(case: LayersOnDevice, effort: Effort) -> dict[Hashable, PaperTask]:
     """All solves of a case, by (network, layer, method)."""
     return {
-        (network, layer.name, method): task(of, layer, method, effort)
-        for network in of.of(effort)
-        for layer, _ in of.layers(network, effort)
+        (network, layer.name, method): task(case, layer, method, effort)
+        for network in case.networks_of(effort)
+        for layer, _ in case.layers(network, effort)
         for method in SOLVERS
     }
 
 
 def solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Iterator[PaperSolves]:
     """The solves of all cases that ``rows`` lacks."""
-    for of in (*figure_cases().values(), *configurations()):
-        if of.key not in rows:
-            yield PaperSolves(of.key, tasks(of, effort))
+    for case in (*figure_cases().values(), *configurations()):
+        if case.key not in rows:
+            yield PaperSolves(case.key, tasks(case, effort))
 
 
 def percent(fraction: float) -> str:
+    """A fraction as a cell of a table."""
     return f"{100 * fraction:.2f} %"
 
 
 @dataclass(frozen=True)
 class NetworkSums:
-    """Sums over all layers of a network, each layer as often as it occurs, by method; pJ or cycles."""
+    """Sums over all layers of a network, each layer as often as it occurs, in pJ or cycles.
+
+    ``distinct``: how many different layers there are; ``proven``: for how many of these S proved its optimum.
+    ``found`` and ``seconds``: by method, the sum of what it found and of its CPU seconds.
+    """
 
     distinct: int
     proven: int
     least: float
-    """The sum of the lower bounds that S proves."""
+    """The sum of the lower bounds that S proves, which are the optima of proven layers."""
     best: float
     """The sum of the best values that any method found."""
     found: dict[str, float]
     seconds: dict[str, float]
 
     def line(self, scale: float) -> tuple[str | float, ...]:
-        """The cells of a row: proven layers, K's sum, and ``over`` in per cent."""
+        """The cells of a row: proven layers, K's sum divided by ``scale``, and :attr:`over` in per cent."""
         return (
             f"{self.proven} of {self.distinct}",
             self.found["K"] / scale,
@@ -233,19 +242,19 @@ class NetworkSums:
 
     @property
     def over(self) -> tuple[float, ...]:
-        """By which fraction K's sum exceeds the best found and the bound, then R's sum."""
+        """By which fraction K's sum exceeds the best found, then the bound; then the same of R's sum."""
         return tuple(
             self.found[method] / base - 1 for method in ("K", "R") for base in (self.best, self.least)
         )
 
 
-def compared(rows: LayerRows, of: LayersOnDevice, network: str, effort: Effort) -> NetworkSums | None:
+def compared(rows: LayerRows, case: LayersOnDevice, network: str, effort: Effort) -> NetworkSums | None:
     """The sums of a network; None where some method has no answer for a layer."""
-    column = "energy_pj" if of.objective == "energy" else "cycles"
+    column = "energy_pj" if case.objective == "energy" else "cycles"
     least = best = 0.0
     found, seconds = dict.fromkeys(SOLVERS, 0.0), dict.fromkeys(SOLVERS, 0.0)
     proven = 0
-    layers = of.layers(network, effort)
+    layers = case.layers(network, effort)
     for layer, count in layers:
         own = {method: rows.get((network, layer.name, method)) for method in SOLVERS}
         answers = {method: row for method, row in own.items() if row is not None}
@@ -264,9 +273,9 @@ def compared(rows: LayerRows, of: LayersOnDevice, network: str, effort: Effort) 
 
 def figure(number: str, rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
     """Figures 7 to 10: a row a network, and the means of all."""
-    of = figure_cases()[number]
-    scale, unit = (1e9, "mJ") if of.objective == "energy" else (1e6, "Mcycles")
-    own = {network: compared(rows[of.key], of, network, effort) for network in of.of(effort)}
+    case = figure_cases()[number]
+    scale, unit = (1e9, "mJ") if case.objective == "energy" else (1e6, "Mcycles")
+    own = {network: compared(rows[case.key], case, network, effort) for network in case.networks_of(effort)}
     whole = {network: one for network, one in own.items() if one is not None}
     table: list[tuple[str | float, ...]] = [(network, *one.line(scale)) for network, one in whole.items()]
     if whole:
@@ -283,14 +292,15 @@ def figure(number: str, rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> F
         "R over the best found",
         "R at most",
     )
-    remarks = [LAYER_BY_LAYER, NO_ENERGIES, *quick_remarks(of, effort)]
+    remarks = [LAYER_BY_LAYER, NO_ENERGIES, *quick_remarks(case, effort)]
     series = {method: tuple(one.found[method] / one.least for one in whole.values()) for method in SOLVERS}
     return FigureTable(headers, tuple(table), tuple(remarks), Bars("over the bound", tuple(whole), series))
 
 
-def quick_remarks(of: LayersOnDevice, effort: Effort) -> Iterator[str]:
+def quick_remarks(case: LayersOnDevice, effort: Effort) -> Iterator[str]:
+    """What quick effort leaves out; nothing with full effort."""
     if effort == "quick":
-        part = "" if of.of(effort) == NETWORKS else f", {len(of.of(effort))} networks"
+        part = "" if case.networks_of(effort) == NETWORKS else f", {len(case.networks_of(effort))} networks"
         yield (
             f"Quick: {PROVING_SECONDS[effort]:g} s on the clock for S, {MOST_DRAWS[effort]:,} draws for R at "
             f"most{part}; --effort full: {PROVING_SECONDS['full']:g} s, {MOST_DRAWS['full']:,}, all networks."
@@ -299,8 +309,8 @@ def quick_remarks(of: LayersOnDevice, effort: Effort) -> Iterator[str]:
 
 def table_4(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
     """Table IV: what solving the layers of a training step takes."""
-    of = figure_cases()["7"]
-    own = {network: compared(rows[of.key], of, network, effort) for network in of.of(effort)}
+    case = figure_cases()["7"]
+    own = {network: compared(rows[case.key], case, network, effort) for network in case.networks_of(effort)}
     table: list[tuple[str | float, ...]] = [
         (network, *one.seconds.values(), *PUBLISHED_HOURS[network]) for network, one in own.items() if one
     ]
@@ -315,10 +325,10 @@ def table_4(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 def table_5(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
     """Table V: K on other configurations, GoogLeNet."""
     table: list[tuple[str | float, ...]] = []
-    for of, sizes, published in zip(configurations(), TABLE_V, PUBLISHED_TABLE_V, strict=True):
+    for case, sizes, published in zip(configurations(), TABLE_V, PUBLISHED_TABLE_V, strict=True):
         batch, side, pes, registers = sizes
         name = f"batch {batch}, {side} x {side} nodes of {pes} x {pes} PEs, {registers} B"
-        if one := compared(rows[of.key], of, "googlenet", effort):
+        if one := compared(rows[case.key], case, "googlenet", effort):
             table.append((name, *one.line(1e9), f"{100 * published:g} %"))
     headers = (
         "GoogLeNet, mJ",
@@ -345,9 +355,11 @@ CHAINS: dict[str, dict[str, Any]] = {
 all schemes that may fit costed in full."""
 CHAINED = {"quick": ("mlp", "lstm", "alexnet"), "full": NETWORKS}
 CHAIN_SECONDS = 36_000.0
+"""Seconds on the clock for all chains of a network, more than any takes."""
 
 
 def chain_key(variant: str) -> str:
+    """The key of the study for a way to rank chains, such as ``chains-ks-4``."""
     return f"chains-{variant.replace(' ', '-').lower().replace('_', '')}"
 
 

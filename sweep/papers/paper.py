@@ -61,9 +61,11 @@ class FigureTable:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure or table of the paper, which needs the studies and solves ``needs``, by their keys.
+    """A figure or table of the paper.
 
-    ``not_reproduced`` is the reason why there is no table of ours; then it needs no studies.
+    ``needs``: the keys of the studies and solves that its ``table`` is made of. ``columns``: what it reads of
+    the layers of its studies beside what all figures get (``reproduction.LAYER_COLUMNS``), such as mappings,
+    which are large. ``not_reproduced``: the reason why there is no table of ours; then nothing is needed.
     """
 
     number: str
@@ -71,6 +73,7 @@ class PaperFigure:
     needs: tuple[str, ...] = ()
     table: Callable[[ReadOnlyDict[str, LayerRows], Effort], FigureTable] | None = None
     not_reproduced: str = ""
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.table is None) != bool(self.not_reproduced):

@@ -49,6 +49,8 @@ SCHEDULE_COLUMNS = [
     "cpu_seconds",
     "note",
 ]
+LAYER_COLUMNS = ["task_id", "layer_shape", "energy_pj", "cycles", "cpu_seconds"]
+"""What every figure gets of the layers of its studies of architectures."""
 ANSWERED_WITH = ("optimal", "feasible")
 """Statuses of solves that found something."""
 
@@ -96,7 +98,8 @@ def reproduce(
         if "schedule" in study.document:
             rows[study.key], missing = _schedules(run)
         else:
-            rows[study.key] = _rows(run, layers)
+            columns = {name for figure in figures if study.key in figure.needs for name in figure.columns}
+            rows[study.key] = _rows(run, layers, sorted(columns))
             missing = len(every - rows[study.key].keys())
         unanswered += missing
     while open_solves := _open(paper, effort, rows, wanted):
@@ -145,14 +148,13 @@ def _layers(paper: Paper, effort: Effort) -> dict[str, list[Layer]]:
     return found
 
 
-def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]]) -> LayerRows:
-    columns = ["layer_shape", "energy_pj", "cycles", "cpu_seconds", "status", "mapping"]
+def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]], columns: Sequence[str]) -> LayerRows:
+    """The row of every layer that has an answer, with LAYER_COLUMNS and the further ``columns``."""
     found: dict[Layer, ReadOnlyDict[str, Any]] = {}
-    for row in run.read("layers", ["task_id", *columns]).to_pylist():
-        shape = row["layer_shape"]
-        shape = json.loads(shape) if isinstance(shape, str) else shape
+    for row in run.read("layers", [*LAYER_COLUMNS, *columns]).to_pylist():
         if row["energy_pj"] is not None:
-            found |= dict.fromkeys(layers.get(canonical_json(shape), ()), row)
+            shape = canonical_json(json.loads(row["layer_shape"]))
+            found |= dict.fromkeys(layers.get(shape, ()), row)
     return found
 
 

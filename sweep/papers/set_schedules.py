@@ -46,11 +46,14 @@ from sweep.study.study import study_path
 
 LP, LS, SET, TANGRAM = "layer_pipeline", "layer_sequential", "set", "tangram"
 SHOWN = {LP: "LP", LS: "LS", SET: "SET"}
+"""The schedulers of Figures 5 and 8, and their names in the columns."""
 OVER_TANGRAM = {SET: "SET", LP: "LP", LS: "LS"}
 """The schedulers that Figure 9 sets against Tangram, in the order of its columns."""
 
 PATTERNS = ("set-fig8-edge", "set-fig8-cloud")
+"""The studies of Figures 5 and 8: SET against the two patterns."""
 SPREADS = ("set-fig10-edge", "set-fig10-cloud")
+"""The studies of Figures 9 and 10: several seeds of SET, the patterns, and Tangram."""
 
 PUBLISHED_SPEED_UP = {LP: 1.90, LS: 1.68}
 PUBLISHED_SAVING = {LP: 0.217, LS: 0.215}
@@ -86,22 +89,24 @@ QUICK: dict[str, StudyPart] = {
     "set-fig10-edge": StudyPart(("set-resnet50", "set-googlenet"), (8,), 3, 5),
     "set-fig10-cloud": StudyPart(("set-resnet50", "set-googlenet"), (8,), 3, 2),
 }
-"""By study."""
+"""By study, the part of it that quick effort runs."""
 
 DRAWN = {"quick": 200, "full": 10_000}
 """Trees that Figure 11 draws of each network."""
 DRAWN_BATCH = 8
+"""Their samples."""
 DRAWN_NETWORKS = ("set-resnet50", "set-transformer")
 
 
 def document(name: str, effort: Effort) -> dict[str, Any]:
-    """The content of a library study, or of the part that quick effort runs under a name of its own."""
+    """The content of a library study; with quick effort of a part of it, under a name of its own."""
     stated: dict[str, Any] = load_yaml(study_path(name))
     if effort == "full":
         return stated
     part, schedule = QUICK[name], stated["schedule"]
     networks = [{"network": one, "batch": batch} for one in part.networks for batch in part.batches]
     fewer = {"seeds": part.seeds}
+    # rivals that draw nothing have neither seeds nor rounds
     rivals = [
         rival | fewer | {"params": rival["params"] | {"beta": part.beta}}
         if solver_entry(rival["solver"]).draws
@@ -119,6 +124,7 @@ def known(names: Sequence[str], effort: Effort) -> list[str]:
 
 
 def studies(effort: Effort) -> list[PaperStudy]:
+    """The studies of all figures, by their names in the library."""
     return [PaperStudy(name, document(name, effort)) for name in known((*PATTERNS, *SPREADS), effort)]
 
 
@@ -140,10 +146,12 @@ def cases(rows: LayerRows, names: Sequence[str] = tuple(SHOWN)) -> Iterator[tupl
 
 
 def median_of(seeds: Seeds, column: str) -> float:
+    """The median of a column over the seeds."""
     return float(median(row[column] for row in seeds))
 
 
 def platform_of(study: str) -> str:
+    """Edge or cloud, with which the names of studies end."""
     return study.rpartition("-")[2]
 
 
@@ -163,6 +171,7 @@ def patterns(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
             absolute = (value for one in SHOWN for value in (energy[one] / 1e9, cycles[one] / 1e6))
             gap = min(row["gap"] for row in found[SET])
             table.append((f"{platform_of(study)} {case}", *absolute, *gain, gap))
+    # of a row: the case, energy and cycles of the three schedulers, then from 7 on the speed-ups
     bars = Bars(
         "cycles over SET's",
         tuple(str(row[0]) for row in table),
@@ -187,6 +196,7 @@ def patterns(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def pattern_remarks(effort: Effort) -> Iterator[str]:
+    """What a reader of Figure 8 has to know."""
     yield (
         "Medians over the seeds. The gap is that of the objective, E^2 D on edge and E D^2 on cloud, to a "
         "bound that is proven for all trees: the schedule may be the best there is, or that much worse."
@@ -223,6 +233,7 @@ def over_tangram(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTa
             gains.setdefault(platform_of(study), []).append(gain)
             absolute = energy[TANGRAM] / 1e9, cycles[TANGRAM] / 1e6
             table.append((f"{platform_of(study)} {case}", *absolute, *gain))
+    # of a row: the case, energy and cycles of Tangram, then three gains a scheduler, of which E D is the last
     bars = Bars(
         "E D over Tangram's",
         tuple(str(row[0]) for row in table),
@@ -298,6 +309,7 @@ def spreads(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def spread_remarks(effort: Effort) -> Iterator[str]:
+    """What quick effort leaves out of the studies with many seeds."""
     if effort == "quick":
         for name in known(SPREADS, effort):
             yield f"Quick, {platform_of(name)}: {QUICK[name].described}."
@@ -305,7 +317,7 @@ def spread_remarks(effort: Effort) -> Iterator[str]:
 
 
 def replays(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
-    """Programs of the best schedules run event by event: cycles, DRAM and links beside the chip model's."""
+    """In place of Figure 5: the best schedules' programs, run event by event, beside the model's count."""
     table: list[tuple[str | float, ...]] = []
     for study in known(PATTERNS, effort):
         for case, found in cases(rows[study]):
@@ -336,6 +348,7 @@ def replays(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable:
 
 
 def replayed(row: ReadOnlyDict[str, Any]) -> tuple[str | float, ...]:
+    """The cells of one schedule. Bytes on which model and replay agree are written once."""
     found = replay(unpacked_program(row["program"]))
     dram = (row["dram_bytes"], found.dram_read_bytes + found.dram_write_bytes)
     hops = (row["noc_hop_bytes"], found.hop_bytes)

@@ -61,15 +61,19 @@ MAPPERS: dict[str, tuple[str, dict[str, Any], int | None]] = {
     HYBRID_SHORT: ("hybrid", {}, None),
     RANDOM: ("random_search", {"victory": LIMIT}, LIMIT),
 }
-"""Mapping solvers on Eyeriss: name, parameters, most mappings. Hybrid is the default of Timeloop's mapper;
-500 is the limit that CoSA's evaluation names."""
+"""What maps layers on Eyeriss: by the name of a table's column, a solver, its parameters, and the most
+mappings that it may look at. Hybrid is the default of Timeloop's mapper; 500 is the limit that CoSA's
+evaluation names."""
 
 PRESETS = {PRINTED: {"preset": "paper"}, OURS: {}}
+"""Parameters of the co-design solver: the paper's way and ours."""
 JUDGES: dict[str, tuple[str, dict[str, Any]]] = {
     PRINTED: ("thistle", {"preset": "paper"}),
     OURS: ("auto", {}),
 }
-"""The mapping solver, with its parameters, that maps all layers on the dominant layer's architecture."""
+"""By preset, the mapping solver, with its parameters, that maps all layers on the dominant layer's
+architecture. With the paper's preset it is the paper's own; with ours any mapper that finds better mappings
+may be used."""
 
 LIBRARY, LINE, SAMPLE, UNLIMITED = "4 and 16", "4 and 16, 168 in a line", "8, 80 and 4", "unlimited"
 BANDWIDTHS: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -84,9 +88,11 @@ BANDWIDTHS: dict[str, tuple[tuple[str, Any], ...]] = {
         (f"{level}.{side}_bandwidth", None) for level in ("DRAM", "SRAM") for side in ("read", "write")
     ),
 }
-"""Words a cycle of DRAM, SRAM (and registers): the library's, those of the sample in Figure 3(a), no limit.
+"""By name, overrides of the library's Eyeriss. The numbers of a name are words a cycle of DRAM and SRAM (and
+of registers): those of the library, those of the sample in Figure 3(a), no limit.
 
-In a line PEs can be split in any way that multiplies to at most 168, as in Eq. 3; the library has 14 x 12."""
+In a line, PEs can be split in any way that multiplies to at most 168, as in Eq. 3; the library has 14 x
+12."""
 
 OBJECTIVES: tuple[Objective, ...] = ("energy", "cycles")
 UNITS = {"energy": "pJ/MAC", "cycles": "MACs a cycle"}
@@ -113,6 +119,7 @@ class PaperLayer:
 
 @cache
 def layers(effort: Effort) -> tuple[PaperLayer, ...]:
+    """The layers of both networks that are mapped, equal layers of a network once."""
     return tuple(
         PaperLayer(network, layer, count)
         for network in NETWORKS
@@ -121,10 +128,12 @@ def layers(effort: Effort) -> tuple[PaperLayer, ...]:
 
 
 def family(bandwidths: str) -> ArchitectureFamily:
+    """Eyeriss with these bandwidths, and the architectures that its sizes and fan-outs can be changed to."""
     return ArchitectureFamily("eyeriss", BANDWIDTHS[bandwidths])
 
 
 def stated(name: str, params: dict[str, Any]) -> str:
+    """All parameters of a solver as a task states them: these, and defaults for the others."""
     return canonical_json(asdict(solver(name).load().Params(**params)))
 
 
@@ -135,6 +144,7 @@ def mapping_task(
     mapper: tuple[str, dict[str, Any]],
     most: int | None = None,
 ) -> MappingTask:
+    """One layer on one architecture by ``mapper``, which may look at ``most`` mappings."""
     name, params = mapper
     budget = Budget(WALL_SECONDS, iterations=most)
     return MappingTask(architecture, layer, SolveSettings(name, objective, stated(name, params), budget))
@@ -143,7 +153,9 @@ def mapping_task(
 def codesign_task(
     bandwidths: str, some: Sequence[PaperLayer], objective: Objective, preset: str
 ) -> CodesignTask:
+    """The search for the architecture, in Eyeriss's area, that is best for these layers together."""
     weighted = tuple(WeightedLayer(one.layer, one.occurrences) for one in some)
+    # ``of`` gives the area and what may be changed; the layers of the problem are set below
     first = CodesignProblem.of(family(bandwidths), [some[0].layer], objective=objective)
     # a single layer is one run, whatever its occurrences: its own architecture does not depend on them
     chosen = (WeightedLayer(some[0].layer),) if len(some) == 1 else weighted
@@ -206,11 +218,16 @@ def dominant_tasks(effort: Effort, objective: Objective, own: LayerRows) -> dict
 
 
 def key(what: str, objective: str, bandwidths: str = LIBRARY) -> str:
+    """The key of solves: ``what`` is eyeriss, own, dominant or joint, as the functions of tasks are named."""
     short = {LIBRARY: "library", LINE: "line", SAMPLE: "sample", UNLIMITED: "unlimited"}[bandwidths]
     return f"{what}-{objective}-{short}"
 
 
 def solves(effort: Effort, rows: ReadOnlyDict[str, LayerRows]) -> Iterator[PaperSolves]:
+    """All solves that ``rows`` lacks. Those on the dominant layer's architecture need the layers' own first.
+
+    Bandwidths matter for cycles only.
+    """
     for objective in OBJECTIVES:
         for bandwidths in BANDWIDTHS if objective == "cycles" else (LIBRARY,):
             for what, make in (("eyeriss", eyeriss_tasks), ("own", own_tasks)):
@@ -228,6 +245,7 @@ Values = dict[str, dict[tuple[str, str], float]]
 
 
 def measured(row: ReadOnlyDict[str, Any], macs: int, objective: Objective) -> float:
+    """The quantity of a table: pJ a MAC, or MACs a cycle."""
     return float(row["energy_pj"] / macs if objective == "energy" else macs / row["cycles"])
 
 
@@ -241,6 +259,7 @@ def column(rows: LayerRows, effort: Effort, objective: Objective, kind: str) -> 
 
 
 def joint_column(rows: LayerRows, effort: Effort, objective: Objective) -> dict[tuple[str, str], float]:
+    """The layers' values on the architecture for all of them; empty if none was found."""
     if "all" not in rows:
         return {}
     found = rows["all"]["layers"]
@@ -262,7 +281,10 @@ def over_all(values: dict[tuple[str, str], float], some: Sequence[PaperLayer], o
 def layer_table(
     values: Values, effort: Effort, objective: Objective, remarks: Sequence[str], ratio: tuple[str, str]
 ) -> FigureTable:
-    """A row for each layer, and one for each network; the last column is the ratio of two others."""
+    """A row for each layer, and one for all runs of each network.
+
+    ``ratio``: two columns, a better and a worse one. The last column says how many times better the one is.
+    """
     better, worse = ratio
     up = f"{worse} / {better}" if objective == "energy" else f"{better} / {worse}"
     table: list[tuple[str | float, ...]] = []
@@ -287,6 +309,7 @@ def layer_table(
 def _line(
     found: dict[str, float | None], better: str, worse: str, objective: Objective
 ) -> tuple[str | float, ...]:
+    """The cells of a row, with how many times better the column ``better`` is than ``worse``."""
     ours, theirs = found.get(better), found.get(worse)
     up: str | float = "-"
     if ours and theirs:
@@ -295,6 +318,7 @@ def _line(
 
 
 def on_eyeriss(rows: ReadOnlyDict[str, LayerRows], effort: Effort, objective: Objective) -> Values:
+    """The values on Eyeriss, by mapper."""
     own = rows[key("eyeriss", objective)]
     return {name: column(own, effort, objective, name) for name in MAPPERS}
 
@@ -327,6 +351,7 @@ def chips(rows: ReadOnlyDict[str, LayerRows], effort: Effort, objective: Objecti
 
 
 def _described(row: ReadOnlyDict[str, Any]) -> str:
+    """The architecture of a co-design answer in a few words."""
     sizes = ", ".join(f"{name} {value}" for name, value in row["overrides"].items() if "size" in name)
     used = row["area_um2"] / family(LIBRARY).base.area_um2
     return f"{row['mac_units']} PEs, {sizes}, {used:.0%} of Eyeriss's area"
@@ -457,15 +482,19 @@ def needed(objective: str, *what: str) -> tuple[str, ...]:
 
 
 EVERYTHING = ("eyeriss", "own", "dominant", "joint")
-SENSITIVITY = tuple(key(what, "cycles", b) for what in ("eyeriss", "own") for b in BANDWIDTHS)
+EYERISS_BANDWIDTHS, OWN_BANDWIDTHS = (
+    tuple(key(what, "cycles", bandwidths) for bandwidths in BANDWIDTHS) for what in ("eyeriss", "own")
+)
 FIGURES = (
     PaperFigure("4", "Energy on Eyeriss", needed("energy", "eyeriss"), figure_4),
     PaperFigure("5", "Energy, an architecture for each layer", needed("energy", "eyeriss", "own"), figure_5),
     PaperFigure("6", "Energy, one architecture for all layers", needed("energy", *EVERYTHING), figure_6),
     PaperFigure("7", "Throughput on Eyeriss", needed("cycles", "eyeriss"), figure_7),
-    PaperFigure("7-sensitivity", "What Figure 7 depends on", SENSITIVITY[: len(BANDWIDTHS)], sensitivity_7),
+    PaperFigure("7-sensitivity", "What Figure 7 depends on", EYERISS_BANDWIDTHS, sensitivity_7),
     PaperFigure("8", "Throughput of co-designed architectures", needed("cycles", *EVERYTHING), figure_8),
-    PaperFigure("8-sensitivity", "What Figure 8 depends on", SENSITIVITY, sensitivity_8),
+    PaperFigure(
+        "8-sensitivity", "What Figure 8 depends on", EYERISS_BANDWIDTHS + OWN_BANDWIDTHS, sensitivity_8
+    ),
 )
 
 THISTLE = Paper(

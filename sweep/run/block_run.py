@@ -295,10 +295,10 @@ class BlockRun:
         designs = begins[groups + 1] - begins[groups]
         ends = np.cumsum(designs)
         # of each row, where it is in the table's order: those of a group follow each other there and here
-        places = np.arange(ends[-1]) + np.repeat(begins[groups] - (ends - designs), designs)
+        positions = np.arange(ends[-1]) + np.repeat(begins[groups] - (ends - designs), designs)
         return Block.of(
             self.table,
-            order[places],
+            order[positions],
             (0, *ends.tolist()),
             solves,
             seconds,
@@ -420,8 +420,8 @@ class BlockRun:
         if end - begin > 1:
             self._alone.extend(range(begin, end))
             return
-        place, position = divmod(begin, self._each)
-        group = int(self._groups[place])
+        number, position = divmod(begin, self._each)
+        group = int(self._groups[number])
         design, asked = self._designs(group)[0], self.workload.solves[position]
         lost = lost_solve(self.study, design.architecture, asked, position, completion)
         self.writer.append(LAYERS.name, lost.row)

@@ -15,6 +15,7 @@ from costmodel.workload.network import Layer, convolution
 
 MOST_LINE_BYTES = 1 << 20
 RUNS = Path(__file__).with_name("eyeriss_runs.json")
+"""What is published of the runs of AlexNet and VGG-16 beside the measurements: mappings and zeros."""
 FIGURES = (
     "processing_latency_ms",
     "total_latency_ms",
@@ -23,6 +24,7 @@ FIGURES = (
     "power_mw",
     "active_pes",
 )
+"""The keys of measured figures."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def _runs() -> dict[str, Any]:
 
 
 def _row(data: Any, where: str) -> EyerissRow | None:
+    """One line of a file; None for a total, which has no layer."""
     if not isinstance(data, dict) or not isinstance(data.get("id"), str) or "layer" not in data:
         raise InputError(where, "an object with id and layer", data)
     if data["layer"] is None:
@@ -105,7 +108,7 @@ def _is_number(value: Any) -> bool:
 def _layer(data: dict[str, Any], where: str) -> Layer:
     sizes, stride = data["layer"], data.get("stride", 1)
     if data.get("dilation", 1) != 1:
-        expected = "1: a row-stationary mapping has no place for a dilated filter"
+        expected = "1: a row-stationary mapping cannot have a dilated filter"
         raise InputError(where, expected, data["dilation"], key="dilation")
     if not isinstance(sizes, dict) or set(sizes) != set("RSPQCKN"):
         raise InputError(where, "an object with the sizes R S P Q C K N", sizes, key="layer")

@@ -24,6 +24,7 @@ from solvers.catalogue import solver
 from solvers.fusion.problem import FusionObjective, FusionProblem
 from solvers.outcome import Outcome
 from sweep.solve.parameters import check_named_values, solver_params
+from sweep.study.identity import with_tolerance
 
 FAMILY = "fusion"
 
@@ -67,8 +68,7 @@ class FusionRequest:
 
     def solved(self) -> FusionAnswer:
         """The answer; takes as long as the solver does. Raises InputError as ``chosen_problem`` does."""
-        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
-        params = solver_params(self.solver, FAMILY, {**self.params, **tolerance})
+        params = solver_params(self.solver, FAMILY, with_tolerance(self.params, self.tolerance))
         problem = self.chosen_problem
         return FusionAnswer(problem, solver(self.solver, FAMILY).load().solve(problem, self.budget, params))
 

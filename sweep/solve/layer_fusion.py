@@ -23,6 +23,7 @@ from solvers.fusion.problem import FusionObjective
 from solvers.outcome import Outcome
 from sweep.solve.fusion import proof_to_json
 from sweep.solve.parameters import check_named_values, solver_params
+from sweep.study.identity import with_tolerance
 
 FAMILY = "layer_fusion"
 
@@ -71,8 +72,7 @@ class LayerFusionRequest:
 
     def solved(self) -> LayerFusionAnswer:
         """The answer; takes as long as the solver does."""
-        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
-        params = solver_params(self.solver, FAMILY, {**self.params, **tolerance})
+        params = solver_params(self.solver, FAMILY, with_tolerance(self.params, self.tolerance))
         problem = self.chosen_problem
         return LayerFusionAnswer(
             problem, solver(self.solver, FAMILY).load().solve(problem, self.budget, params)

@@ -25,6 +25,7 @@ from solvers.mapping.space.rules import KeepRule, SpaceRules
 from solvers.outcome import Outcome, Status
 from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.hardware_space import with_hardware_constraints
+from sweep.study.identity import with_tolerance
 from sweep.study.mapping_space import load_rules
 from sweep.study.timeloop_space import is_timeloop_constraints, kind_names, with_timeloop_constraints
 from sweep.tasks.mapping import space_content, useful_utilization
@@ -121,8 +122,7 @@ class MappingRequest:
     @property
     def checked_params(self) -> Any:
         """The solver's Params; InputError for a solver of another family and for unknown parameters."""
-        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
-        return solver_params(self.solver, FAMILY, {**self.params, **tolerance})
+        return solver_params(self.solver, FAMILY, with_tolerance(self.params, self.tolerance))
 
     def solved(self) -> MappingAnswer:
         """The answer; takes as long as the solver does. Raises InputError as ``problem`` does."""

@@ -319,5 +319,6 @@ def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str
         "tile_seconds": study.mapping.wall_seconds,
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip,
+        **({"share_weights": True} if study.schedule.share_weights else {}),
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

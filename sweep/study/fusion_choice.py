@@ -13,6 +13,7 @@ from costmodel.formats.yaml.file_keys import Keys
 from costmodel.mapping.fused.layers.segments import Segment, attention_segments, hanging_together
 from costmodel.workload.network import Network
 from solvers.budget import Budget
+from sweep.study.identity import with_tolerance
 from sweep.study.number_keys import Seconds
 
 SegmentRule = Literal["attention", "automatic"]
@@ -62,8 +63,8 @@ class FusionChoice(Keys):
 
     @property
     def solver_params(self) -> dict[str, Any]:
-        """The parameters, the tolerance among them if there is one."""
-        return self.params if self.tolerance is None else {**self.params, "tolerance": self.tolerance}
+        """The parameters for the solver, the tolerance among them if there is one."""
+        return with_tolerance(self.params, self.tolerance)
 
     def segments_of(self, network: Network) -> tuple[tuple[Segment, int | None], ...]:
         """The groups of a network, by the names of their layers, each with the number of the stated list that

@@ -27,6 +27,15 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def with_tolerance(params: ReadOnlyDict[str, Any], tolerance: float | None) -> dict[str, Any]:
+    """Parameters of a solver, and among them the tolerance that was stated beside them, unless it is None.
+
+    A tolerance has a key of its own in studies and an option on the command line, but a solver takes it as a
+    parameter like any other.
+    """
+    return dict(params) if tolerance is None else {**params, "tolerance": tolerance}
+
+
 def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
     """The solver's Params with the values in ``given``, which a study or command line states.
 

@@ -1,10 +1,12 @@
 """What every design of a study runs: networks with weights, or the phases of a request, which become such.
 
 A request to a language model is served in phases: its prompt is read (prefill), then its answer is written
-token by token (decode). A phase says how often a request goes through a network, and how many requests share
-a run. It becomes an entry of ``networks:`` for each of its lengths, whose weight is the runs that one request
-takes up: ``per_request`` runs that ``batch`` requests share are ``per_request / batch``. So all that sums
-over networks, such as energy and cycles, is of one request.
+token by token (decode). A phase says how often a request goes through a network (``per_request``), how many
+requests run together (``batch``), and at which lengths. Each length becomes a network with a weight, like an
+entry of ``networks:``. The weight is how many runs are made for one request, ``per_request / batch`` times
+the fraction that has this length. All that is summed over networks, such as energy, is therefore that of one
+request. A request waits for all of its runs, though, however many others they serve: times to a token are
+counted with ``waits``, which is not divided by the batch.
 """
 
 from __future__ import annotations
@@ -51,15 +53,15 @@ class NetworkChoice(Keys):
 
 
 class PhaseRuns(NetworkChoice):
-    """The runs of one phase of a request at one of its lengths: a network with the weight that they have."""
+    """One phase of a request at one of its lengths, as a network with a weight."""
 
     weight: float
-    """The runs that one request takes up: ``waits`` over the requests that share a run."""
+    """How many runs are made for one request: ``waits`` divided by the batch."""
     phase: str
     """The phase's name, with the dims that tell its lengths apart where it has several."""
     role: Role | None = None
     waits: float
-    """The runs that one request waits for: its runs of the phase, times the share of this length."""
+    """How many runs one request goes through: ``per_request`` times the fraction that has this length."""
     key: str
     """Where the study states it, such as ``phases.decode.lengths[1]``."""
 
@@ -68,13 +70,13 @@ class PhaseRuns(NetworkChoice):
         return self.phase
 
 
-class LengthShare(Keys):
-    """One of the lengths at which a phase runs, and how often compared with the others."""
+class WeightedLengths(Keys):
+    """Lengths at which a phase runs, and how often compared with the other entries of the list."""
 
     dims: Annotated[dict[str, Length], Field(min_length=1)]
     """Lengths of the network, beside the phase's own ``dims``."""
     weight: Weight = 1.0
-    """How often the phase has these lengths, over the sum of the list's weights."""
+    """How often the phase has these lengths, compared with the weights of the list's other entries."""
 
 
 class RequestPhase(Keys):
@@ -92,14 +94,14 @@ class RequestPhase(Keys):
     """Requests that share each run, as the steps of continuous batching do."""
     dims: dict[str, Length] = Field(default_factory=dict)
     """The lengths of the network, as in ``networks``: ``seq`` and ``past`` of a decoder."""
-    lengths: Annotated[tuple[LengthShare, ...], Field(strict=False)] = ()
+    lengths: Annotated[tuple[WeightedLengths, ...], Field(strict=False)] = ()
     """Lengths that differ between runs: a weighted list. Absent: all runs have those in ``dims``."""
     per_request: Weight = 1.0
     """Runs that a request goes through; of a decode phase, the tokens that it gets."""
 
     @field_validator("lengths")
     @classmethod
-    def _each_once(cls, lengths: tuple[LengthShare, ...]) -> tuple[LengthShare, ...]:
+    def _each_once(cls, lengths: tuple[WeightedLengths, ...]) -> tuple[WeightedLengths, ...]:
         stated = [length.dims for length in lengths]
         for position, dims in enumerate(stated):
             if dims in stated[:position]:
@@ -142,30 +144,35 @@ class RequestPhase(Keys):
 
 @dataclass(frozen=True)
 class ServedRequest:
-    """What a study says of the requests that its designs serve: their tokens, and what they wait for."""
+    """What one request asks of a design: how many tokens are made, and which runs come before them."""
 
     tokens: float | None = None
-    """Tokens that all runs of all networks make, their weights counted; None where no network says."""
+    """Tokens that the runs of all networks make, each as often as its weight says; None where none says."""
     first_token: Mapping[str, float] = field(default_factory=dict)
-    """By network as the study shows it: runs that end before the first token. Empty without a prefill."""
+    """How many runs of each network end before the first token. Empty without a prefill phase.
+
+    Networks are named as the study shows them, here and below.
+    """
     output_token: Mapping[str, float] = field(default_factory=dict)
-    """By network: the share of decoding steps that are runs of it; 1 in all. Empty without a decode phase."""
+    """The fraction of the decoding steps that are runs of each network; they add up to 1. Empty without a
+    decode phase."""
 
     @staticmethod
     def of(networks: Sequence[NetworkChoice]) -> ServedRequest:
+        """What the networks of a study say; phases are among them as :class:`PhaseRuns`."""
         made = [network.weight * network.tokens for network in networks if network.tokens]
         phases = [network for network in networks if isinstance(network, PhaseRuns)]
         prefill, decode = (
             {one.shown: one.waits for one in phases if one.role == role} for role in ("prefill", "decode")
         )
         steps = sum(decode.values())
-        shares = {name: waits / steps for name, waits in decode.items()}
-        return ServedRequest(sum(made) if made else None, prefill, shares)
+        fractions = {name: waits / steps for name, waits in decode.items()}
+        return ServedRequest(sum(made) if made else None, prefill, fractions)
 
     def waits(self, cycles: Mapping[str, float]) -> tuple[float | None, float | None]:
         """Cycles to the first token, and of a decoding step on average; None without such a phase.
 
-        ``cycles``: of one run of each network, by the names under which the study shows them.
+        ``cycles``: what one run of each network takes.
         """
 
         def waited(runs: Mapping[str, float]) -> float | None:

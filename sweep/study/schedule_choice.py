@@ -90,6 +90,8 @@ class ScheduleChoice(SchedulerChoice):
     """A partition of a layer is tried if it uses its tiles to at least this fraction of their time."""
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
     """How many partitions of a layer are tried. Absent: all, or 8 where each asks a mapping solver."""
+    share_weights: bool = False
+    """Whether tiles that need the same weights may hold a part of them each, and pass it on."""
     whole_chip: bool | None = None
     """Whether a layer may have the whole chip, its data in DRAM, mapped on the chip as one stack of levels.
 
@@ -159,7 +161,7 @@ class ScheduleChoice(SchedulerChoice):
         most, asking = self.most_partitions, all(one.solver in ASKING for one in self.schedulers)
         if most is None and asking and solver(mapper).family == "mapping":
             most = FEW_PARTITIONS
-        return Pruning(self.least_utilization, most)
+        return Pruning(self.least_utilization, most, self.share_weights)
 
     def repeats_blocks(self, layers: int) -> bool:
         """Whether blocks that a network of ``layers`` layers repeats are scheduled once."""

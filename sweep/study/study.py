@@ -22,6 +22,7 @@ from solvers.mapping.problem import Objective as MappingObjective
 from sweep.study.designs.axis import Axis, NumberRange, said_twice
 from sweep.study.designs.design_space import Constraint, check_together
 from sweep.study.fusion_choice import FusionChoice, SegmentRule, checked_segments
+from sweep.study.identity import with_tolerance
 from sweep.study.mapping_space import SpaceKeys
 from sweep.study.network_choice import (
     NetworkChoice,
@@ -164,8 +165,8 @@ class MappingChoice(SpaceKeys):
 
     @property
     def solver_params(self) -> dict[str, Any]:
-        """The parameters, the tolerance among them if there is one."""
-        return self.params if self.tolerance is None else {**self.params, "tolerance": self.tolerance}
+        """The parameters for the solver, the tolerance among them if there is one."""
+        return with_tolerance(self.params, self.tolerance)
 
 
 class ScratchpadChoice(Keys):
@@ -377,6 +378,7 @@ class Study(Keys):
 
     @model_validator(mode="after")
     def _axes_of_phases(self) -> Study:
+        """InputError for axes of phases' batches that no phase has, or that such a study cannot vary."""
         known = [batch_key(phase.name) for phase in self.phases or ()]
         for axis in self.batch_axes:
             key, values = f"axes.{axis.key}", axis.choices

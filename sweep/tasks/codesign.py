@@ -70,6 +70,7 @@ class CodesignTask:
 
     @cached_property
     def id(self) -> str:
+        # neither names of layers nor the version of archsweep change an answer; the solver's version does
         layers = [[layer_content(w.layer), w.occurrences] for w in self.problem.layers]
         kept = {
             key: value for key, value in self.content.items() if key not in ("archsweep_version", "layers")
@@ -100,6 +101,7 @@ def run_codesign_task(content: ReadOnlyDict[str, Any]) -> CodesignColumns:
     """
     check_versions(content)
     problem = problem_of(content)
+    # workers of an older checkout may have another file of that name in their library
     if (here := architecture_id(problem.family.base)) != content["base_id"]:
         raise VersionMismatchError(
             f"architecture {content['source']} is {here} here, {content['base_id']} asked"

@@ -86,6 +86,7 @@ class FusedLayers:
     @cached_property
     def asked(self) -> str:
         """The part of a task's id that does not depend on the architecture, as canonical JSON."""
+        # Equal blocks of a network differ in the names of their layers only, and are to be solved once.
         nameless = [
             {key: value for key, value in layer.items() if key != "name"} for layer in self.content["layers"]
         ]
@@ -124,6 +125,7 @@ class FusionTask:
 
     @cached_property
     def id(self) -> str:
+        # canonical JSON put together from parts: a study has the same groups on thousands of architectures
         return text_hash(f'["fusion","{architecture_id(self.architecture)}",{self.fused.asked}]')
 
     @property

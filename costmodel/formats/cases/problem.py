@@ -178,7 +178,12 @@ def _named_terms(shape: Shape) -> Iterator[tuple[str, str, str]]:
 
 
 def shape_of_layer(layer: Layer) -> Shape:
-    """The shape of the layer, spelt out; every step but 1 is a coefficient with a name of its own."""
+    """The shape of the layer, spelt out; every step but 1 is a coefficient with a name of its own.
+
+    InputError for a layer that adds to partial sums: a shape has no form for them.
+    """
+    if layer.output.begun:
+        raise InputError(f"layer {layer.name}", "outputs that begin at zero", "partial sums", key="tensors")
     spaces: list[dict[str, Any]] = []
     coefficients: list[dict[str, Any]] = []
     for tensor in layer.tensors:

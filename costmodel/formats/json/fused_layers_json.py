@@ -3,8 +3,8 @@
 A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing`` (the level's name by the
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
-stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
-and ``fewer`` has, by such a layer, the nests of its turns with fewer rows than those of its nest.
+stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim.
+``others`` has, by layer, the nests of its turns with fewer rows, and of those that go on with partial sums.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         "loops": {name: dict(loops) for name, loops in zip(names, group.loops, strict=True)},
         **({"slides": slides} if slides else {}),
         **(
-            {"fewer": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.fewer.items()}}
-            if mapping.fewer
+            {"others": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.others.items()}}
+            if mapping.others
             else {}
         ),
     }

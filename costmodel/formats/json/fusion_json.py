@@ -1,10 +1,22 @@
 """Fusion problems and fused mappings as JSON objects, and back.
 
-A problem has ``einsums`` (each with ``name``, ``dims``, ``tensors``, ``output``), ``levels`` from the inside
-outwards (``name``, ``capacity`` or null, ``read_pj``, ``write_pj``, and words a cycle ``read_bw`` and
-``write_bw``, null or absent without a limit), ``mac_pj`` and, for windows, ``halo``. A mapping has
-``prefix``,
-``paths``, ``own``, ``backing`` and ``hoist``, as :class:`FusedMapping` explains them.
+A problem is a chain of einsums on a stack of memories. This one has two products, Y = X A and Z = Y B, and
+its memories are a buffer of 4,096 words and DRAM::
+
+    {"einsums": [{"name": "first", "dims": {"m": 64, "k": 32, "n": 32}, "output": "Y", "tensors": {
+                      "X": [[["m", 1]], [["k", 1]]], "A": [[["k", 1]], [["n", 1]]],
+                      "Y": [[["m", 1]], [["n", 1]]]}},
+                 {"name": "second", ...}],
+     "levels": [{"name": "buffer", "capacity": 4096, "read_pj": 1.0, "write_pj": 1.0, "read_bw": 8},
+                {"name": "DRAM", "capacity": null, "read_pj": 100.0, "write_pj": 100.0}],
+     "mac_pj": 0.5}
+
+A tensor is a list of axes, an axis a list of [dim, coefficient] whose sum is the index. Levels go from the
+inside outwards; a ``capacity`` of null is any number of words, and ``read_bw`` and ``write_bw`` in words a
+cycle are null or absent without a limit. ``halo`` has the windows of a problem with convolutions.
+
+A mapping has ``prefix``, ``paths``, ``own``, ``backing`` and ``hoist``, as :class:`FusedMapping` explains
+them.
 """
 
 from __future__ import annotations
@@ -78,7 +90,7 @@ def problem_to_json(problem: FusedProblem) -> dict[str, Any]:
 def fused_mapping_from_json(data: Any, where: str) -> FusedMapping:
     """The mapping of a JSON object; InputError for a key that is missing or of another type.
 
-    Whether it is a mapping of a problem is the checker's to say.
+    It is not held against a problem: :mod:`costmodel.mapping.fused.checker` does that.
     """
     prefix = field(data, "prefix", list, where)
     paths, own = field(data, "paths", list, where), field(data, "own", list, where)
@@ -124,9 +136,10 @@ def fused_mapping_to_json(mapping: FusedMapping) -> dict[str, Any]:
 
 
 def evaluation_to_json(problem: FusedProblem, evaluation: FusedEvaluation) -> dict[str, Any]:
-    """Energy, cycles and peak, and the counts by einsum, level (a number, or ``mac``) and tensor.
+    """Energy in pJ, cycles, and the most words that each level holds, from the innermost one (``peak``).
 
-    Counts of zero are left out.
+    ``counts`` has the accesses by einsum, level (its number, or ``mac``) and tensor; those of zero are left
+    out.
     """
     return {
         "energy_pj": evaluation.energy_pj,

@@ -40,7 +40,7 @@ def whole_numbers(data: Any, known: Iterable[str], where: str, key: str) -> dict
 
 def known_names(names: Iterable[Any], known: Iterable[str], where: str, key: str) -> None:
     """Refuse names that are not in ``known``."""
-    choices = list(known)
+    choices = list(dict.fromkeys(known))
     for name in names:
         if name not in choices:
             expected = f"names among {', '.join(choices)}" if choices else "no names"

@@ -127,10 +127,12 @@ class ComputeInstructionKeys(Keys):
 
 
 class SendKeys(Keys):
-    """A tile sends outputs of its last compute to other tiles."""
+    """A tile sends outputs of its last compute to other tiles, or passes on data that it has."""
 
     send: Number
     """The message by number."""
+    out_of: Number | None = None
+    """The message whose data, or some of it, is passed on, by number; none: outputs are sent."""
 
 
 class StoreKeys(Keys):
@@ -305,8 +307,8 @@ def _instruction(item: Instruction) -> dict[str, Any]:
         return {"compute": item.work, "reads": list(item.reads)}
     if item.operation in ("load", "receive", "hold"):
         return {item.operation: item.message, "address": item.address}
-    if item.operation == "store" and item.reads:
-        return {"store": item.message, "out_of": item.reads[0]}
+    if item.operation in ("send", "store") and item.reads:
+        return {item.operation: item.message, "out_of": item.reads[0]}
     return {item.operation: item.message}
 
 
@@ -391,11 +393,16 @@ def _instruction_of(keys: Keys) -> Instruction | Repeat:
         case ComputeInstructionKeys():
             return Instruction("compute", work=keys.compute, reads=tuple(keys.reads))
         case SendKeys():
-            return Instruction("send", keys.send)
+            return Instruction("send", keys.send, reads=_given(keys.out_of))
         case StoreKeys():
-            return Instruction("store", keys.store, reads=() if keys.out_of is None else (keys.out_of,))
+            return Instruction("store", keys.store, reads=_given(keys.out_of))
         case HoldKeys():
             return Instruction("hold", keys.hold, keys.address)
         case FreeKeys():
             return Instruction("free", keys.free)
     raise AssertionError(keys)
+
+
+def _given(number: int | None) -> tuple[int, ...]:
+    """The messages that an instruction reads by a key that may be absent."""
+    return () if number is None else (number,)

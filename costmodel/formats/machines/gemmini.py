@@ -175,6 +175,10 @@ def _tile(mapping: Mapping, dim: str) -> int:
 def _matmul(
     architecture: Architecture, layer: Layer, mapping: Mapping, product: dict[str, str], side: int
 ) -> TiledCall:
+    """The call of ``tiled_matmul`` for a matrix product, whose tiles are whole blocks of ``side`` x ``side``.
+
+    ``product``: the layer's dim for each of the call's letters I, J, K.
+    """
     letters = ("I", "J", "K")
     walk = _walk(mapping, tuple(product[letter] for letter in letters), "tiled_matmul")
     arguments = {f"dim_{letter}": layer.sizes.get(product[letter], 1) for letter in letters}
@@ -215,6 +219,7 @@ def _check_convolution(layer: Layer) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _conv(layer: Layer, mapping: Mapping, side: int) -> TiledCall:
+    """The call of ``tiled_conv`` for a convolution."""
     columns, rows = _check_convolution(layer)
     sizes = layer.sizes
     walk = _walk(mapping, WALK, "tiled_conv")

@@ -133,6 +133,7 @@ def _cell(value: str) -> Any:
 
 
 def _measurement(name: str, row: dict[str, Any], where: str) -> Measurement:
+    """One row of a file: a run in Gemmini's own form, or a layer with a mapping, or a tile and its loops."""
     identity = str(where.rpartition(":")[2] if row.get("id") is None else row["id"])
     if is_gemmini_run(row):
         ran = gemmini_run(row, where)

@@ -195,6 +195,8 @@ def _convolution_results(
 def _convolution(
     results: Callable[[Shapes, Facts], Sequence[Shape | None]], last: Callable[[Facts], bool]
 ) -> Callable[[str, Views, Facts], Counted | None]:
+    """The count of an operator that is a convolution. ``last``: whether its channels come last."""
+
     def layers(name: str, views: Views, facts: Facts) -> Counted | None:
         data, filters = (_given(name, view) for view in views)
         (made,) = results((data.shape, filters.shape), facts)

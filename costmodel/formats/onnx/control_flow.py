@@ -173,12 +173,12 @@ class WrittenOut:
             one = f"{label}/{i}"
             taken = []
             for k, (name, axis, backwards) in enumerate(zip(read, axes, ways, strict=True)):
-                place = self._parameter(
-                    f"{one}/place{k}", np.array(times - 1 - i if backwards else i, np.int64)
+                index = self._parameter(
+                    f"{one}/index{k}", np.array(times - 1 - i if backwards else i, np.int64)
                 )
                 taken.append(f"{one}/read{k}")
                 nodes.append(
-                    helper.make_node("Gather", [name, place], [taken[-1]], name=taken[-1], axis=axis)
+                    helper.make_node("Gather", [name, index], [taken[-1]], name=taken[-1], axis=axis)
                 )
             names = dict(zip((v.name for v in body.input), (*carried, *taken), strict=True))
             carried = [f"{one}/{v.name}" for v in body.output[: len(carried)]]
@@ -264,19 +264,19 @@ class WrittenOut:
         return helper.make_node("Split", [read, sizes], made, name=label, axis=axis)
 
     def _taken(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        found, place = self._lists.get(node.input[0]), self._constants.get(node.input[1])
-        if found is None or place is None or not -len(found) <= int(place.flat[0]) < len(found):
+        found, index = self._lists.get(node.input[0]), self._constants.get(node.input[1])
+        if found is None or index is None or not -len(found) <= int(index.flat[0]) < len(found):
             return None
         return [
-            helper.make_node("Identity", [found[int(place.flat[0])]], node.output, name=_label(node)),
+            helper.make_node("Identity", [found[int(index.flat[0])]], node.output, name=_label(node)),
         ]
 
     def _lengthened(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         found = self._lists.get(node.input[0])
-        place = self._constants.get(node.input[2]) if len(node.input) > 2 else None
-        if found is None or (len(node.input) > 2 and place is None):
+        index = self._constants.get(node.input[2]) if len(node.input) > 2 else None
+        if found is None or (len(node.input) > 2 and index is None):
             return None
-        end = len(found) if place is None else int(place.flat[0])
+        end = len(found) if index is None else int(index.flat[0])
         self._lists[node.output[0]] = [*found[:end], node.input[1], *found[end:]]
         return []
 

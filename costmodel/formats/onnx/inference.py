@@ -99,6 +99,8 @@ class _GraphWalk:
 
     def go(self) -> None:
         """Read all nodes; afterwards the model's graph has those that were written out in their place."""
+        # What a node is written out as stands at the front of the queue, so that it is read like nodes of the
+        # file, and written out further where there is control flow inside control flow.
         pending, done = deque(self._graph.node), list[onnx.NodeProto]()
         while pending:
             node = pending.popleft()
@@ -118,6 +120,7 @@ class _GraphWalk:
         if len(done) != len(self._graph.node) or any(
             a is not b for a, b in zip(done, self._graph.node, strict=True)
         ):
+            # deleting the graph's nodes also ends those that are kept, so they are copied first
             copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in done]
             del self._graph.node[:]
             self._graph.node.extend(copies)
@@ -161,6 +164,7 @@ class _GraphWalk:
         if row := contributed(node):
             return self._contributed(row, node)
         read = [name for name in node.input if name]
+        # a node with graphs of its own that was not written out has shapes that only its run decides
         unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
         if unknown or any(name not in self._types for name in read):
             return {}
@@ -171,6 +175,7 @@ class _GraphWalk:
         opsets = [onnx.helper.make_opsetid("", self._opset)]
         schema = onnx.defs.get_schema(node.op_type, self._opset)
         node = _without_strange_attributes(node, schema)
+        # Asking for one node is quick, but leaves out operators that ONNX defines by functions of others.
         found: Types = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
         if all(name in found and _has_shape(found[name]) for name in node.output if name):
             return found
@@ -216,6 +221,7 @@ class _GraphWalk:
         the network's tensors can be planned. Raises InputError, with ONNX's own reason, for any other node.
         """
         if node.op_type == "MatMul" and node.domain in STANDARD_DOMAINS:
+            # ONNX broadcasts axes of length 1 only, and networks with shared heads multiply 32 heads by 8
             a, b = (self.found.shapes.get(name, (UNKNOWN,)) for name in node.input)
             if is_filled((*a, *b)) and (shape := product_shape(a, b)):
                 kind = self._types[node.input[0]].tensor_type.elem_type

@@ -1,8 +1,14 @@
 """Tensors whose length is that of the example which a file was traced with, though it depends on data.
 
 A loop over experts sorts the tokens by expert, cuts the sorted rows where one expert's end, and multiplies
-each piece with that expert's weights. Tracing writes the example's places down as constants: the file then
-has pieces of fixed, unequal lengths, which hold for no other input.
+each piece with that expert's weights. How many tokens an expert gets depends on the tokens. Tracing runs the
+loop on an example and writes down as constants where it cut: the file then has pieces of fixed, unequal
+lengths, which hold for no other input. Nobody may count MACs by them, so each such tensor is found and said
+why.
+
+Names of tensors are followed from node to node in the file's order, which is one in which they can run:
+searches make *positions* (numbers of rows), gathering by positions makes *picked* rows, and cutting picked
+rows at constants makes *pieces*.
 """
 
 from __future__ import annotations
@@ -16,7 +22,9 @@ from costmodel.formats.onnx.constants import Constants
 from costmodel.formats.onnx.inference import Inferred
 
 _SEARCHES = frozenset({"ArgMax", "ArgMin", "NonZero", "TopK", "Unique"})
+"""Operators that make positions out of values."""
 _SAME_ROWS = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators behind which picked rows are still picked rows."""
 _ON_POSITIONS = _SAME_ROWS | frozenset(
     {
         "Add",
@@ -40,15 +48,17 @@ _GATHERED = frozenset({"Concat", "ReduceMean", "ReduceSum", "ScatterElements", "
 
 
 def traced_rows(nodes: Iterable[onnx.NodeProto], found: Inferred) -> dict[str, str]:
-    """By tensor whose rows are a traced example's, why they are.
+    """For each tensor whose number of rows is that of a traced example, a sentence that says why.
 
-    They are pieces of unequal length, or pieces that do not make up the whole (at another length than the
-    traced one), cut at constant places out of rows that were picked in an order that values decide; and all
-    that is computed of such a piece until the pieces are put together.
+    These are pieces that are cut at constants out of rows which were picked by values, if the pieces are of
+    unequal length, or if they do not make up the whole: then the file is read at another length than it was
+    traced with. So are tensors computed of such a piece, until the pieces are put together. Pieces of equal
+    length that make up the whole are taken for a split that the network means.
     """
     nodes = list(nodes)
     pieces = _pieces(nodes, found)
     why: dict[str, str] = {}
+    # a cut is (node, piece, rows of the piece, rows of what it is cut from)
     for picker, cuts in pieces.items():
         lengths = [length for _, _, length, _ in cuts]
         whole = {length for _, _, _, length in cuts}
@@ -63,8 +73,8 @@ def traced_rows(nodes: Iterable[onnx.NodeProto], found: Inferred) -> dict[str, s
 
 def _sentence(picker: str, cut: str) -> str:
     return (
-        f"how many rows it has depends on data: node {cut} cuts what node {picker} picks by values, at the "
-        "place that the traced example had"
+        f"how many rows it has depends on data: node {cut} cuts what node {picker} picks by values, at a "
+        "position that only the traced example has"
     )
 
 
@@ -76,10 +86,11 @@ def _pieces(nodes: list[onnx.NodeProto], found: Inferred) -> dict[str, set[tuple
     for node in nodes:
         read, label = list(node.input), node.name or node.output[0]
         if node.op_type in _SEARCHES:
+            # TopK's first output has the values that it found, not where
             positions.update(node.output[1:] if node.op_type == "TopK" else node.output)
         elif node.op_type in ("Gather", "GatherElements", "GatherND") and read[1] in positions:
             picked |= dict.fromkeys(node.output, label)
-            if read[0] in positions:
+            if read[0] in positions:  # positions by positions, as of sorted ones, are positions still
                 positions.update(node.output)
         elif node.op_type in _ON_POSITIONS and positions.intersection(read):
             positions.update(node.output)

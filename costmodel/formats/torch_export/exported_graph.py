@@ -75,9 +75,14 @@ def exported_graph(program: ExportedProgram, name: str, source: str) -> dict[str
 
 
 class _Reading:
-    """A program while it is read: which tensors exist, and which tensor a view looks at."""
+    """A program while it is read.
+
+    ``kinds``: of every tensor that has data of its own. ``looks_at``: by view, the tensor under it.
+    ``leaving``: tensors that the program returns.
+    """
 
     def __init__(self, program: ExportedProgram):
+        # without a table of decompositions operations stay as they are, only in their functional form
         decomposed = program.run_decompositions({})
         self.nodes: Iterable[Node] = decomposed.graph.nodes
         self.inputs = set(decomposed.graph_signature.user_inputs)
@@ -87,6 +92,7 @@ class _Reading:
         self.leaving: set[Node] = set()
 
     def operators(self) -> list[dict[str, Any]]:
+        """The operators in the program's order; the tensors become known on the way."""
         ops = []
         for node in self.nodes:
             if node.op == "placeholder":
@@ -96,6 +102,7 @@ class _Reading:
             elif node.op == "call_function" and operation(node) in _VIEWS:
                 self.looks_at[node] = self.tensor(node.all_input_nodes[0])
             elif node.op == "call_function":
+                # what is computed of parameters only is computed once, before the network runs: no operator
                 operands = [self.tensor(operand) for operand in node.all_input_nodes]
                 computed = any(self.kinds[operand] != "parameter" for operand in operands)
                 self.kinds[node] = "activation" if computed else "parameter"
@@ -104,6 +111,7 @@ class _Reading:
         return ops
 
     def tensor(self, node: Node) -> Node:
+        """The tensor that a node is, or that it is a view of."""
         return self.looks_at.get(node, node)
 
     def kind(self, node: Node) -> str:
@@ -134,10 +142,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return list(value) if value and all(_plain(item) is not None for item in value) else None
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def _elements(shape: list[int]) -> int:
-    return prod(shape)
 
 
 def operation(node: Node) -> str:

@@ -17,8 +17,10 @@ from torch import Tensor, nn
 class Genotype(NamedTuple):
     """What a search found for a kind of cell.
 
-    ``operations`` come in pairs, a pair a node: name and the state it reads. States 0 and 1 are the cell's
-    inputs, the first pair makes state 2. ``concatenated`` are the states that make the output.
+    ``operations`` are (name, number of the state that it reads). Each two of them are a node, which adds
+    their results: the first two make state 2, the next two state 3, and so on. States 0 and 1 are the cell's
+    inputs; which of the two outputs is 0 differs between families (``_Family.newest_first``).
+    ``concatenated``: the numbers of the states that make the output.
     """
 
     operations: tuple[tuple[str, int], ...]
@@ -84,11 +86,11 @@ DARTS_V2_REDUCTION = Genotype(
 
 
 def amoebanet_d(classes: int = 1000, cells: int = 18, filters: int = 208) -> nn.Module:
-    """AmoebaNet-D (Real et al. 2019, figure 5 and appendix D), for 224 x 224 images, stacked as torchgpipe
-    does.
+    """AmoebaNet-D (Real et al. 2019, figure 5 and appendix D), for 224 x 224 images.
 
-    ``cells`` normal cells in three equal groups, two reductions in the stem and one between groups; the first
-    group has ``filters`` channels.
+    Cells are stacked as torchgpipe does: two reductions behind the stem, ``cells`` normal cells in three
+    equal groups, and a reduction between groups. A cell of the first group has ``filters`` channels, each
+    reduction doubles them.
     """
     few = filters // 4
     stem = nn.Sequential(nn.ReLU(), nn.Conv2d(3, few, 3, 2, 1, bias=False), nn.BatchNorm2d(few))
@@ -107,8 +109,8 @@ def amoebanet_d(classes: int = 1000, cells: int = 18, filters: int = 208) -> nn.
 def darts_v2(classes: int = 1000, cells: int = 14, filters: int = 48) -> nn.Module:
     """DARTS with its second-order cells (Liu et al. 2019, figures 4 and 5), for 224 x 224 images.
 
-    The cells at one third and at two thirds of the way are reductions and double the channels, which are
-    ``filters`` before.
+    The cells at one third and at two thirds of the way are reductions and double the channels; the first
+    cells have ``filters``.
     """
     few = filters // 2
     stem = nn.Sequential(
@@ -129,9 +131,10 @@ def darts_v2(classes: int = 1000, cells: int = 14, filters: int = 48) -> nn.Modu
 class _Stack(nn.Module):
     """A stem, cells that each read the outputs of the two before them, average pooling and a classifier.
 
-    ``stem`` are the module that makes the first output, of ``channels`` channels, and the one that makes the
-    second of it. ``has_shrunk`` says whether the second halves the maps: the first cell then has to halve the
-    first output, too.
+    ``stem`` has two modules: the first makes an output of ``channels`` channels of the image, the second
+    another one of that. They are what the first cell reads. ``has_shrunk``: whether the last one added has
+    halved rows and columns. Its output is then smaller than the one before it, so the next cell has to halve
+    the older one of its inputs.
     """
 
     def __init__(self, stem: tuple[nn.Module, nn.Module], channels: int, family: _Family, has_shrunk: bool):
@@ -143,11 +146,22 @@ class _Stack(nn.Module):
         self.has_shrunk = has_shrunk
 
     def add(self, genotype: Genotype, channels: int, reduces: bool = False) -> None:
-        self.cells.append(_Cell(genotype, self.family, self.channels, channels, (self.has_shrunk, reduces)))
+        """A cell whose nodes have ``channels`` channels, after all others."""
+        self.cells.append(
+            _Cell(
+                genotype,
+                self.family,
+                self.channels,
+                channels,
+                older_is_larger=self.has_shrunk,
+                reduces=reduces,
+            )
+        )
         self.channels = (self.channels[1], channels * len(genotype.concatenated))
         self.has_shrunk = reduces
 
     def classify(self, classes: int) -> None:
+        """End the stack. Of an image of 224 rows and columns 7 are left, which are averaged."""
         self.classifier = nn.Sequential(nn.AvgPool2d(7), nn.Flatten(), nn.Linear(self.channels[1], classes))
 
     def forward(self, image: Tensor) -> Tensor:
@@ -162,8 +176,9 @@ class _Stack(nn.Module):
 class _Cell(nn.Module):
     """Two inputs of ``before`` channels, nodes of ``channels`` channels, and a concatenation of some of them.
 
-    ``halves`` says whether the older input is twice as large as the newer one, and whether this cell is a
-    reduction: what reads an input then has stride 2.
+    ``older_is_larger``: whether the older input has twice the rows and columns of the newer one, so that it
+    is halved first. ``reduces``: whether the cell halves rows and columns: operations on its inputs have
+    stride 2.
     """
 
     def __init__(
@@ -172,13 +187,14 @@ class _Cell(nn.Module):
         family: _Family,
         before: tuple[int, int],
         channels: int,
-        halves: tuple[bool, bool],
+        *,
+        older_is_larger: bool,
+        reduces: bool,
     ):
         super().__init__()
         self.genotype, self.newest_first = genotype, family.newest_first
-        has_shrunk, reduces = halves
         self.newer = _relu_convolution(before[1], channels, 1)
-        if has_shrunk:
+        if older_is_larger:
             self.older: nn.Module = _HalvedMaps(before[0], channels, family.pads_odd_maps)
         else:
             self.older = _relu_convolution(before[0], channels, 1)
@@ -199,8 +215,11 @@ class _Cell(nn.Module):
 
 
 class _HalvedMaps(nn.Module):
-    """Half the rows and columns by two convolutions of stride 2, the second from the second row and column
-    on."""
+    """Half the rows and columns, and ``channels`` channels, without leaving out every other row and column.
+
+    Two convolutions of 1 x 1 with stride 2 make half of the channels each: one of the even rows and columns,
+    the other of the odd ones.
+    """
 
     def __init__(self, before: int, channels: int, pads_odd_maps: bool):
         super().__init__()
@@ -220,9 +239,9 @@ class _HalvedMaps(nn.Module):
 def _relu_convolution(
     before: int, channels: int, kernel: int | tuple[int, int], stride: int = 1
 ) -> nn.Sequential:
-    """ReLU, a convolution that keeps rows and columns (or divides them by ``stride``), batch
-    normalisation."""
+    """ReLU, a convolution, batch normalisation. Rows and columns are kept, or divided by ``stride``."""
     rows, columns = (kernel, kernel) if isinstance(kernel, int) else kernel
+    # a filter of 1 x 7 strides along columns only, the 7 x 1 behind it along rows
     strides = (stride if rows > 1 or kernel == 1 else 1, stride if columns > 1 or kernel == 1 else 1)
     padding = (rows // 2, columns // 2)
     convolution = nn.Conv2d(before, channels, (rows, columns), strides, padding, bias=False)
@@ -273,8 +292,8 @@ class _Family(NamedTuple):
     newest_first: bool
     """Whether state 0 is the output of the cell before; otherwise of the one before that."""
     pads_odd_maps: bool
-    """Whether the maps without their first row and column are padded to their old size before they are
-    halved."""
+    """Whether the odd rows and columns are padded by a last one, so that an odd number of them halves to as
+    many as the even ones do."""
 
 
 _AMOEBANET = _Family(_amoebanet_operation, newest_first=True, pads_odd_maps=True)

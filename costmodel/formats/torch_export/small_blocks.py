@@ -1,4 +1,12 @@
-"""Parts of networks in forms that no package has: experts, state spaces, shared heads, a denoiser's U-Net."""
+"""Parts of networks in forms that no package has: experts, state spaces, shared heads, a denoiser's U-Net.
+
+People write one computation in several ways, and exporters make different graphs of each. These modules are
+the ways, small enough that their exports come with the tests, which hold the MACs that a reader of the file
+counts against those that PyTorch counts. Only shapes and operators matter: weights are random, and results
+mean nothing.
+
+Letters of einsums: b batch, l and s steps of a sequence, d width, h heads, and those that a module explains.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +22,11 @@ EXPERTS, CHOSEN = 4, 2
 
 
 class FirstResult(nn.Module):
-    """A model of transformers as a function of tensors: the first of its results (logits, hidden states)."""
+    """A model of transformers as a function of tensors, as exporters need it.
+
+    Inputs come in the order of ``names``, the model's parameters; ``stated`` are further arguments. The
+    result is the first one of the model: logits or hidden states.
+    """
 
     def __init__(self, model: nn.Module, names: list[str], **stated: Any) -> None:
         super().__init__()
@@ -27,7 +39,10 @@ class FirstResult(nn.Module):
 
 
 class WithCache(nn.Module):
-    """A decoder that reads keys and values of the past, and returns them with the new ones appended."""
+    """A decoder that reads keys and values of the past, and returns them with the new ones appended.
+
+    ``past`` has keys and values of each layer in turn; so have the results, after the logits.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -47,10 +62,14 @@ class ExpertMixture(nn.Module):
 
     - ``dense``, ``broadcast``: every expert on every token, by einsum or by a batch of products.
     - ``gathered``: the weights of each token's experts are gathered.
-    - ``capacity``: one-hot dispatch to so many places of each expert.
+    - ``capacity``: products with one-hot tensors send tokens to experts, which take four tokens each.
     - ``chosen_by_experts``: every expert takes its best three tokens.
     - ``masked``: a loop over experts, each on the tokens that chose it. How many these are depends on data.
-    - ``sorted``: tokens sorted by expert and cut where one expert's end, as a traced example has it.
+    - ``sorted``: tokens sorted by expert and cut where one expert's tokens end. Tracing makes constants of
+      these positions, so the export holds for the traced example only (``onnx/traced_rows.py`` says so).
+
+    Letters: t tokens, k the experts that a token chose, e experts, d width, f width between the products, c
+    positions among the tokens that an expert takes.
     """
 
     def __init__(self, form: str) -> None:
@@ -67,6 +86,7 @@ class ExpertMixture(nn.Module):
         return made.reshape(x.shape)
 
     def _mixed(self, scores: Tensor, weights: Tensor, experts: Tensor) -> Tensor:
+        """[t, e] the weight of every expert for every token, 0 for those that it did not choose."""
         return torch.zeros_like(scores).scatter(1, experts, weights)
 
     def _dense(self, tokens: Tensor, scores: Tensor, weights: Tensor, experts: Tensor) -> Tensor:
@@ -83,11 +103,12 @@ class ExpertMixture(nn.Module):
         return (torch.einsum("tkf,tkfd->tkd", inner, self.down[experts]) * weights[..., None]).sum(1)
 
     def _capacity(self, tokens: Tensor, _: Tensor, weights: Tensor, experts: Tensor) -> Tensor:
-        places = 4
+        # ``rank``: how many earlier tokens chose the same expert; from ``capacity`` on tokens are dropped.
+        capacity = 4
         chosen = functional.one_hot(experts[:, 0], EXPERTS).float()
         rank = torch.cumsum(chosen, 0) * chosen - chosen
-        kept = (rank < places).float() * chosen
-        sent = kept[..., None] * functional.one_hot(rank.long().clamp(max=places - 1), places).float()
+        kept = (rank < capacity).float() * chosen
+        sent = kept[..., None] * functional.one_hot(rank.long().clamp(max=capacity - 1), capacity).float()
         inner = functional.silu(torch.einsum("tec,td->ecd", sent, tokens) @ self.up)
         return torch.einsum("tec,ecd->td", sent * weights[:, :1, None], inner @ self.down)
 
@@ -101,14 +122,15 @@ class ExpertMixture(nn.Module):
     def _masked(self, tokens: Tensor, _: Tensor, weights: Tensor, experts: Tensor) -> Tensor:
         found = torch.zeros_like(tokens)
         for expert in range(EXPERTS):
-            mine, place = torch.where(experts == expert)
+            mine, choice = torch.where(experts == expert)
             made = functional.silu(tokens[mine] @ self.up[expert]) @ self.down[expert]
-            found = found.index_add(0, mine, made * weights[mine, place, None])
+            found = found.index_add(0, mine, made * weights[mine, choice, None])
         return found
 
     def _sorted(self, tokens: Tensor, _: Tensor, weights: Tensor, experts: Tensor) -> Tensor:
         flat = experts.flatten()
         order, first, pieces = flat.argsort(), 0, []
+        # every token is CHOSEN times in ``flat``, so entry i is of token i // CHOSEN
         for expert, count in enumerate(torch.bincount(flat, minlength=EXPERTS).tolist()):
             mine = tokens[order // CHOSEN][first : first + count]
             pieces.append(functional.silu(mine @ self.up[expert]) @ self.down[expert])
@@ -118,7 +140,12 @@ class ExpertMixture(nn.Module):
 
 
 class SelectiveScan(nn.Module):
-    """Mamba's block of width 16 with 4 states: a Python loop over the steps, or sums along them."""
+    """Mamba's block of width 16 with 4 states: a Python loop over the steps, or sums along them.
+
+    The state of step i is ``exp(kept[i]) * state[i - 1] + new[i]``. With ``total[i]``, the sum of ``kept`` up
+    to i, that is ``exp(total[i])`` times the sum over j up to i of ``new[j] * exp(-total[j])``. The form
+    ``loop`` does the former, ``sums`` the latter.
+    """
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -130,6 +157,8 @@ class SelectiveScan(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         batch, steps, _ = x.shape
+        # padding on both sides makes 3 steps too many, and those after the last one are cut off: each step
+        # then sees itself and three steps before
         u, gate = self.enter(x).chunk(2, -1)
         u = functional.silu(self.mix(u.transpose(1, 2))[:, :, :steps]).transpose(1, 2)
         width, into, out = torch.split(self.select(u), [2, 4, 4], -1)
@@ -151,7 +180,12 @@ class SelectiveScan(nn.Module):
 
 
 class BlockScan(nn.Module):
-    """Mamba-2's block form of width 32 with 4 heads and 8 states, in blocks of 4 steps."""
+    """Mamba-2's block form of width 32 with 4 heads and 8 states, in blocks of 4 steps.
+
+    Letters: c blocks, l and s steps within one (of the output and of the input), n states, p width of a head.
+    ``inside`` is what a block's own steps add to its outputs, ``across`` what the ``states`` at the ends of
+    blocks do. Summing these leaves out how they decay from block to block, which takes no product.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -194,6 +228,7 @@ class SharedHeads(nn.Module):
         q, k, v = (one(x).view(batch, rows, -1, 8).transpose(1, 2) for one in (self.q, self.k, self.v))
         k, v = torch.cat([past_k, k], 2), torch.cat([past_v, v], 2)
         y: Tensor
+        # Query heads 0 and 1 read key-value head 0, heads 2 and 3 read head 1.
         if self.form == "folded":
             scores = torch.softmax(q.reshape(batch, 2, 2, rows, 8) @ k[:, :, None].transpose(-1, -2), -1)
             y = (scores @ v[:, :, None]).reshape(batch, 4, rows, 8)
@@ -211,7 +246,11 @@ class SharedHeads(nn.Module):
 
 
 class Denoiser(nn.Module):
-    """A U-Net of one level: residual blocks that know the step, attention to itself and to a text."""
+    """A U-Net of one level: a residual block that knows the step, attention to itself and to a text.
+
+    The image comes at full resolution, is halved for attention, whose tokens are its positions, doubled
+    again, and joined with what it was before.
+    """
 
     def __init__(self) -> None:
         super().__init__()

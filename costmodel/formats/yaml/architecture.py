@@ -59,7 +59,7 @@ Bytes become words by the level's word_bits and seconds become cycles by the fre
 ways to give the energy of a level, and what happens when its size is varied:
 
 * absent: from the law, which moves it;
-* `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size;
+* `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size (a study that varies the size warns);
 * `{read, write, update, at_size: 4 Kiwords}`: right at that size, and scaled from there as the kind's
   law scales (for sram the technology's power of the size, without one the square root; linear for register,
   constant for dram).
@@ -248,6 +248,11 @@ class _ArchitectureBuilder:
             raise InputError(self.where, error.expected, error.found, error.remedy, key=where) from None
 
     def _energies(self, level: LevelKeys, size: int | None, word_bits: int) -> tuple[float, float, float]:
+        """pJ of one access of a level that reads, writes or updates, for a block of words.
+
+        From the technology's law if the file states none, else what the file states, scaled by the law from
+        the size at which it holds to the level's.
+        """
         key = f"levels.{level.name}.energy"
         given = level.energy
         if given is None:

@@ -223,7 +223,7 @@ class ComputeKeys(Keys):
 
 
 class WidthKeys(Keys):
-    """The bits of an element, and what it shares of a scale."""
+    """The bits of an element, and of a scale that a group of elements has in common."""
 
     bits: Annotated[int, Field(ge=1, le=1024)]
     """Bits of the element itself."""

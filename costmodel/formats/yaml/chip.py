@@ -222,6 +222,7 @@ class _ChipReader:
             raise error.at(f"{self.where}: tile.architecture: {named}") from None
 
     def _tile(self, loaded: Architecture, noc: Noc) -> Tile:
+        """The chip's tile around the architecture; what the file leaves out follows from the technology."""
         keys, buffer = self.keys.tile, self._buffer()
         if loaded.precision is not None:
             expected = "an architecture without a precision: the chip's own keys say the bits of its elements"

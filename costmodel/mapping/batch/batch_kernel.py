@@ -349,9 +349,10 @@ def blocks(words: int, block_size: int) -> Int:
 @inlined
 def fill_partitions(tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts) -> None:
     """Fill ``counts.partitions`` (item 9): the words of the output that one instance of each level is
-    responsible for, from the whole output at the outermost level inwards."""
+    responsible for and begins at zero, from the whole output at the outermost level inwards; none where
+    partial sums are there before."""
     levels, dims = counts.tiles.shape
-    words = counts.words[levels - 1, tensor]
+    words = 0 if tables.begun else counts.words[levels - 1, tensor]
     counts.partitions[levels - 1] = words
     for level in range(levels - 2, -1, -1):
         for dim in range(dims):

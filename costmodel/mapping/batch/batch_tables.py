@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts, timing_tables, walk_workspace
+from costmodel.mapping.counts.traffic import refuse_begun
 from costmodel.mapping.element_bits import mac_pj, stack_in_units, units_of
 from costmodel.workload.network import Layer, Tensor
 
@@ -48,6 +49,8 @@ class Tables(NamedTuple):
     """[tensors, dims] by how many words one point of the dim moves it along that axis: the coefficient."""
     output: int
     """The index of the output tensor."""
+    begun: bool
+    """Whether partial sums of the output are there before the layer starts."""
     can_keep: Array
     """[levels, tensors] whether the level can keep the tensor. The hardware numbers that follow are [levels]
     and mean what they do in ``StorageLevel``; no limit is infinity, of words the largest int64. Where the
@@ -132,6 +135,7 @@ class RowCounts(NamedTuple):
 
 def tables_of(architecture: Architecture, layer: Layer) -> Tables:
     """The layer on the architecture, as compiled code takes it."""
+    refuse_begun(architecture, layer)
     levels = stack_in_units(architecture, layer).levels
     units = units_of(architecture, layer)
     widths, sums = np.ones((len(levels), len(layer.tensors)), np.int64), np.ones(len(levels), np.int64)
@@ -150,6 +154,7 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
         axis_of=np.array([[_axis_of(t, dim)[0] for dim in dims] for t in layer.tensors], np.int64),
         step_of=np.array([[_axis_of(t, dim)[1] for dim in dims] for t in layer.tensors], np.int64),
         output=output,
+        begun=layer.output.begun,
         can_keep=np.array([[level.can_keep(tensor) for tensor in layer.tensors] for level in levels]),
         usable_words=np.array([_whole(level.usable_words) for level in levels], np.int64),
         fanout_x=np.array([level.fanout_x for level in levels], np.int64),

@@ -97,7 +97,11 @@ def _distinct_sums(counts: RowCounts, count: int) -> Int:
 
 @inlined
 def _sorted_once(values: Array, count: int) -> Int:
-    """Sort the first ``count`` values (Shell 1959) and drop repetitions; how many are left."""
+    """Sort the first ``count`` values and drop repetitions; how many are left.
+
+    Shell's method (1959), in place: for a gap, every value is moved forward in steps of the gap past larger
+    ones. Gaps are halved; the last one is 1, which sorts what is nearly sorted already.
+    """
     gap = count // 2
     while gap > 0:
         for position in range(gap, count):

@@ -1,4 +1,8 @@
-"""The arrays that the compiled timed cycles work on: a machine's timing for one layer, and a workspace."""
+"""What the compiled timed cycles read and write: a machine's timing for one layer as arrays, and a workspace.
+
+Compiled code knows dims, tensors, levels and caches by number, in the order in which the layer, the
+architecture and the timing have them. What a machine does not describe gets a number that changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from numpy.typing import NDArray
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import CacheTiming, Timing, TransferTiming
-from costmodel.mapping.timing.caches import Placed, hit_rate, lines_of_box, placed
+from costmodel.mapping.timing.caches import TensorInMemory, hit_rate, lines_of_box, tensor_in_memory
 from costmodel.mapping.timing.walk import dim_of, is_product
 from costmodel.workload.network import Layer
 
@@ -28,9 +32,9 @@ class TimingTables(NamedTuple):
     """1 with timing; without None, by which numba knows that nothing of timing has to be compiled."""
     in_flight: int
     whole_steps: int
-    """1 if a step keeps its half of the buffers until it has stored: the step after the next loads then."""
+    """1 if a step keeps its half of the buffers until it has stored, and only then the next but one loads."""
     ahead: float
-    """Cycles by which a part of a step may be ahead of the one before it then."""
+    """Cycles by which a part of such a step (load, compute, store) may overlap with the part before it."""
     issue: float
     """Cycles to issue one step."""
     rounding: Array
@@ -38,7 +42,7 @@ class TimingTables(NamedTuple):
     inner_levels: int
     """How many levels, from the innermost, have bandwidths that the timing does not describe."""
     counts_macs: int
-    """1 if the MAC units' own cycles count, as the timing describes no array."""
+    """1 if the cycles in which the MAC units compute count as well, as the timing describes no array."""
     has_array: int
     block: Array
     """[dims] points that a block of weights holds; 0 for dims that stream through it."""
@@ -69,7 +73,7 @@ class TimingTables(NamedTuple):
     element_bytes: int
     whole_strides: int
     moves: Array
-    """[2] whether the direction's transfers are described; what follows is [2], too."""
+    """[2] by direction, whether its transfers are described. Arrays up to ``row_elements`` are [2], too."""
     request_bytes: Array
     beat_bytes: Array
     buffer_bytes: Array
@@ -77,28 +81,36 @@ class TimingTables(NamedTuple):
     in_proportion: Array
     """Whether a request for less than a beat counts in proportion to its bytes."""
     per_request: Array
+    """Cycles for each request."""
     per_row: Array
+    """Cycles for each row."""
     joins_rows: Array
+    """Whether rows that follow each other in memory are moved as one."""
     row_elements: Array
     """Elements of a row that are moved at once; 0 for no limit."""
     reloads: Array
     """[tensors] whether every step loads the tensor's tile."""
     keeps_partial_sums: int
+    """1 if outputs stay in the machine until they are finished."""
     clear_per_row: float
+    """Cycles to set a row of outputs to zero."""
     clear_width: int
+    """Outputs in such a row: the columns of the array."""
     cache_lines: Array
-    """[caches] lines; what follows is [caches], too."""
+    """[caches] how many lines each cache has. The arrays up to ``cold`` have an entry for each cache, too."""
     line_bytes: Array
     cache_sets: Array
     cache_ways: Array
     row_sets: Array
-    """[caches, tensors] sets that each line of a row of a tile can use, as rows lie apart; 0 where rows
-    can use all."""
+    """[caches, tensors] in how many sets the rows of a tensor begin, if a tile has parts of rows; 0 where
+    they begin in all sets (``usable_lines`` in ``costmodel/mapping/timing/caches.py``)."""
     read_miss: Array
+    """Cycles for each line that is read and missed."""
     write_miss: Array
+    """Cycles for each line that is written and missed."""
     cold: Array
-    """[caches] of the lines that a cold cache would miss, the part that is missed: 1 where caches start cold,
-    0 where they hold the whole layer from the beginning."""
+    """The fraction of the lines missed by a cold cache that this one misses: 1 where caches start cold, 0
+    where they hold the whole layer from the beginning."""
     processes: int
     """1 if the timing describes an array of PEs with links (``ProcessingTiming``), which follows."""
     accumulate: float
@@ -128,7 +140,8 @@ class WalkCounts(NamedTuple):
     box: Array
     """[dims] points that the loops looked at so far cover."""
     lines: Array
-    """[dims + 1, tensors] lines of memory that a tile touches, and all tiles of the loops up to each."""
+    """[dims + 1, tensors] lines of memory touched: row 0 by one tile, row n by all tiles of the n innermost
+    loops."""
     missed: Array
     """[tensors] lines that a cache did not hold."""
     stays: Array
@@ -138,8 +151,9 @@ class WalkCounts(NamedTuple):
     counts: Array
     """[tiles of an axis] how many tiles have so many."""
     cycles: Array
-    """[8] cycles of array, loads, stores, misses and issue, each by itself; the steps; of whole steps, how
-    many store, and 1 if none of these follows another."""
+    """[8] cycles of array, loads, stores, misses and issue, each by itself; how many steps there are; and on
+    a machine with whole steps how many of them store, and 1 if no two of these follow each other. The names
+    of the entries are constants of ``timing_kernel.py``."""
 
 
 def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
@@ -155,7 +169,7 @@ def timing_tables(architecture: Architecture, layer: Layer) -> TimingTables:
         raise InputError(where, expected, timing.level, "Evaluate mapping by mapping", key="timing")
     dims = [dim for dim, _ in layer.dims]
     element_bytes = max(1, architecture.levels[-1].word_bits // 8)
-    tensors = [placed(timing, layer, tensor, element_bytes) for tensor in layer.tensors]
+    tensors = [tensor_in_memory(timing, layer, tensor, element_bytes) for tensor in layer.tensors]
     product = is_product(layer)
     directions = (timing.load, timing.store)
     described = timing.load is not None and timing.store is not None
@@ -248,15 +262,16 @@ def walk_workspace(timing: TimingTables) -> WalkCounts:
     )
 
 
-def _cold(timing: Timing, cache: CacheTiming, layer: Layer, tensors: list[Placed]) -> float:
+def _cold(timing: Timing, cache: CacheTiming, layer: Layer, tensors: list[TensorInMemory]) -> float:
+    """The fraction of a cold cache's misses that remain, as a warm one has what it can hold of the layer."""
     if not timing.starts_warm:
         return 1.0
     lines = sum(lines_of_box(tensor, layer.sizes, cache.line_bytes) for tensor in tensors)
     return 1 - hit_rate(lines / cache.lines)
 
 
-def _row_sets(cache: CacheTiming, tensor: Placed) -> float:
-    """See ``costmodel.mapping.timing.caches.usable_lines``, which this is the constant part of."""
+def _row_sets(cache: CacheTiming, tensor: TensorInMemory) -> float:
+    """The part of ``costmodel.mapping.timing.caches.usable_lines`` that does not depend on the tile."""
     stride = tensor.row_stride
     if len(tensor.axes) < 2 or stride < cache.line_bytes or stride % cache.line_bytes:
         return 0.0
@@ -264,7 +279,11 @@ def _row_sets(cache: CacheTiming, tensor: Placed) -> float:
 
 
 def _blocks(timing: Timing, layer: Layer, dims: list[str]) -> Array:
-    """What the weights depend on and what is summed makes blocks, of one point where the file has no size."""
+    """[dims] points of a dim in one block of weights, 0 for dims that stream through blocks.
+
+    Dims that the weights depend on and dims that are summed make blocks, of one point where the architecture
+    file states no size.
+    """
     if timing.array is None:
         return np.zeros(len(dims), np.int64)
     size_of = {dim_of(layer, dim): points for dim, points in timing.array.block}
@@ -294,7 +313,7 @@ def _per_axis(rows: list[tuple[int, ...]]) -> Array:
     return table
 
 
-def _terms(tensors: list[Placed], dims: list[str], part: int, missing: int) -> Array:
+def _terms(tensors: list[TensorInMemory], dims: list[str], part: int, missing: int) -> Array:
     """The dims (``part`` 0, as indices) or coefficients (``part`` 1) of all axes, ``missing`` beyond the
     last term."""
     axes = max(1, *(len(tensor.axes) for tensor in tensors))
@@ -308,7 +327,7 @@ def _terms(tensors: list[Placed], dims: list[str], part: int, missing: int) -> A
 
 
 def _links(architecture: Architecture, timing: Timing, layer: Layer, *, outwards: bool) -> Array:
-    """The words a cycle of every tensor's link at every level, in one direction."""
+    """[levels, tensors] words a cycle of every tensor's link in one direction; infinity without a link."""
     table = np.full((len(architecture.levels), len(layer.tensors)), np.inf)
     # as in the readable count, the last tensor of a role stands for it
     number_of = {tensor.role: number for number, tensor in enumerate(layer.tensors)}

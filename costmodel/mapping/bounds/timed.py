@@ -42,16 +42,16 @@ from math import ceil, prod
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.timing import ArrayTiming, Timing, TransferTiming
 from costmodel.mapping.counts.traffic import distinct_sums
-from costmodel.mapping.timing.caches import placed
+from costmodel.mapping.timing.caches import tensor_in_memory
 from costmodel.mapping.timing.walk import dim_of, has_inner_steps, is_product, steps_level
 from costmodel.workload.network import Layer, Tensor
 
 
 def least_timed_cycles(architecture: Architecture, layer: Layer, inner: float, *, larger: bool) -> float:
-    """The bound, not rounded; 0 without timing.
+    """The bound that the module derives, in cycles, not rounded; 0 for an architecture without timing.
 
-    ``inner`` are cycles that the levels inside take at least by their bandwidths; not for steps of a level
-    inside the outermost. ``larger``: whether dims may be larger than the layer's.
+    ``inner``: cycles that the levels inside take at least by their bandwidths; 0 where the steps are those of
+    a level inside the outermost. ``larger``: whether padding may make dims larger than the layer has them.
     """
     timing = architecture.timing
     if timing is None:
@@ -90,6 +90,7 @@ def _choices(timing: Timing, tensor: Tensor) -> list[Timing]:
 
 
 def _array_cycles(array: ArrayTiming, layer: Layer, larger: bool) -> float:
+    """What the paragraph on the array says, as if the layer were one tile."""
     size_of = {dim_of(layer, dim): points for dim, points in array.block}
     streamed = dim_of(layer, array.pass_dim)
     held = {dim for tensor in layer.tensors if tensor.role == "weights" for dim in tensor.dims}
@@ -107,7 +108,7 @@ def _array_cycles(array: ArrayTiming, layer: Layer, larger: bool) -> float:
 def _axes(architecture: Architecture, timing: Timing, layer: Layer, tensor: Tensor) -> tuple[list[int], int]:
     """Different positions along each axis, outermost in memory first, and the bytes of an element."""
     element_bytes = max(1, architecture.levels[steps_level(architecture)].word_bits // 8)
-    found = placed(timing, layer, tensor, element_bytes)
+    found = tensor_in_memory(timing, layer, tensor, element_bytes)
     positions = []
     for axis, length in zip(found.axes, found.lengths, strict=True):
         different = distinct_sums([(layer.sizes[step.dim], step.coefficient) for step in axis.steps])
@@ -118,6 +119,7 @@ def _axes(architecture: Architecture, timing: Timing, layer: Layer, tensor: Tens
 def _port_cycles(
     architecture: Architecture, timing: Timing, layer: Layer, tensor: Tensor, product: bool
 ) -> float:
+    """What the paragraph on ports says of one tensor that is moved once."""
     port: TransferTiming | None = timing.store if tensor.is_output else timing.load
     if port is None:
         return 0.0
@@ -127,7 +129,7 @@ def _port_cycles(
     at_once = port.row_elements
     if product and port.product_row_elements is not None:
         at_once = port.product_row_elements
-    rows = 0.0
+    rows = 0.0  # what remains where whole rows are joined, perhaps all of them into one
     if at_once is not None:
         rows = elements / at_once
     elif not port.joins_rows:
@@ -141,6 +143,7 @@ def _port_cycles(
 
 
 def _cleared_rows(architecture: Architecture, timing: Timing, layer: Layer) -> float:
+    """Rows of outputs that are set to zero at least: all outputs, in pieces of the array's width."""
     width = dict(timing.array.block).get("K", 1) if timing.array else 1
     positions, _ = _axes(architecture, timing, layer, layer.output)
     return prod(positions) / width

@@ -17,8 +17,10 @@ from math import gcd, prod
 from operator import or_
 from typing import NamedTuple
 
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.mapping import Loop, Mapping
-from costmodel.workload.network import Tensor
+from costmodel.workload.network import Layer, Tensor
 
 
 class StridedLoop(NamedTuple):
@@ -39,13 +41,31 @@ class Nest(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Words of one tensor at one level, per instance."""
+    """Accesses to one tensor at one level over the whole layer: words of one instance of the level.
+
+    ``reads`` leave it: words of an operand on their way inwards, partial sums of an output before they are
+    added to. ``fills`` are written into it from outside, ``updates`` (of an output only) from inside.
+    ``tile_words``: the tile that it holds at a time. ``partition_words``: the words of the tensor that this
+    instance is responsible for, where instances divide it among them (item 9).
+    """
 
     reads: int
     fills: int
     updates: int
     tile_words: int
     partition_words: int
+
+
+def refuse_begun(architecture: Architecture, layer: Layer) -> None:
+    """InputError for a layer that adds to sums which are there already, where they are not counted.
+
+    Timed steps would have to load them, and elements of several widths would move as wide as sums are.
+    """
+    for key in ("timing", "precision"):
+        if layer.output.begun and getattr(architecture, key) is not None:
+            where = f"layer {layer.name} on {architecture.name}"
+            expected = f"an architecture without {key}: partial sums that are there before are not counted"
+            raise InputError(where, expected, key, f"Leave {key} out", key=key)
 
 
 def nest_of(mapping: Mapping) -> Nest:
@@ -101,13 +121,14 @@ def _counts(tensor: Tensor, content: int, delivered: int | None, tile_words: int
 
     ``delivered`` is what fills it from outside, None at the outermost level, which nothing fills. An output
     begins at zero: the first visit of each of the ``partition`` words that the instance is responsible for
-    reads nothing and fills nothing.
+    reads nothing and fills nothing. Of one that is begun already the first visit is like any other.
     """
     if not tensor.is_output:
         return Counts(content, delivered or 0, 0, tile_words, partition)
+    at_zero = 0 if tensor.begun else partition
     # below 0 only for outputs with sliding or strided axes, whose partitions are boxes with holes
-    fills = 0 if delivered is None else max(0, delivered - partition)
-    return Counts(max(0, content - partition), fills, content, tile_words, partition)
+    fills = 0 if delivered is None else max(0, delivered - at_zero)
+    return Counts(max(0, content - at_zero), fills, content, tile_words, partition)
 
 
 def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[StridedLoop]) -> int:

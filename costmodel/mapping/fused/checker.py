@@ -1,4 +1,4 @@
-"""Why a fused mapping is none of its problem: its shape, its loops, what would be recomputed, capacities."""
+"""Why a fused mapping cannot run: its shape, its loops, what would be computed again, capacities."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
 
 
 def _sharing(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
-    """Pairs that share loops keep their intermediate, and share loops over its dims alone."""
+    """Pairs that share loops keep their intermediate, and share loops over no other dims than its own."""
     for pair, tensor in enumerate(problem.intermediates):
         producer, consumer = problem.einsums[pair], problem.einsums[pair + 1]
         shared = mapping.paths[pair][: mapping.prefix[pair]]
@@ -131,7 +131,8 @@ def _cut_by_windows(problem: FusedProblem, branch: Branch, path: Loops) -> dict[
 
 
 def _windows(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
-    """The rows that a window shares with the next one stay: no loop inside the sliding one drops them."""
+    """The rows that a window has in common with the next one stay: no loop inside the sliding one drops
+    them."""
     for pair, tensor in enumerate(problem.intermediates):
         producer, consumer = problem.einsums[pair], problem.einsums[pair + 1]
         shared = mapping.paths[pair + 1][: mapping.prefix[pair]]
@@ -158,4 +159,4 @@ def _capacity(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
         for level, words in zip(problem.levels, row, strict=False):
             if level.capacity is not None and words > level.capacity:
                 holds = f"level {level.name} holds {words} words while {einsum.name} runs"
-                yield f"{holds}, it has room for {level.capacity}"
+                yield f"{holds}, its capacity is {level.capacity}"

@@ -50,6 +50,7 @@ def fused_counts(problem: FusedProblem, mapping: FusedMapping) -> tuple[EinsumCo
 
 
 def _einsum_counts(branch: Branch) -> EinsumCounts:
+    """The accesses of one einsum over all its turns: of its operations, and of what enters its tiles."""
     einsum = branch.einsum
     levels: list[dict[str, TileAccess]] = [{} for _ in branch.problem.levels]
 

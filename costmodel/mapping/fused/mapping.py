@@ -18,15 +18,27 @@ Loops = tuple[SharedLoop, ...]
 class FusedMapping:
     """A tree of loops over a chain of einsums.
 
-    ``prefix``: of every two neighbours, how many of their outermost loops are the same loops.
-    ``paths``: of every einsum its shared loops; those of two neighbours agree in the first ``prefix`` ones.
-    Below its last shared loop einsums run one after the other, which is called a *split*.
-    ``backing``: of intermediates that stay on the chip, the level that keeps them, directly above the split
+    Two products Y = X A and Z = Y B can share the loop over the rows m of Y. An iteration leaves 16 rows::
+
+        for m by 16                  prefix (1,), paths ((("m", 16),), (("m", 16),))
+            keep 16 rows of Y        backing {"Y": 0}
+            own loops of Y = X A     own[0]
+            own loops of Z = Y B     own[1]
+
+    ``prefix``: for every two neighbours, how many of their outermost loops they share.
+
+    ``paths``: for every einsum its shared loops; two neighbours have the same first ``prefix`` ones. Below
+    the last loop that they share, einsums run one after the other: that point is called a *split*.
+
+    ``backing``: for intermediates that stay on the chip, the level that keeps them, directly above the split
     of their pair. Any other intermediate is written to the outermost memory and read there.
-    ``own``: of every einsum a list of loops for each level, outermost first. List b stands above the tiles of
-    level ``len(levels) - 2 - b``, the last list inside level 0.
-    ``hoist``: by einsum and tensor the shared loop above which the tile of the outermost level of the chip is
-    kept, while all that share this loop run. Other tiles stand below all shared loops.
+
+    ``own``: for every einsum a list of loops for each level, outermost first. List b stands above the tiles
+    of level ``len(levels) - 2 - b``, the last list inside level 0.
+
+    ``hoist``: by einsum and tensor, the shared loop (0 is the outermost one) above which a tile of the tensor
+    is kept in the outermost level of the chip while all that share this loop run. Other tiles stand below all
+    shared loops.
     """
 
     prefix: tuple[int, ...]
@@ -49,10 +61,11 @@ class FusedMapping:
         return self.sharing(einsum, depth + 1).stop - 1
 
     def emptied_below(self, einsum: int, depth: int) -> int:
-        """How many loops stand above the innermost split whose branch has the place above loop ``depth``.
+        """How many of this einsum's outermost loops empty a tile that stands above its loop ``depth``.
 
-        Each of their iterations leaves the branch, and with it every tile inside. 0: nothing empties the
-        place.
+        A tile below a split is gone whenever the branch that it stands in has ended and another one runs. So
+        it is filled anew in every iteration of the loops above that split; the innermost such split counts.
+        0: the tile stands above all splits, and only loops that move it bring words.
         """
         splits = (
             above

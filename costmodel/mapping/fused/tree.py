@@ -28,7 +28,7 @@ class Branch:
 
     @cached_property
     def spans(self) -> dict[str, Span]:
-        """All of every dim, with the lead of those that windows slide along."""
+        """All of every dim. A dim that windows slide along has a lead: see :meth:`FusedProblem.lead`."""
         leads = {loop.dim: self.problem.lead(dim) for dim, loop in self._sliding.items()}
         return {dim: Span(0, size, leads.get(dim, 0)) for dim, size in self.einsum.dims.items()}
 
@@ -39,6 +39,7 @@ class Branch:
         return {dim: self._placed(dim, step) for dim, step in named if dim not in self.einsum.dims}
 
     def _placed(self, dim: str, step: int) -> PlacedLoop:
+        """A loop over ``dim``: an own dim, or one of a later einsum whose windows slide along an own one."""
         if dim in self.einsum.dims:
             return PlacedLoop(dim, step)
         halo = self.problem.halo[dim]

@@ -1,4 +1,9 @@
-"""Timed cycles: what the steps of a walk take, and which part of the machine they wait for."""
+"""Timed cycles: what the steps of a walk take, and which part of the machine they wait for.
+
+Each component of the machine (array, load port, store port, memory, host) is first counted by itself, over
+all steps. As components work side by side, the slowest one sets the pace of the steps; what no other work
+hides is added at the beginning and the end. All numbers are in cycles.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,11 @@ COMPONENTS = ("array", "load", "store", "memory", "issue")
 
 @dataclass(frozen=True)
 class PortCycles:
-    """What one direction of transfers takes, by cause; caches and memory behind the port are ``misses``."""
+    """What all transfers of one direction take, by cause; the causes add up.
+
+    ``beats``, ``requests`` and ``rows`` are what the bus takes for each of these, ``misses`` the waiting for
+    lines that caches do not hold, ``clearing`` the time to set outputs to zero.
+    """
 
     beats: float = 0.0
     requests: float = 0.0
@@ -30,7 +39,7 @@ class PortCycles:
     misses: float = 0.0
     clearing: float = 0.0
     buffer_without_requests: float = 0.0
-    """What ``buffer`` would be if requests took nothing: it works beside them."""
+    """What ``buffer`` would be if requests took nothing: more, as they hide a part of the buffer's time."""
 
     @property
     def cycles(self) -> float:
@@ -39,7 +48,7 @@ class PortCycles:
 
     @property
     def without_requests(self) -> PortCycles:
-        """The same transfers with requests that take nothing."""
+        """What the same transfers would take if requests took nothing."""
         return replace(self, requests=0.0, buffer=self.buffer_without_requests)
 
 
@@ -47,8 +56,8 @@ class PortCycles:
 class TimedCycles:
     """The cycles of a layer on a machine with timing.
 
-    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``. A
-    layer that is run in parts has these numbers of one part, and takes ``times`` as long.
+    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``. Of a
+    layer that runs in equal parts these are the numbers of one part, and the layer takes ``times`` as long.
     """
 
     steps: int
@@ -58,11 +67,12 @@ class TimedCycles:
     store: PortCycles
     issue: float
     processing: ProcessingCycles | None = None
-    """Of an array of PEs, by cause; it is part of ``array``."""
+    """The cycles of an array of PEs by cause; ``array`` includes them."""
     whole: StoringSteps | None = None
-    """Where steps hold their place until they have stored: those that store."""
+    """On a machine whose steps keep their half of the buffers until they have stored: the steps that store.
+    None on others."""
     ahead: float = 0.0
-    """Cycles by which loading, computing and storing of a whole step may overlap, two and two."""
+    """Cycles by which a part of such a step (load, compute, store) may overlap with the part before it."""
     times: int = 1
     """How many equal parts run one after the other: see :class:`.walk.TimedPart`."""
 
@@ -79,7 +89,10 @@ class TimedCycles:
 
     @property
     def without(self) -> dict[str, int]:
-        """Cycles that would be left if one cause took no time, by the name of the cause."""
+        """By cause, the layer's cycles if this one took no time; causes that take none are left out.
+
+        As causes hide behind each other, what each of them costs by this count does not add up to the whole.
+        """
         load, store = self.load, self.store
         left = {
             "array": replace(self, array=0.0),
@@ -89,14 +102,19 @@ class TimedCycles:
             "cache misses": replace(self, load=replace(load, misses=0.0), store=replace(store, misses=0.0)),
             "clearing": replace(self, load=replace(load, clearing=0.0)),
             "issue": replace(self, issue=0.0),
-            "places of steps": replace(self, whole=None, ahead=0.0),
+            "buffers kept until stored": replace(self, whole=None, ahead=0.0),
         }
         found = {cause: one.cycles for cause, one in left.items() if one != self}
         return found | {"first fill and last drain": self.times * ceil(self._slowest)}
 
     @property
     def cycles(self) -> int:
-        """Those of the layer: the slowest component of all steps but one, and what overlaps with nothing."""
+        """The layer's cycles.
+
+        With two steps in flight the slowest component sets the pace of all steps but one. That one is what
+        overlaps with nothing: a first step is loaded before anything is computed, a last one computed and
+        stored after everything is loaded.
+        """
         if self.steps_in_flight == 1:
             return self.times * ceil(self.fill_drain)
         return self.times * ceil((self.steps - 1) / self.steps * self._slowest + self.fill_drain)
@@ -105,24 +123,34 @@ class TimedCycles:
     def fill_drain(self) -> float:
         """What overlaps with nothing: the first step's load and issue, the last one's computation and store.
 
-        With one step in flight that is everything. Of a layer in parts it is that of one part.
+        Together they are one mean step. With one step in flight nothing overlaps, and this is all steps. Of a
+        layer in parts it is that of one part.
         """
-        alone = self.array + self.load.cycles + self.store.cycles + self.issue
-        return alone if self.steps_in_flight == 1 else alone / self.steps
+        in_sequence = self.array + self.load.cycles + self.store.cycles + self.issue
+        return in_sequence if self.steps_in_flight == 1 else in_sequence / self.steps
 
     @property
     def _slowest(self) -> float:
-        # memory is one of them: it serves both ports, so their misses come one after the other
+        """What all steps take at the pace of what is slowest: a component, or waiting for a free buffer."""
+        # Memory is a component of its own although misses are in both ports' cycles: it serves both ports, so
+        # their misses come one after the other while the rest of their work overlaps.
         slowest = max(self.components.values())
         return slowest if self.whole is None else max(slowest, self._in_whole_steps(self.whole))
 
     def _in_whole_steps(self, storing: StoringSteps) -> float:
-        """Cycles of all steps where each loads, computes and stores, one after the other, two at a time.
+        """Cycles of all steps where each keeps its half of the buffers until it has stored.
 
-        L, E and S are what one step takes. Steps that store, and follow each other, are ``(L + E + S) / 2``
-        apart: two hold their places, so the third loads when the first has stored. One that stores alone
-        keeps the next but one waiting by as much as S does not fit beside what its neighbours do,
-        ``S - |L - E|``. Others are ``max(L, E)`` apart.
+        A step loads, computes and stores in L, E and S cycles. Steps 1 and 3 use the same half, so step 3
+        loads when step 1 has stored. If all steps store, two of them take L + E + S::
+
+            half 1   | load 1 | compute 1 | store 1 | load 3 | compute 3 | store 3 |
+            half 2            | load 2 | ....... compute 2 | store 2 | load 4 | ...
+
+        Steps that store and follow each other are therefore ``(L + E + S) / 2`` apart, or as far as the
+        slowest of the three takes. Steps that do not store are ``max(L, E)`` apart. If steps that store never
+        follow each other, each makes the next step of its half wait for as much of S as does not fit
+        into the time by which loading and computing differ anyway: ``S - |L - E|``. From both
+        formulas ``ahead`` is subtracted, as parts of a step may overlap by so much.
         """
         load, array = self.load.cycles / self.steps, self.array / self.steps
         store = self.store.cycles / storing.count
@@ -130,12 +158,12 @@ class TimedCycles:
         if storing.alone:
             wait = max(0.0, store - abs(load - array) - self.ahead)
             return self.steps * apart + storing.count * wait
-        both = max(max(apart, store), (load + array + store - self.ahead) / 2)
-        return (self.steps - storing.count) * apart + storing.count * both
+        apart_storing = max(max(apart, store), (load + array + store - self.ahead) / 2)
+        return (self.steps - storing.count) * apart + storing.count * apart_storing
 
     @property
     def binding(self) -> str:
-        """The component that the steps wait for, one of ``COMPONENTS``."""
+        """The slowest component, which the steps wait for: one of ``COMPONENTS``."""
         return max(self.components.items(), key=lambda item: item[1])[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -150,9 +178,10 @@ class TimedCycles:
 def timed_cycles(
     architecture: Architecture, timing: Timing, layer: Layer, mapping: AnyMapping, inner_cycles: float
 ) -> TimedCycles:
-    """What a mapping takes; ``inner_cycles`` are those of its MACs and inner levels, from the counts.
+    """What a mapping takes on a machine with timing.
 
-    They are shared out evenly to the parts of a layer that is run in parts.
+    ``inner_cycles``: what its MACs and the levels inside take over the whole layer, by their own bandwidths.
+    The array cannot be faster. A layer that runs in equal parts spends an equal part of them in each.
     """
     part = timed_part(architecture, layer, mapping)
     counts = step_counts(architecture, timing, walk_of(timing, part.layer, part.mapping))
@@ -160,7 +189,10 @@ def timed_cycles(
 
 
 def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> TimedCycles:
-    """The cycles of what the steps ask for; every component grows with every count."""
+    """The cycles of what the steps of one part ask for.
+
+    No component falls when a count rises, so lower bounds of the counts give a lower bound of the cycles.
+    """
     array = _array_cycles(timing.array, counts.array) if timing.array and counts.array else 0.0
     array = max(array, inner_cycles)
     read = sum(
@@ -187,6 +219,7 @@ def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> 
 
 
 def _array_cycles(array: ArrayTiming, counts: ArrayCounts) -> float:
+    """The passes one after the other, and what the last one through each block waits for the next block."""
     shortest = array.shortest_pass_cycles
     through = sum(count * max(points, shortest) for points, count in counts.passes)
     waiting = sum(
@@ -199,12 +232,15 @@ def _array_cycles(array: ArrayTiming, counts: ArrayCounts) -> float:
 def _port_cycles(
     port: TransferTiming | None, counts: tuple[TransferCounts, ...], clearing: float, misses: float
 ) -> PortCycles:
+    """The cycles of a direction's transfers; ``clearing`` and ``misses`` are cycles already."""
+    # without a description of transfers the levels' bandwidths count, which are among the inner cycles
     if port is None:
         return PortCycles(misses=misses, clearing=clearing)
     beats = sum(one.beats for one in counts)
     requests = port.cycles_per_request * sum(one.requests for one in counts)
     rows = port.cycles_per_row * sum(one.rows for one in counts)
-    # of each tensor, the slower of bus and buffer, which work side by side
+    # Of each tensor the slower of bus and buffer, which work side by side: what the buffer adds to the bus is
+    # counted per tensor, since a tensor with a fast bus does not make up for another one.
     slower = sum(
         max(
             one.buffer_cycles,

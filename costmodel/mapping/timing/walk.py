@@ -1,5 +1,8 @@
-"""The steps in which a machine with timing runs a layer: one tile, and the loops that walk it over the
-layer."""
+"""The steps in which a machine with timing runs a layer: a step for each tile, and loops from tile to tile.
+
+A layer of K 64 and P 56 whose outermost level has the loops K 4 and P 7 runs in 28 steps, each on a tile of
+16 x 8 points. How the levels inside compute a tile is no part of the walk.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,18 @@ from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts
 from costmodel.workload.network import Layer
 
 GEMM_DIMS = {"M": "P", "N": "K", "K": "C", "B": "N"}
-"""The dims of our matrix products by what they are in a convolution of 1 x 1 with one row: rows M are P,
-columns N are output channels K, and the sum over K is over input channels C."""
+"""The dims of a matrix product, each with the dim of the same convolution, which has a 1 x 1 filter and one
+column of outputs: rows M are output rows P, columns N are output channels K, and the sum over K is one over
+input channels C."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """One tile after the other over a layer.
+    """A layer that is cut into tiles, and the order in which its tiles are worked on.
 
-    ``tile`` has the points of one tile along each dim, ``loops`` the steps OUTERMOST FIRST as (dim, bound).
-    The last tile along a dim is what is left of the layer's size: at least one point, at most a whole tile.
+    ``tile`` has the points of one tile along each dim; a dim that it leaves out has one. ``loops`` go from
+    tile to tile, OUTERMOST FIRST, as (dim, bound). The last tile along a dim is what is left of the layer's
+    size: at least one point, at most a whole tile. Raises InputError for tiles that do not cover the layer.
     """
 
     layer: Layer
@@ -49,16 +54,19 @@ class Walk:
         return bounds
 
     def tiles_along(self, dim: str) -> int:
-        """How many tiles there are along a dim."""
+        """How many tiles the layer has along a dim."""
         return self._bounds.get(dim, 1)
 
     @cached_property
     def steps(self) -> int:
-        """Tiles of the whole walk."""
+        """Steps of the whole walk: every iteration of the loops is one, whether its tiles are new or not."""
         return prod(bound for _, bound in self.loops)
 
     def extents(self, dim: str) -> tuple[tuple[int, int], ...]:
-        """The points along a dim of every tile along it, as (points, how many tiles have so many)."""
+        """How long the tiles along a dim are, as (points, how many tiles have so many).
+
+        At most two pairs: all tiles are equal but the last one, which may be shorter.
+        """
         tiles, tile = self.tiles_along(dim), self.tile.get(dim, 1)
         last = self.layer.sizes.get(dim, 1) - (tiles - 1) * tile
         if last == tile:
@@ -67,22 +75,25 @@ class Walk:
 
 
 def is_product(layer: Layer) -> bool:
-    """Whether no window slides: a matrix product, or a convolution of 1 x 1 over a single row.
+    """Whether no window slides: a matrix product, or a convolution of 1 x 1 with one column of outputs.
 
-    Machines have a loop of their own for products.
+    Machines run these by code of their own, whose timing differs from that of their convolutions.
     """
     return "M" in layer.sizes or all(layer.sizes.get(dim, 1) == 1 for dim in ("R", "S", "Q"))
 
 
 def dim_of(layer: Layer, dim: str) -> str:
-    """The name that a dim of the machine, which speaks of convolutions, has in ``layer``."""
+    """The dim of ``layer`` that a dim of the machine's timing is: timings name dims as convolutions do."""
     if "M" not in layer.sizes:
         return dim
     return {ours: name for name, ours in GEMM_DIMS.items()}.get(dim, dim)
 
 
 def steps_level(architecture: Architecture) -> int:
-    """The number of the level whose temporal loops are the steps; the architecture has timing."""
+    """The number of the level, from the innermost, whose temporal loops are the steps.
+
+    The architecture has timing.
+    """
     timing = architecture.timing
     if timing is None or timing.level is None:
         return len(architecture.levels) - 1
@@ -90,16 +101,17 @@ def steps_level(architecture: Architecture) -> int:
 
 
 def has_inner_steps(architecture: Architecture) -> bool:
-    """Whether the steps that the timing speaks of are those of a level inside the outermost one."""
+    """Whether a level lies outside the one whose temporal loops are the steps; False without timing."""
     return architecture.timing is not None and steps_level(architecture) < len(architecture.levels) - 1
 
 
 @dataclass(frozen=True)
 class TimedPart:
-    """What a machine with timing runs at once: all of a layer, or ``times`` equal parts one after the other.
+    """What a machine with timing runs at a time: all of a layer, or one of ``times`` equal parts of it.
 
-    Where levels lie outside that of the steps, each iteration of their loops is a ``layer`` of its own, as
-    large as the tile that the steps' level holds; its ``mapping`` ends with that level.
+    Where levels lie outside that of the steps, each iteration of their loops is a part. ``layer`` has the
+    dims of one part, which are those of the tile that the steps' level holds, and ``mapping`` ends with that
+    level.
     """
 
     layer: Layer
@@ -108,9 +120,10 @@ class TimedPart:
 
 
 def timed_part(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> TimedPart:
-    """The part of a mapping that the architecture's timing speaks of.
+    """The part of a layer that one run of the steps computes, and its mapping.
 
-    InputError for a mapping in which tensors end at different loops of the steps' level: parts would overlap.
+    Raises InputError for an uneven mapping in which tensors end their tiles at different loops of the steps'
+    level: then no iteration of the loops outside has a tile of its own that the steps could walk over.
     """
     level = steps_level(architecture)
     if level == len(architecture.levels) - 1:
@@ -124,6 +137,8 @@ def timed_part(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
         raise InputError(
             where, f"one tile of all tensors at {name}, whose steps are timed", "several", remedy
         )
+    # From here on the level of the steps is the outermost one: its tile is the layer of a part, and the
+    # temporal loops outside say how many parts there are.
     outside = parts.nest.levels[len(inside) :]
     tile = parts.tiles[inside[-1]]
     own = UnevenMapping(Mapping(parts.nest.levels[: len(inside)]), parts.part_levels[: len(inside)])
@@ -135,9 +150,10 @@ def timed_part(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
 
 
 def walk_of(timing: Timing, layer: Layer, mapping: AnyMapping) -> Walk:
-    """The steps of a mapping: the temporal loops of the outermost level over the tiles inside it.
+    """The steps of a mapping whose outermost level is the one of the steps (see :func:`timed_part`).
 
-    A machine with a ``product_block`` rounds the tiles of a matrix product up to it, and walks over fewer.
+    Its temporal loops go from tile to tile. Its spatial loops belong to the tile: what the instances of the
+    next level hold together is loaded in one step.
     """
     parts = as_parts(mapping).nest
     outer = parts.levels[-1]
@@ -148,7 +164,11 @@ def walk_of(timing: Timing, layer: Layer, mapping: AnyMapping) -> Walk:
 
 
 def rounded(timing: Timing, layer: Layer, tile: ReadOnlyDict[str, int], loops: tuple[Loop, ...]) -> Walk:
-    """The walk of ``tile`` along ``loops`` (outermost first) with the tiles that the machine makes of it."""
+    """The walk of ``tile`` along ``loops`` (outermost first), the tile rounded up as the machine does it.
+
+    A machine with a ``product_block`` rounds the tiles of a matrix product up to whole multiples of it, at
+    most to the layer's size, so that fewer tiles cover the layer.
+    """
     if not timing.product_block or not is_product(layer):
         return Walk(layer, tile, loops)
     own = dict(tile)
@@ -157,6 +177,7 @@ def rounded(timing: Timing, layer: Layer, tile: ReadOnlyDict[str, int], loops: t
         if dim in layer.sizes:
             own[dim] = min(-(-tile.get(dim, 1) // points) * points, layer.sizes[dim])
     bounds = ((dim, -(-layer.sizes[dim] // own.get(dim, 1))) for dim, _ in loops)
+    # rounding may leave a single tile along a dim, and then no loop over it
     return Walk(layer, own, tuple((dim, bound) for dim, bound in bounds if bound > 1))
 
 

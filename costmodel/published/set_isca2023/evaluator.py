@@ -145,6 +145,7 @@ class _Evaluation:
         return self._cut(number, node, children, cycles)
 
     def _leaf(self, number: int, leaf: Leaf, first: int, tiles: int) -> ReleasedNodeCost:
+        """The cost of a leaf on the ``tiles`` from ``first`` on; NotPossibleError where no partition fits."""
         index = self._evaluator.graph.index
         producers = {index[name]: self._placements[name] for name in self._on_chip.get(leaf.layer, ())}
         found = self._evaluator.leaf(leaf, (first, tiles), producers, leaf.layer in self._written)
@@ -206,6 +207,7 @@ class _Evaluation:
     def _cut(
         self, number: int, cut: Cut, children: Sequence[ReleasedNodeCost], cycles: int
     ) -> ReleasedNodeCost:
+        """The cost of a cut, whose ``children`` and their time in all, ``cycles``, are known."""
         # everything but time repeats for each sub-batch. A root T cut holds nothing itself: its children are
         # segments, which are checked one by one
         times = cut.subbatches

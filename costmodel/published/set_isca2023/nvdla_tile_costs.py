@@ -42,6 +42,18 @@ class NvdlaTileCosts:
         """None: SET's leaves keep their weights."""
         return TileRows.of([])
 
+    shares_weights = False
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """None: SET's tiles share no weights."""
+        return TileRows.of([])
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """None: SET has no bands."""
+        return [TileRows.of([]) for _ in heights]
+
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """None: SET has no bands."""
         return [TileRows.of([]) for _ in heights]

@@ -107,6 +107,13 @@ def placement_orders() -> tuple[Array, Array]:
     return orders, counts
 
 
+def orders_of(parts: Array) -> list[tuple[int, ...]]:
+    """All placement orders of a partition that differ."""
+    orders, counts = placement_orders()
+    cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
+    return [tuple(order) for order in orders[cut, : counts[cut]].tolist()]
+
+
 def ranges_of(tiles: int) -> Any:
     """Empty :class:`.ranges_kernel.Ranges` for partitions into ``tiles`` parts."""
     from costmodel.schedule.leaf.kernels.ranges_kernel import Ranges

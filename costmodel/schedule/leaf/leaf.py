@@ -11,7 +11,9 @@ output channels; the buffer holds the weights of one slice while those of the ne
     tiles     |          | slice 0 | slice 1 | slice 2 | slice 0 of the next run |
     DRAM      | weights 0|    1    |    2    |    0    |            1            |
 
-So streaming needs fewer bits of the buffers and more traffic. A leaf takes the way of less E^n D^m.
+So streaming needs fewer bits of the buffers and more traffic. A leaf takes the way of less E^n D^m. Where
+tile costs offer that, there is a third way: tiles that need the same weights hold a part of them each and
+pass it on (:mod:`.sharing`).
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from costmodel.schedule.leaf.leaf_runs import (
     in_bands,
     pinned_runs,
     reduced_runs,
+    shared_runs,
     streamed_runs,
 )
 from costmodel.schedule.leaf.partition_rows import PartitionRows, PartitionTables
@@ -43,7 +46,14 @@ from costmodel.schedule.leaf.reduction import (
     ReducedLeaf,
     cheapest_reduction,
 )
-from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row
+from costmodel.schedule.leaf.sharing import (
+    FoundSharing,
+    Rounds,
+    SharedLeaf,
+    Sharing,
+    cheapest_sharing,
+)
+from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.tile_cost import TileCosts
 
@@ -79,7 +89,8 @@ class LeafSearch:
 
         ``producers``: the placements of the layers whose outputs come over the NoC; all other inputs come
         from DRAM. With ``run.streamed`` the weights that are parameters are streamed; without it they are
-        pinned or streamed, whichever costs the leaf less.
+        pinned or streamed, whichever costs the leaf less. With ``run.may_share`` tiles share them where that
+        costs the leaf less than any of these.
         """
         streams = self._streams(number, run, producers)
         key = (self._representative(number, run), run, streams)
@@ -110,13 +121,30 @@ class LeafSearch:
         if run.reduced > 1:
             return self._cheapest_reduction(first, replace(run, streamed=False), streams)
         if run.bands is not None:
-            pinned_run = replace(run, streamed=False)
-            return self._searched(first, pinned_run, streams, self._tables.rows(first, pinned_run))
+            run = replace(run, streamed=False)
+            pinned = self._searched(first, run, streams, self._tables.rows(first, run))
+            return self._or_sharing(number, run, producers, pinned)
         if not self.layers[number].has_parameters:
             return self._searched(first, replace(run, streamed=False), streams, self._tables.rows(first, run))
+        alone = self._pinned_or_streamed(number, run, streams, producers)
+        return self._or_sharing(number, replace(run, streamed=False), producers, alone)
+
+    def _or_sharing(
+        self, number: int, run: LeafRun, producers: Mapping[int, Placement], alone: LeafCost | None
+    ) -> LeafCost | None:
+        """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
+        if not (run.may_share and self.layers[number].has_parameters):
+            return alone
+        below = np.inf if alone is None else alone.value
+        return self._cheapest_sharing(number, run, producers, below) or alone
+
+    def _pinned_or_streamed(
+        self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
+    ) -> LeafCost | None:
+        """The cheapest way in which each tile gets all its weights from DRAM."""
+        first = self._representative(number, run)
         if run.streamed:
-            rows = self._tables.rows(first, run)
-            rows = rows.kept(rows.held + run.free_bits <= self.chip.tile.free_bits)
+            rows = self._leaving_free(self._tables.rows(first, run), run)
             return self._searched(first, run, streams, rows)
         pinned = self._searched(first, run, streams, self._tables.rows(first, run))
         streaming = replace(run, streamed=True)
@@ -130,6 +158,10 @@ class LeafSearch:
         streams = self._streams(number, streaming, producers)
         below = np.inf if pinned is None else pinned.value
         return self._searched(first, streaming, streams, rows, below) or pinned
+
+    def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> PartitionRows:
+        """The rows whose tiles leave as many bits free as they have to."""
+        return rows.kept(rows.held + run.free_bits <= self.chip.tile.free_bits)
 
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
@@ -281,3 +313,59 @@ class LeafSearch:
             value=found.value(self.exponents),
             gathering=gathering,
         )
+
+    def _cheapest_sharing(
+        self, number: int, run: LeafRun, producers: Mapping[int, Placement], below: float
+    ) -> LeafCost | None:
+        """The cheapest way with weights that tiles share; None if none has an E^n D^m below ``below``."""
+        from costmodel.schedule.leaf.kernels.leaf_values import COLUMN
+
+        first = self._representative(number, run)
+        rows, layer = self._leaving_free(self._tables.shared_rows(first, run), run), self.layers[number]
+        if not len(rows.parts):
+            return None
+        streams = np.array(self._streams(number, run, producers), np.int64)
+        # Shares and what tiles pass on are counted by themselves.
+        streams[streams[:, COLUMN.kind] == STREAM_KINDS["weights"], COLUMN.times] = 0
+        leaf = SharedLeaf(
+            run,
+            layer.layer.sizes(run.batch),
+            layer.parameter_bits // layer.layer.k,
+            layer.space,
+            streams,
+            rows.parts,
+            self._energy_pj(run, rows),
+            rows.cycles,
+            rows.sharers,
+        )
+        found = cheapest_sharing(leaf, self._workspace, self.chip, self.exponents, below)
+        return None if found is None else self._found_sharing(layer, run, rows, found)
+
+    def _found_sharing(
+        self, layer: LeafLayer, run: LeafRun, rows: PartitionRows, found: FoundSharing
+    ) -> LeafCost:
+        """The cost of what the search with shared weights found."""
+        row, chip = found.row, self.chip
+        tile_cycles, slices = int(rows.cycles[row]), int(rows.slices[row])
+        placement = found.placement
+        largest = -(-layer.layer.k // (placement.parts[0] * slices)) * layer.parameter_bits // layer.layer.k
+        rounds = Rounds.of(chip, run, found, largest, slices)
+        cost = LeafCost(
+            placement=self._placements.setdefault(placement, placement),
+            tiles_pj=float(run.runs * rows.tiles_pj[row]),
+            transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
+            cycles=found.cycles,
+            tile_cycles=tile_cycles,
+            dram_read_bits=found.read,
+            dram_write_bits=found.written,
+            links=found.links,
+            held=found.held,
+            leakage_pj_per_cycle=float(rows.leakage_pj[row]),
+            runs=shared_runs(chip, layer, run, found, tile_cycles, rounds),
+            slices=slices,
+            value=found.value(self.exponents),
+            sharing=Sharing(int(rows.sharers[row]), found.kept),
+        )
+        if run.bands is None:
+            return cost
+        return in_bands(chip, layer, run, run.bands, cost, rows.band_cycles[row], rounds)

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.schedule.leaf.reduction import Gathering
+from costmodel.schedule.leaf.sharing import Sharing
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import NodeRuns
@@ -44,7 +45,7 @@ class LeafCost:
     runs: NodeRuns
     """How it runs its first batch, and each later one."""
     slices: int
-    """How many slices a tile computes one after the other in a run, fetching the weights of each anew; 0
+    """How many slices a tile computes one after the other in a run, taking in the weights of each anew; 0
     where the weights are pinned, or the layer has none."""
     value: float
     """E^n D^m, by which the leaf was chosen."""
@@ -55,3 +56,5 @@ class LeafCost:
     """[tiles]: bits of inputs that stay from one band to the next."""
     gathering: Gathering | None = None
     """How partial sums are added, where the input channels are cut."""
+    sharing: Sharing | None = None
+    """How tiles share the weights, where they do; ``slices`` then come from tiles, else from DRAM."""

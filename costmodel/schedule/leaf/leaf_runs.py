@@ -2,7 +2,7 @@
 
 :class:`costmodel.schedule.starts.NodeRuns` says what the numbers mean. Inputs come before their batch, and
 pinned weights come before the first batch. Of streamed weights the first slices come before each batch, and
-all others while it runs. Outputs leave while the leaf runs.
+all others while it runs. So do those that tiles pass on to one another. Outputs leave while the leaf runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
+from costmodel.schedule.leaf.sharing import FoundSharing, Rounds
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import BatchRun, NodeRuns
@@ -77,6 +78,26 @@ def streamed_runs(
     return NodeRuns(batch, batch)
 
 
+def shared_runs(
+    chip: Chip, layer: LeafLayer, run: LeafRun, found: FoundSharing, tile_cycles: int, rounds: Rounds
+) -> NodeRuns:
+    """The runs of a leaf whose tiles share their weights.
+
+    Shares come before the first run, as pinned weights do, and the first slice is passed on when they are
+    there. Before every later run it is passed on ahead, as inputs come. All other slices are passed on while
+    the one before is computed.
+    """
+    weights = layer.parameter_bits
+    inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
+    on_links = 0 if run.runs == 1 else chip.least_cycles(0, int(found.links.max()), run.runs)
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), rounds.cycles, on_links)
+    fetched = chip.least_cycles(0, int((found.links - found.round_links).max()), run.runs)
+    return NodeRuns(
+        BatchRun(weights + inputs, fetched, rounds.first + running, weights + inputs + outputs),
+        BatchRun(inputs, fetched + rounds.first, running, inputs + outputs),
+    )
+
+
 def reduced_runs(
     chip: Chip,
     layer: LeafLayer,
@@ -104,13 +125,20 @@ def reduced_runs(
 
 
 def in_bands(
-    chip: Chip, layer: LeafLayer, run: LeafRun, bands: LeafBands, cost: LeafCost, band_cycles: Array
+    chip: Chip,
+    layer: LeafLayer,
+    run: LeafRun,
+    bands: LeafBands,
+    cost: LeafCost,
+    band_cycles: Array,
+    rounds: Rounds | None = None,
 ) -> LeafCost:
     """The cost of a leaf that runs band by band, from its ``cost`` in one piece.
 
-    ``band_cycles`` [bands]: of the slowest tile. Traffic and energy stay the same: every row of inputs comes
-    once, as a tile keeps the rows that later bands read. Only times differ, and what tiles hold at a time.
-    The very first band counts by itself, and all others are taken to be equally long.
+    ``band_cycles`` [bands]: of the slowest tile. ``rounds``: of each band, where tiles share weights. Traffic
+    and energy stay the same: every row of inputs comes once, as a tile keeps the rows that later bands read.
+    Only times differ, and what tiles hold at a time. The very first band counts by itself, and all others are
+    taken to be equally long.
     """
     each, times = [int(one) for one in band_cycles], run.runs * bands.count
     held, kept = cost.held.copy(), np.zeros(chip.tiles, np.int64)
@@ -135,9 +163,13 @@ def in_bands(
     later_cycles = -(-(run.runs * sum(each) - each[0]) // (times - 1))
     first = max(each[0], chip.least_cycles(first_out, 0), busiest)
     later = max(later_cycles, chip.least_cycles(later_out, 0), busiest)
+    fetched, first_round = busiest, 0
+    if rounds is not None:
+        first, later, first_round = max(first, rounds.cycles), max(later, rounds.cycles), rounds.first
+        fetched = chip.least_cycles(0, int((cost.links - rounds.links).max()), times)
     runs = NodeRuns(
-        BatchRun(weights + first_in, busiest, first, weights + first_in + first_out),
-        BatchRun(later_in, busiest, later, later_in + later_out),
+        BatchRun(weights + first_in, fetched, first_round + first, weights + first_in + first_out),
+        BatchRun(later_in, fetched + first_round, later, later_in + later_out),
     )
     moved = cost.dram_read_bits + cost.dram_write_bits
     cycles = max(later_cycles, chip.least_cycles(moved, int(cost.links.max()), times))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.reduction import Adding
+from costmodel.schedule.leaf.sharing import most_slices
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.tile_cost import TileCosts, TileRows
@@ -37,6 +38,8 @@ class PartitionRows:
     """[n]: of all tiles, per cycle."""
     slices: Array
     """[n]: into how many slices of output channels a tile divides its part (:class:`.tile_cost.TileRows`)."""
+    sharers: Array
+    """[n]: among how many tiles the weights are divided (:class:`.tile_cost.TileRows`)."""
     held: Array
     """[n]: bits of inputs, weights and partial sums on the fullest tile."""
     band_cycles: Array
@@ -57,6 +60,7 @@ class PartitionTables:
         self._layers, self._chip, self._costs, self._ranges = layers, chip, tile_costs, ranges
         self._rows: dict[tuple[int, int, int, bool, LeafBands | None], PartitionRows] = {}
         self._reduced: dict[tuple[int, int, int, int], PartitionRows] = {}
+        self._shared: dict[tuple[int, int, int, LeafBands | None], PartitionRows] = {}
 
     def rows(self, number: int, run: LeafRun) -> PartitionRows:
         """The partitions of a leaf with all its input channels on each tile, of bands where it has bands."""
@@ -79,6 +83,17 @@ class PartitionTables:
             self._reduced[key] = self._with_channels_cut(*key)
         return self._reduced[key]
 
+    def shared_rows(self, number: int, run: LeafRun) -> PartitionRows:
+        """The partitions of a leaf whose tiles share their weights (:mod:`.sharing`).
+
+        ``weights_pj`` is of writing each share into the buffers of those that have it. What tiles pass on and
+        take in is of every run, and among ``transfers_pj``.
+        """
+        key = (number, run.batch, run.tiles, run.bands)
+        if key not in self._shared:
+            self._shared[key] = self._with_weights_shared(*key)
+        return self._shared[key]
+
     def _whole(self, number: int, batch: int, tiles: int, streamed: bool) -> PartitionRows:
         source = self._costs.streamed_rows if streamed else self._costs.rows
         costs = source(number, batch, tiles)
@@ -90,21 +105,17 @@ class PartitionTables:
         """The partitions whose bands fit the buffers, with the costs of all bands together."""
         heights = sorted(set(bands.heights), reverse=True)
         found = dict(zip(heights, self._costs.band_rows(number, batch, tiles, heights), strict=True))
-        costs = [found[height] for height in bands.heights]
-        cycles = np.stack([one.cycles for one in costs], axis=1)
-        leaked = sum(one.leakage_pj_per_cycle * one.cycles for one in costs)
-        whole = TileRows(
-            costs[0].parts,
-            np.sum([one.energy_pj for one in costs], axis=0),
-            cycles.sum(axis=1),
-            leaked / np.maximum(cycles.sum(axis=1), 1),  # the mean rate: bands may leak at different ones
-        )
+        whole, cycles = _together([found[height] for height in bands.heights])
+        return self._fitting(number, batch, whole, cycles, self._rows_held(number, bands))
+
+    def _rows_held(self, number: int, bands: LeafBands) -> tuple[int, int]:
+        """How many rows of its inputs a tile holds at a time, and out of how many."""
         rows = max(
             sum(bands.held(stream.producer, False))
             for stream in self._layers[number].streams
             if stream.kind == "inputs"
         )
-        return self._fitting(number, batch, whole, cycles, (rows, bands.rows_read))
+        return rows, bands.rows_read
 
     def _fitting(
         self,
@@ -147,6 +158,7 @@ class PartitionTables:
             cycles=costs.cycles,
             leakage_pj=costs.leakage_pj_per_cycle,
             slices=costs.slices,
+            sharers=costs.sharers,
             held=held,
             band_cycles=band_cycles,
         ).kept(fits)
@@ -174,9 +186,44 @@ class PartitionTables:
             cycles=costs.cycles + adding.cycles,
             leakage_pj=costs.leakage_pj_per_cycle,
             slices=costs.slices,
+            sharers=costs.sharers,
             held=held,
             band_cycles=np.zeros((len(costs.parts), 0), np.int64),
         ).kept(held <= tile.free_bits)
+
+    def _with_weights_shared(
+        self, number: int, batch: int, tiles: int, bands: LeafBands | None
+    ) -> PartitionRows:
+        """A tile holds its inputs, its share, and up to two slices of others."""
+        leaf, buffer = self._layers[number], self._chip.tile.buffer
+        if bands is None:
+            costs, times, rows_held = self._costs.shared_rows(number, batch, tiles), 1, (1, 1)
+            cycles = np.zeros((len(costs.parts), 0), np.int64)
+        else:
+            heights = sorted(set(bands.heights), reverse=True)
+            of_heights = self._costs.shared_band_rows(number, batch, tiles, heights)
+            found = dict(zip(heights, of_heights, strict=True))
+            costs, cycles = _together([found[height] for height in bands.heights])
+            times, rows_held = bands.count, self._rows_held(number, bands)
+        volumes = self._volumes(leaf, batch, costs.parts, leaf.space)
+        inputs, weights = volumes[:, :2] * leaf.bits.inputs, volumes[:, 2:] * leaf.bits.weights
+        slices, sharers = costs.slices, costs.sharers
+        held = inputs[:, 0] // rows_held[1] * rows_held[0] + leaf.slice_bits(weights[:, 0], sharers)
+        held = held + most_slices(slices, sharers) * leaf.slice_bits(weights[:, 0], slices)
+        of_all_shares = weights[:, 1] // sharers
+        passed_pj = of_all_shares * (buffer.read_pj_per_bit + (sharers - 1) * buffer.write_pj_per_bit)
+        return PartitionRows(
+            parts=costs.parts,
+            tiles_pj=costs.energy_pj,
+            transfers_pj=inputs[:, 1] * buffer.write_pj_per_bit + times * passed_pj,
+            weights_pj=of_all_shares * buffer.write_pj_per_bit,
+            cycles=costs.cycles,
+            leakage_pj=costs.leakage_pj_per_cycle,
+            slices=slices,
+            sharers=sharers,
+            held=held,
+            band_cycles=cycles,
+        ).kept(held <= self._chip.tile.free_bits)
 
     def _volumes(self, leaf: LeafLayer, batch: int, parts: Array, space: Any) -> Array:
         """Elements [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights.
@@ -190,3 +237,18 @@ class PartitionTables:
         for row, of_row in zip(parts, found, strict=True):
             volumes(space, sizes, row, self._ranges, False, of_row)
         return found
+
+
+def _together(costs: Sequence[TileRows]) -> tuple[TileRows, Array]:
+    """The costs of the same partitions in all bands, from those of each band, and the cycles [n, bands]."""
+    cycles = np.stack([one.cycles for one in costs], axis=1)
+    leaked = sum(one.leakage_pj_per_cycle * one.cycles for one in costs)
+    whole = TileRows(
+        costs[0].parts,
+        np.sum([one.energy_pj for one in costs], axis=0),
+        cycles.sum(axis=1),
+        leaked / np.maximum(cycles.sum(axis=1), 1),  # the mean rate: bands may leak at different ones
+        costs[0].slices,
+        costs[0].sharers,
+    )
+    return whole, cycles

@@ -17,7 +17,7 @@ from costmodel.schedule.boxes.arrays import Interval
 from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.leaf.geometry import placement_orders
+from costmodel.schedule.leaf.geometry import orders_of
 from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun
 
 Array = NDArray[Any]
@@ -132,18 +132,11 @@ def cheapest_reduction(
     for row in np.argsort(least, kind="stable").tolist():
         if best is not None and least[row] >= best.value(exponents):
             break
-        for order in _orders(leaf.parts[row]):
+        for order in orders_of(leaf.parts[row]):
             found = _counted(leaf, workspace, chip, row, order)
             if best is None or found.value(exponents) < best.value(exponents):
                 best = found
     return best
-
-
-def _orders(parts: Array) -> list[tuple[int, ...]]:
-    """All placement orders of a partition that differ."""
-    orders, counts = placement_orders()
-    cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
-    return [tuple(order) for order in orders[cut, : counts[cut]].tolist()]
 
 
 def _counted(
@@ -151,7 +144,7 @@ def _counted(
 ) -> FoundReduction:
     """What one row moves in one order: part by part of the channels, then the partial sums."""
     from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, KernelLeaf, LeafPlacement
-    from costmodel.schedule.leaf.kernels.reduction_kernel import count_channels, count_sums
+    from costmodel.schedule.leaf.kernels.reduction_kernel import count_streams, count_sums
 
     run, parts = leaf.run, leaf.parts[row]
     steps, step = [0, 0, 0, 0], run.reduced
@@ -166,7 +159,7 @@ def _counted(
     for number, space in enumerate(leaf.spaces):
         kernel_leaf = KernelLeaf(space, leaf.sizes, run.first_tile + number, run.runs, streams.copy())
         placements.append(LeafPlacement(kernel_leaf, parts, (k, b, h, w)))
-        count_channels(workspace, placements[-1], of_part, moved)
+        count_streams(workspace, placements[-1], of_part, moved)
         links += workspace.mesh.links
         held += of_part
         total += moved

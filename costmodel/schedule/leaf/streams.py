@@ -63,7 +63,8 @@ class LeafRun:
     ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
     ``free_bits`` of its buffer free for what else arrives; else they come once for all runs. ``bands``: each
     run goes band by band; ``runs`` counts runs of all bands. ``reduced``: into how many parts the input
-    channels are cut.
+    channels are cut. ``may_share``: the tiles may share their weights instead, whether these are ``streamed``
+    or not (:mod:`.sharing`).
     """
 
     batch: int
@@ -75,6 +76,12 @@ class LeafRun:
     free_bits: int = 0
     bands: LeafBands | None = None
     reduced: int = 1
+    may_share: bool = False
+
+    @property
+    def times(self) -> int:
+        """How often tiles compute their parts, or a band of these."""
+        return self.runs * (1 if self.bands is None else self.bands.count)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,9 @@ def _along_rows(flows: Flows, ports: PortCounts, links: Array) -> None:
 def _along_columns(flows: Flows, ports: PortCounts, links: Array) -> None:
     """Links to the south and north: first what comes from DRAM, then what goes to it.
 
-    What goes to DRAM has reached the port's column by then, so ``leaving`` sums whole rows of tiles.
+    From DRAM, ``further`` is the running sum of bits of a column that go beyond the row at hand. What goes to
+    DRAM has reached the port's column by then, so ``leaving`` sums whole rows of tiles: a link to the south
+    carries what all rows above it send to each port below it.
     """
     columns, rows = flows.out.shape
     for column in range(columns):

@@ -8,15 +8,19 @@ that one tensor's data comes while another's is in use::
     partial sums      DRAM -> loader -> sender ====> receiver -> PE
 
 ``====>`` crosses the mesh: one message for all PEs that need the same words (multicast), and one message for
-all PEs that add to the same outputs, whose sums meet on the way (reduction). All else is handed over at one
-place and takes no time. Loader, sender, collector and storer are the global buffer's. Weights or inputs that
-bypass it stream from DRAM to the receivers; outputs and partial sums that do pass through these units step by
-step.
+all PEs that add to the same outputs, whose sums meet on the way (reduction). All else is handed over between
+units at one position of the mesh and takes no time. Loader, sender, collector and storer are the global
+buffer's. Weights or inputs that bypass it stream from DRAM to the receivers; outputs and partial sums that do
+pass through these units step by step.
 
 A unit takes the next data only when it has handed over what it has. So there is one tile in use and one on
-its way at each place, which is double buffering as the cost model supposes it. Partial sums that come back
+its way at each level, which is double buffering as the cost model supposes it. Partial sums that come back
 wait until the outputs of the tile before were taken in (PEs') or stored (DRAM's): the unit that takes them in
 says so to the one that brings them.
+
+Code follows the steps of the loops outside the PEs (``odometer.py``). What a unit does in a step depends on
+``loop``, the loop that advances (-1 in the first step), as this says which tensors move, and on ``fresh``,
+whether the step comes to outputs to which nothing was added before.
 """
 
 from __future__ import annotations
@@ -44,8 +48,9 @@ UNLIMITED = 1 << 20
 """Bytes a cycle of a DRAM without a bandwidth: more than any tile has."""
 NOTHING, STEP = 0, 1
 """Works: one that only waits, and one step of a PE."""
-Place = tuple[int, int]
-_Group = tuple[Place, ...]
+Position = tuple[int, int]
+"""Column and row on the mesh: PEs begin at (1, 1), as the global buffer's units are at its sides."""
+_Group = tuple[Position, ...]
 """PEs that get the same words in one message, or whose outputs are added up in one."""
 
 
@@ -122,7 +127,7 @@ class MeshLayer:
         return tuple(moves_of(tensor, self.mapping, bits) for tensor in self.layer.tensors)
 
     @property
-    def pes(self) -> list[Place]:
+    def pes(self) -> list[Position]:
         """(column, row) of the PEs in use."""
         return sorted(pe for group in self.moves[0].groups for pe in group)
 
@@ -148,15 +153,19 @@ def mesh_program(
 
 
 class _Writer:
-    """Units are added one by one; a unit's number is that of its tile in the program."""
+    """A program while it is written. Units are added one by one; a unit's number is that of its tile.
+
+    ``positions``: of the units. ``code``: by unit. ``numbers``: of the messages that there are; equal
+    messages of different steps are one.
+    """
 
     def __init__(self, of: MeshLayer) -> None:
         self.of = of
-        self.places: list[Place] = []
+        self.positions: list[Position] = []
         self.code: dict[int, Code] = {}
         self.messages: list[Message] = []
         self.numbers: dict[Message, int] = {}
-        self.room: dict[int, dict[int, int]] = {}
+        self.addresses: dict[int, dict[int, int]] = {}
         """For each unit and message its address, in bits."""
         self.filled: dict[int, int] = {}
         """Bits of each unit that have addresses."""
@@ -165,6 +174,7 @@ class _Writer:
     def program(self, link_bytes_per_cycle: int) -> Program:
         of = self.of
         (outputs,) = (one for one in of.moves if one.tensor.is_output)
+        # ``taken``: what brings a PE the data of a step: all operands, and partial sums if any come back.
         receivers = {one.tensor.name: _Incoming(self, one) for one in of.moves if not one.tensor.is_output}
         taken = list(receivers.values())
         sums = _PartialSums(self, outputs)
@@ -174,9 +184,10 @@ class _Writer:
         for one in taken:
             one.write()
         outgoing.write()
+        # A PE hands over outputs when the loops come to others, and before it takes anything for these.
         for pe, number in self.pe.items():
 
-            def step(loop: int, fresh: bool, pe: Place = pe, number: int = number) -> Code:
+            def step(loop: int, fresh: bool, pe: Position = pe, number: int = number) -> Code:
                 found: list[Instruction] = []
                 if loop >= 0 and outputs.to_pe.words(loop):
                     found.append(Instruction("send", outgoing.from_pe(pe)))
@@ -191,23 +202,24 @@ class _Writer:
         mesh = pe_mesh(
             f"{of.architecture.name} mesh",
             (of.architecture.levels[-2].fanout_x + 1, of.architecture.levels[-2].fanout_y + 1),
-            tuple(self.places),
+            tuple(self.positions),
             link_bytes_per_cycle,
             _dram_rates(of.architecture),
             buffer,
         )
+        # All steps of all PEs are alike: a work is a number of MACs, and its box only names the layer.
         dims = of.layer.dims
         box = tuple((0, size) for _, size in dims)
         macs = of.layer.macs // (prod(of.bounds) * len(self.pe))
         works = (Work(of.layer.name, box, 0, 0), Work(of.layer.name, box, of.step_cycles, macs))
-        tiles = tuple(self.code[number] for number in range(len(self.places)))
+        tiles = tuple(self.code[number] for number in range(len(self.positions)))
         nests = (LayerNest(of.layer.name, dims),)
         return Program(of.layer.name, 1, mesh, tuple(self.messages), works, tiles, 0, nests)
 
-    def unit(self, place: Place) -> int:
+    def unit(self, position: Position) -> int:
         """A new unit at (column, row)."""
-        self.places.append(place)
-        return len(self.places) - 1
+        self.positions.append(position)
+        return len(self.positions) - 1
 
     def steps(self, step: Step, moves: TensorMoves, last: Code = ()) -> Code:
         """The code of a unit that does ``step`` in every step, and then what comes ``last``."""
@@ -222,8 +234,11 @@ class _Writer:
         return self.numbers[message]
 
     def take(self, unit: int, message: int) -> Instruction:
-        """The load or receive of a message, each at an address of its own."""
-        addresses = self.room.setdefault(unit, {})
+        """The load or receive of a message: without sources it comes from DRAM.
+
+        Each message of a unit has an address of its own, at which it comes again and again.
+        """
+        addresses = self.addresses.setdefault(unit, {})
         if message not in addresses:
             addresses[message] = self.filled.get(unit, 0)
             self.filled[unit] = addresses[message] + int(8 * self.messages[message].size_bytes)
@@ -274,7 +289,7 @@ class _Incoming:
         """Words that DRAM sends when ``loop`` advances."""
         return self.moves.from_dram.words(loop)
 
-    def at_pe(self, pe: Place, loop: int, fresh: bool) -> int:
+    def at_pe(self, pe: Position, loop: int, fresh: bool) -> int:
         """The message with which a PE gets its words when ``loop`` advances; -1: none comes."""
         words, own = self.to_pe(loop, fresh), self.receivers[pe]
         if not words:
@@ -291,12 +306,13 @@ class _Incoming:
         for group in self.moves.groups:
             for pe in group:
 
-                def step(loop: int, fresh: bool, pe: Place = pe, group: _Group = group) -> Code:
+                def step(loop: int, fresh: bool, pe: Position = pe, group: _Group = group) -> Code:
                     return self._receive(pe, group, loop, fresh)
 
                 self.writer.code[self.receivers[pe]] = self.writer.steps(step, self.moves)
 
     def _load(self, loop: int, fresh: bool) -> Code:
+        """The loader's step: take a tile from DRAM once the sender has the one before, and hand it over."""
         words = self.from_dram(loop, fresh)
         if not words:
             return ()
@@ -310,6 +326,7 @@ class _Incoming:
         return self.writer.message(self.name, bits, (self.loader,), (self.sender,))
 
     def _send(self, loop: int, fresh: bool) -> Code:
+        """The sender's step: take a tile if a new one comes, and send PEs their parts of the one it has."""
         sent: list[Instruction] = []
         if self.to_pe(loop, fresh):
             sent = [Instruction("send", self._sent(group, loop, fresh)) for group in self.moves.groups]
@@ -323,7 +340,8 @@ class _Incoming:
         targets = tuple(self.receivers[pe] for pe in group)
         return self.writer.message(self.name, bits, () if self.streams else (self.sender,), targets)
 
-    def _receive(self, pe: Place, group: _Group, loop: int, fresh: bool) -> Code:
+    def _receive(self, pe: Position, group: _Group, loop: int, fresh: bool) -> Code:
+        """The receiver's step: take what is sent to its PE's group, and hand it to the PE."""
         if not self.to_pe(loop, fresh):
             return ()
         handed = Instruction("send", self.at_pe(pe, loop, fresh))
@@ -361,6 +379,9 @@ class _PartialSums(_Incoming):
         return self.wanted and self._comes_back(self.from_dram)
 
     def _comes_back(self, words: Callable[[int, bool], int]) -> bool:
+        """Whether any step brings words. Only the kinds of steps that occur are asked."""
+        # A step to new outputs advances a loop that begins them anew; a step to old ones advances any loop,
+        # if that loop or one outside does not begin anew.
         anew = self.moves.begins_anew
         steps = [(-1, True), *((loop, True) for loop, new in enumerate(anew) if new)]
         steps += [(loop, False) for loop in range(len(anew)) if not all(anew[loop:])]
@@ -409,7 +430,7 @@ class _Outgoing:
         self.collector, self.storer = writer.unit(RECEIVING_SIDE), writer.unit(RECEIVING_SIDE)
         sums.collector, sums.storer = self.collector, self.storer
 
-    def from_pe(self, pe: Place) -> int:
+    def from_pe(self, pe: Position) -> int:
         """The message with which a PE hands over outputs."""
         bits = self.moves.to_pe.first * self.moves.pe_bits
         return self.writer.message(self.name, bits, (self.writer.pe[pe],), (self.forwarders[pe],))

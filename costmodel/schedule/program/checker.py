@@ -11,6 +11,7 @@ from __future__ import annotations
 from costmodel.schedule.program.checks.coverage import coverage_reasons
 from costmodel.schedule.program.checks.issued import IssuedMessages
 from costmodel.schedule.program.checks.partial_sums import partial_sum_reasons
+from costmodel.schedule.program.checks.passing import passing_reasons
 from costmodel.schedule.program.checks.references import reference_reasons
 from costmodel.schedule.program.checks.stores import StoredOutputs
 from costmodel.schedule.program.checks.untimed_run import UntimedRun
@@ -31,6 +32,7 @@ def violations(program: Program) -> list[str]:
     - A compute reads messages that its tile has loaded or received before and has not freed.
     - Data that a tile sends or stores belongs to the outputs of its last compute, and leaves once for each
       compute. Data that leaves from held bytes leaves once, while the bytes are held.
+    - Data that a tile passes on is some of a message that it has loaded or received and not freed.
     - The boxes of a layer's works cover its nest exactly once a batch.
     - Where partial sums are added up, the tiles that made them send them to the tile that adds them and send
       nothing else. Outputs leave when all of them are added.
@@ -45,6 +47,7 @@ def violations(program: Program) -> list[str]:
     reasons += issued.reasons()
     reasons += coverage_reasons(program, listing)
     reasons += partial_sum_reasons(program, listing)
+    reasons += passing_reasons(program, listing)
     stored = StoredOutputs(program)
     reasons += stored.reasons()
     if not reasons:

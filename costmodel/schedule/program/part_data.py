@@ -48,6 +48,7 @@ class PlacedParts:
     def __init__(self, layer: NetworkLayer, placement: Placement, slices: int = 1) -> None:
         self._tile, self._space = placement.tile, layer.space(placement.batch)
         self._boxes = placement.partition.boxes(self._space)
+        self.slices = slices
         self._slices = [self._sliced(placement, slices, number) for number in range(slices)]
         self.computing = tuple(
             PlacedPart(

@@ -10,9 +10,12 @@ issued, so that a tile can fetch the next layer's inputs while it computes::
              Then it starts, and the tile goes on.
     send     sends outputs of the last compute to tiles, store sends them to DRAM. They leave in a
              stream: the transfer may begin with that compute and ends no earlier. The tile goes on at once.
+             A send may also pass on data that the tile has loaded or received (``Instruction.reads``). It
+             waits until that data has arrived, and what it passed on by this message before; then the tile
+             goes on.
     hold     keeps bytes for outputs to DRAM that several computes add to, or that leave later.
-    free     waits until the last compute has ended, the data has arrived and what is stored from its bytes
-             has left, then gives the bytes back.
+    free     waits until the last compute has ended, the data has arrived and what is stored or passed on
+             from its bytes has left, then gives the bytes back.
 
 Outputs that are held leave from their bytes and not through the small buffer: a store says of which message
 (``Instruction.reads``), either of those that it holds itself or of partial sums that were loaded and added
@@ -113,8 +116,9 @@ class Instruction:
     in bytes and eighths of them. ``work``: number of the work of a compute, and ``reads`` the messages whose
     data it needs; these are loaded or received before it and freed after it. Of a store ``reads`` is the
     message in whose bytes the outputs lie: the one that is stored if a hold keeps them, or that of loaded
-    partial sums; nothing where they leave through the small buffer. Numbers that an operation has no use for
-    are -1.
+    partial sums; nothing where they leave through the small buffer. Of a send it is the message whose data,
+    or some of it, is passed on; nothing where outputs are sent. Numbers that an operation has no use for are
+    -1.
     """
 
     operation: Operation

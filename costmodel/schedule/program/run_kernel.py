@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
-from costmodel.schedule.program.instruction_values import COMPUTE, END, FREE, HOLD, LOAD, LOOP, RECEIVE
+from costmodel.schedule.program.instruction_values import (
+    COMPUTE,
+    END,
+    FREE,
+    HOLD,
+    LOAD,
+    LOOP,
+    RECEIVE,
+    SEND,
+)
 
 Array = NDArray[Any]
 Int = Any
@@ -90,6 +99,13 @@ class Waits(NamedTuple):
     loads: Array
 
 
+class Passes(NamedTuple):
+    """The slots that pass on data which lies in slot s are ``slot[begin[s]:begin[s + 1]]``."""
+
+    begin: Array
+    slot: Array
+
+
 class RunTables(NamedTuple):
     """What a run does not change.
 
@@ -103,6 +119,7 @@ class RunTables(NamedTuple):
     works: Boxes
     checked: Array
     waits: Waits
+    passes: Passes
     size: Array
     first: int
     end: int
@@ -209,6 +226,9 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
             return False
         if run.stored[slot] >= 0 and not _all_there(tables, run, run.stored[slot]):
             return False
+        for number in range(tables.passes.begin[slot], tables.passes.begin[slot + 1]):
+            if not _all_there(tables, run, tables.passes.slot[number]):
+                return False
         # The last of the tile's list moves to the position that becomes free, so the list stays dense.
         run.held[tile] -= 1
         last = run.held_slot[run.held_begin[tile] + run.held[tile]]
@@ -218,6 +238,14 @@ def _step(tables: RunTables, run: RunState, tile: Int) -> Truth:
     elif operation == HOLD:
         if not _placed(tables, run, tile, at, slot):
             return False
+    elif operation == SEND and code.reads_begin[at + 1] > code.reads_begin[at]:
+        held = code.reads[code.reads_begin[at]]
+        if held < 0 or run.position[held] < 0:
+            return _fail(run, NOT_THERE, tile, at, code.reads_begin[at])
+        # What it passes on has arrived, and so has what it passed on by this message before.
+        if not _all_there(tables, run, held) or not _all_there(tables, run, slot):
+            return False
+        _issue(tables, run, slot)
     elif code.reads_begin[at + 1] > code.reads_begin[at]:
         if not _made(tables, run, tile, at, slot) or not _stored(tables, run, tile, at, slot):
             return False

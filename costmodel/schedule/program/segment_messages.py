@@ -23,13 +23,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
+from typing import NamedTuple
 
 import numpy as np
 
 from costmodel.hardware.widths import Widths, in_bytes
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.layer_graph.sources import sources_of
+from costmodel.schedule.layer_graph.sources import Source, sources_of
 from costmodel.schedule.program.part_data import PlacedPart, PlacedParts, along, common, elements, tensor_of
 from costmodel.schedule.program.program import Box, Interval, Message, Moves, Work
 from costmodel.schedule.program.timeline import Meeting, meeting, ways_of
@@ -80,6 +81,9 @@ class LeafMessages:
     come for the runs 0, 1, ... modulo the number of turns; ``reads`` and ``frees`` [turns]: those that these
     runs read, and that no later run reads. ``stores`` [turns]: outputs of each slice to DRAM.
 
+    Where tiles share the weights, ``weights`` [1] are their shares. ``taken`` are the slices that come from
+    other tiles, by slice and tile; ``passed`` by slice and owner what it passes on, with its share.
+
     Where the input channels are cut, ``sums`` are the partial sums that each tile sends to the tile which
     adds them, by the sender; ``gathered`` those that come to a tile, and ``adding`` its compute.
     """
@@ -92,6 +96,8 @@ class LeafMessages:
     reads: tuple[OfTiles, ...]
     frees: tuple[OfTiles, ...]
     stores: tuple[dict[tuple[int, int], int], ...]
+    taken: dict[tuple[int, int], int] = field(default_factory=dict)
+    passed: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     sums: dict[int, int] = field(default_factory=dict)
     gathered: dict[int, list[int]] = field(default_factory=dict)
     adding: dict[int, int] = field(default_factory=dict)
@@ -117,6 +123,14 @@ class EdgeMessages:
     read: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     freed: dict[tuple[int, int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     arriving: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+class _SharedWeights(NamedTuple):
+    """The messages of weights that tiles share; see :class:`LeafMessages`."""
+
+    shares: OfTiles
+    taken: dict[tuple[int, int], int]
+    passed: dict[tuple[int, int], tuple[int, int]]
 
 
 class SegmentMessages:
@@ -161,11 +175,15 @@ class SegmentMessages:
         assert cost is not None
         # of a run in one slice the weights are still in use when those of the next run arrive
         steps = turns if cost.slices == 1 else max(cost.slices, 1)
+        streamed = cost.slices > 0 and cost.sharing is None
+        shared: _SharedWeights | None = None
         weights: tuple[OfTiles, ...] = tuple(defaultdict(list) for _ in range(steps))
         for source in sources_of(self._graph, number, batch):
             ranges = self._placed[name].reading(source)
             if source.producer is not None and source.producer in self._flow.sources.get(number, ()):
                 self._edge(self._graph.layers[source.producer].name, name, ranges)
+            elif source.is_parameter and cost.sharing is not None:
+                shared = self._shared(name, source, cost.sharing.sharers)
             elif source.is_parameter:
                 for step in range(steps):
                     of_step = self._placed[name].reading(source, step % cost.slices if cost.slices else None)
@@ -184,17 +202,48 @@ class SegmentMessages:
                 box = part.outputs
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[part.tile, part.slice] = self._written.message(to_dram)
+        sums, gathered, adding = self._gathering(name)
         return LeafMessages(
             layer,
             (self._works(name),),
-            weights,
-            cost.slices > 0,
+            weights if shared is None else (shared.shares,),
+            streamed,
             loads,
             loads,
             loads,
             (stores,),
-            *self._gathering(name),
+            {} if shared is None else shared.taken,
+            {} if shared is None else shared.passed,
+            sums,
+            gathered,
+            adding,
         )
+
+    def _shared(self, name: str, source: Source, sharers: int) -> _SharedWeights:
+        """The weights of a leaf whose tiles share them (:mod:`costmodel.schedule.leaf.sharing`)."""
+        placed, bits = self._placed[name], self._bits(name).weights
+        tensor = tensor_of(self._graph, self._layer(name), source)
+        found = _SharedWeights(defaultdict(list), {}, {})
+        each = placed.slices // sharers
+        for share in range(sharers):
+            slices = range(share * each, (share + 1) * each)
+            # The slices of a share are one box for all tiles that need the same weights.
+            ends = [placed.reading(source, number) for number in (slices[0], slices[-1])]
+            last = {tuple(tiles): box for box, tiles in ends[1].items()}
+            for box, tiles in ends[0].items():
+                whole = ((box[0][0], last[tuple(tiles)][0][1]), *box[1:])
+                owners = tiles[share::sharers]
+                self._load(found.shares, tensor, {whole: owners}, (), bits)
+            for number in slices:
+                for box, tiles in placed.reading(source, number).items():
+                    for first in range(0, len(tiles), sharers):
+                        group = tiles[first : first + sharers]
+                        owner = group.pop(share)
+                        size = in_bytes(elements(box) * bits)
+                        message = self._written.message(Message(tensor, box, size, (owner,), tuple(group)))
+                        found.passed[number, owner] = message, found.shares[owner][0]
+                        found.taken.update({(number, tile): message for tile in group})
+        return found
 
     def _gathering(self, name: str) -> tuple[dict[int, int], dict[int, list[int]], dict[int, int]]:
         """The partial sums of a leaf whose input channels are cut, and the works that add them.
@@ -238,9 +287,13 @@ class SegmentMessages:
         turns = range(groups * bands.count)
         loads, reads, frees = (tuple(defaultdict[int, list[int]](list) for _ in turns) for _ in range(3))
         weights: OfTiles = defaultdict(list)
+        taken: dict[tuple[int, int], int] = {}
+        passed: dict[tuple[int, int], tuple[int, int]] = {}
         for source in sources_of(self._graph, number, batch):
             ranges, tensor = placed.reading(source), tensor_of(self._graph, layer, source)
-            if source.is_parameter:
+            if source.is_parameter and leaf.sharing is not None:
+                weights, taken, passed = self._shared(name, source, leaf.sharing.sharers)
+            elif source.is_parameter:
                 self._load(weights, tensor, ranges, (), bits.weights)
             elif source.producer is not None and source.producer in self._flow.sources.get(number, ()):
                 self._edge_in_bands(self._graph.layers[source.producer].name, name, ranges, bands, groups)
@@ -263,13 +316,16 @@ class SegmentMessages:
         works: list[dict[tuple[int, int], int]] = []
         stores: list[dict[tuple[int, int], int]] = []
         for band in range(bands.count):
-            works.append(self._works(name, bands.outputs(band), leaf.band_cycles[band]))
+            cycles = leaf.band_cycles[band] // max(leaf.slices, 1)
+            works.append(self._works(name, bands.outputs(band), cycles))
             stores.append({})
             for part in placed.parts if number in self._flow.written else ():
                 box = _of_rows(part.outputs, bands.outputs(band))
                 to_dram = Message(name, box, in_bytes(elements(box) * bits.outputs), (part.tile,), (), moves)
                 stores[-1][part.tile, part.slice] = self._written.message(to_dram)
-        return LeafMessages(layer, tuple(works), (weights,), False, loads, reads, frees, tuple(stores))
+        return LeafMessages(
+            layer, tuple(works), (weights,), False, loads, reads, frees, tuple(stores), taken, passed
+        )
 
     def _edge_in_bands(
         self, producer: str, consumer: str, ranges: dict[Box, list[int]], bands: LeafBands, groups: int

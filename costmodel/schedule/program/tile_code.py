@@ -30,7 +30,10 @@ Code = tuple[Instruction | Repeat, ...]
 
 
 class StepMessages(NamedTuple):
-    """What a tile does for one step: numbers of messages and of a work, -1 for a tile without a part."""
+    """What a tile does for one step: numbers of messages and of a work, -1 for a tile without a part.
+
+    ``passes``: messages that it passes on, each with that in whose bytes they lie.
+    """
 
     loads_before: tuple[int, ...]
     receives: tuple[int, ...]
@@ -40,6 +43,7 @@ class StepMessages(NamedTuple):
     sends: tuple[int, ...]
     stores: tuple[int, ...]
     frees: tuple[int, ...]
+    passes: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,6 +220,8 @@ def _instructions(block: StepMessages, at: Mapping[int, int | float]) -> Iterato
         yield Instruction("send", message)
     for message in block.stores:
         yield Instruction("store", message)
+    for message, held in block.passes:
+        yield Instruction("send", message, reads=(held,))
     for message in block.frees:
         yield Instruction("free", message)
 

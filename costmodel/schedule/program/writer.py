@@ -13,7 +13,9 @@ computes::
     free ...             inputs of the step, and its weights if it is the layer's last step
 
 Where weights are streamed a step is one slice of a run. It loads and frees the weights of a slice; the
-inputs of the run come before its first slice and are freed after its last one.
+inputs of the run come before its first slice and are freed after its last one. Where tiles share weights the
+slices come from tiles: a tile loads its share before the layer's first step and frees it after the last one,
+and during each step the owner of the next slice passes that on, which the others receive.
 
 Where the input channels of a leaf are cut, the tile that adds partial sums has two computes in a step. The
 outputs of the first one go to itself; those of the second one are complete, and leave.
@@ -170,6 +172,8 @@ class _SegmentWriter:
         used_layers: set[str] = set()
         before: list[int] = []
         fetched: list[list[int]] = [[] for _ in steps]
+        taken: list[list[int]] = [[] for _ in steps]  # slices that come from tiles
+        passed: list[list[tuple[int, int]]] = [[] for _ in steps]
         used: dict[int, int] = {}  # the last step that reads each message
         for number, (step, begin) in enumerate(zip(steps, fetching(steps), strict=True)):
             for message in self._fetched(step, tile, step.layer not in used_layers):
@@ -177,10 +181,18 @@ class _SegmentWriter:
                 at = None if begin is None else max(begin, used.get(message, -1) + 1)
                 (before if at is None else fetched[at]).append(message)
                 used[message] = number
+            leaf, at_once = self._leaves[step.layer], begin or 0
+            if (slice_ := leaf.taken.get((step.slice, tile))) is not None:
+                taken[max(at_once, used.get(slice_, -1) + 1)].append(slice_)
+                used[slice_] = number
+            if (pass_ := leaf.passed.get((step.slice, tile))) is not None:
+                passed[max(at_once, used.get(pass_[0], -1) + 1)].append(pass_)
+                used[pass_[0]] = number
             used_layers.add(step.layer)
         for number, step in enumerate(steps):
             leaf = self._leaves[step.layer]
             weights = self._weights(step, tile)
+            slice_ = leaf.taken.get((step.slice, tile))
             inputs = _of_run(leaf.reads, step).get(tile, []) + self._received(step, tile)
             freed = self._freed(step, tile) if step.slice == step.slices - 1 else []
             stores = _of_run(leaf.stores, step)
@@ -191,6 +203,7 @@ class _SegmentWriter:
                     loads_before=() if number else tuple(before),
                     receives=(
                         *self._arriving(step, steps[number - 1] if number else None, tile),
+                        *taken[number],
                         *gathered,
                     ),
                     work=_of_run(leaf.works, step)[tile, step.slice],
@@ -199,6 +212,7 @@ class _SegmentWriter:
                     sends=(sums,),
                     stores=(),
                     frees=() if gathered else tuple(freed + (weights if last[step.layer] == number else [])),
+                    passes=tuple(passed[number]),
                 )
                 if gathered:
                     yield StepMessages(
@@ -214,13 +228,21 @@ class _SegmentWriter:
                 continue
             yield StepMessages(
                 loads_before=() if number else tuple(before),
-                receives=tuple(self._arriving(step, steps[number - 1] if number else None, tile)),
+                receives=(
+                    *self._arriving(step, steps[number - 1] if number else None, tile),
+                    *taken[number],
+                ),
                 work=_of_run(leaf.works, step).get((tile, step.slice), -1),
-                reads=tuple(weights + inputs),
+                reads=tuple((weights if slice_ is None else [slice_]) + inputs),
                 loads=tuple(fetched[number]),
                 sends=tuple(self._sent(step, tile)),
                 stores=(stores[tile, step.slice],) if (tile, step.slice) in stores else (),
-                frees=tuple(freed + (weights if leaf.streamed or last[step.layer] == number else [])),
+                frees=(
+                    *freed,
+                    *([] if slice_ is None else [slice_]),
+                    *(weights if leaf.streamed or last[step.layer] == number else []),
+                ),
+                passes=tuple(passed[number]),
             )
 
     def _fetched(self, step: TileStep, tile: int, first: bool) -> list[int]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.leaf.sharing import most_slices
 from costmodel.schedule.leaf.streams import LeafRun, Placement
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.segment.buffers import Held, leaf_held, overflow_reason, streamed
@@ -45,11 +46,12 @@ class LeafNodes:
         self._chip, self._graph = search.chip, search.graph
         self._placements: dict[int, Placement] = {}
 
-    def cost(self, leaf: Leaf, first: int, tiles: int, free: int | None) -> NodeCost:
+    def cost(self, leaf: Leaf, first: int, tiles: int, free: int | None, may_share: bool = False) -> NodeCost:
         """What a leaf costs on the tiles ``first`` to ``first + tiles - 1``, as cheap as it can be there.
 
         ``free``: the leaf's weights have to be streamed, and each tile has to leave so many bits of its
-        buffer free. None: the leaf pins or streams its weights, whichever costs it less.
+        buffer free. None: the leaf pins or streams its weights, whichever costs it less. ``may_share``: in
+        both cases the tiles may share their weights instead.
         Raises NotPossibleError where no partition fits.
         """
         layer, flow, placements = self._graph.index[leaf.layer], self._flow, self._placements
@@ -60,16 +62,31 @@ class LeafNodes:
             [(number, id(placements[number]), flow.cuts_between(number, layer)) for number in numbers]
         )
         to_dram, bands = layer in flow.written, self._bands.get(layer)
-        # Leaves with bands or with cut input channels pin their weights, whatever they are asked for.
+        # Leaves with bands or with cut input channels do not stream their weights, whatever they are asked.
         pins = bands is not None or leaf.reduced > 1 or not self._search.layers[layer].has_parameters
         if pins:
             free = None
-        key = (layer, leaf.batch, first, tiles, self._batch, to_dram, free, near, bands, leaf.reduced)
+        may_share = may_share and leaf.reduced == 1
+        key = (
+            layer,
+            leaf.batch,
+            first,
+            tiles,
+            self._batch,
+            to_dram,
+            free,
+            near,
+            bands,
+            leaf.reduced,
+            may_share,
+        )
 
         def count() -> NodeCost:
             runs = self._batch // leaf.batch
             streams = free is not None
-            run = LeafRun(leaf.batch, first, tiles, runs, to_dram, streams, free or 0, bands, leaf.reduced)
+            run = LeafRun(
+                leaf.batch, first, tiles, runs, to_dram, streams, free or 0, bands, leaf.reduced, may_share
+            )
             return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
 
         found = self._known.leaf(key, count)
@@ -141,17 +158,22 @@ class LeafNodes:
             elif stream.kind != "outputs":
                 from_dram = from_dram + held
         found = leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bits)
+        if cost.slices:
+            # While a slice is computed the next one arrives, so a tile holds two of them, or the only one.
+            of_slice = self._search.layers[layer].slice_bits(weights, cost.slices)
+            at_once = min(cost.slices, 2)
+            if cost.sharing is not None:
+                at_once = most_slices(cost.slices, cost.sharing.sharers)
+            found = streamed(found, of_slice, at_once * of_slice)
+            if cost.sharing is not None:
+                found = replace(found, weights=cost.sharing.kept)
         if cost.kept is not None:
             # Rows for the next band stay beside the weights while other leaves run.
-            return replace(found, weights=weights + cost.kept)
+            return replace(found, weights=found.weights + cost.kept)
         if cost.gathering is not None:
             # Partial sums come while the leaf runs, and are gone when it ends.
             return replace(found, busy=found.busy + cost.gathering.sums)
-        if not cost.slices:
-            return found
-        of_slice = self._search.layers[layer].slice_bits(weights, cost.slices)
-        # While a slice is computed the next one arrives, so a tile holds two of them, or the only one.
-        return streamed(found, of_slice, min(cost.slices, 2) * of_slice)
+        return found
 
 
 def _waiting_for_sums(tiles: int, cost: LeafCost) -> int:

@@ -18,6 +18,11 @@ There are two exceptions. A leaf streams its weights if that costs it less
 without its pinned weights, the cut makes those of its children stream whose tiles lack bits. If that is not
 enough, these children also choose among the partitions that leave as many bits free as are missing.
 
+Where tile costs offer it, tiles may share weights instead of streaming them, where that costs a leaf less
+(:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers and ask for small slices, so a cut may
+overflow, or cost more, than with streamed weights. So a segment is evaluated with and without sharing, and
+the better of both by E^n D^m counts.
+
 A segment of a single leaf has a second way to run: its loop nest is mapped on the whole chip as one stack of
 levels, with nothing pinned (:mod:`costmodel.schedule.whole_chip.cost`). The segment costs what the better way
 costs.
@@ -28,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +55,19 @@ from costmodel.schedule.tree.validity import NotPossibleError
 Array = NDArray[Any]
 MOST_TRIES = 3
 """How often the children of a cut are evaluated before the cut counts as not possible: as they are, with
-streamed weights, and once more with streamed weights and the missing bits left free."""
+streamed weights, and once more with streamed weights and the missing bits left free. Where tiles may share
+weights there is one more try."""
+
+
+class WeightWays(NamedTuple):
+    """In which ways the leaves below a node may get their weights, where these are parameters.
+
+    ``free``: they stream them, and leave so many bits free on each tile. None: each leaf pins or streams,
+    whichever costs it less. ``may_share``: in both cases tiles may share them instead.
+    """
+
+    free: int | None
+    may_share: bool
 
 
 class SegmentEvaluation:
@@ -87,7 +104,20 @@ class SegmentEvaluation:
                 f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
             )
         planned = self._planned(self._segment, 0)
-        found = self._node(planned, 0, self._chip.tiles, True, None)
+        ways = (False, True) if self._search.tile_costs.shares_weights else (False,)
+        found = [self._on_tiles(planned, may_share) for may_share in ways]
+        possible = [one for one in found if isinstance(one, NodeCost)]
+        if not possible:
+            assert isinstance(found[0], NotPossibleError)
+            raise found[0]
+        return min(possible, key=self._objective)
+
+    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
+        """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
+        try:
+            found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
+        except NotPossibleError as reason:
+            return reason
         found = self._fetched_first(found)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles)
@@ -113,7 +143,8 @@ class SegmentEvaluation:
                 )
             return on_chip
         try:
-            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, None)
+            may_share = self._search.tile_costs.shares_weights
+            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, None, may_share)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -191,15 +222,12 @@ class SegmentEvaluation:
             least = sum(child.least_tiles for child in children)
         return PlannedNode(node, cycles, least, has_parameters, tuple(children), stages, cuts)
 
-    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, free: int | None) -> NodeCost:
+    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, ways: WeightWays) -> NodeCost:
         """The cost of a node on the tiles numbered ``first`` to ``first + tiles - 1``.
 
         ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
         of the segment. Then no later run needs its weights, and they may leave the buffers
         (:func:`.buffers.cut_in_time`).
-
-        ``free``: the leaves below stream their weights, where these are parameters, and leave so many bits
-        free on each tile. None: each leaf pins or streams, whichever costs it less.
 
         A cut whose data does not fit is evaluated again with more of its children streaming, up to
         ``MOST_TRIES`` times. The error then gives the first reason: it speaks of the cheapest children,
@@ -207,11 +235,11 @@ class SegmentEvaluation:
         """
         node = planned.node
         if isinstance(node, Leaf):
-            return self._leaves.cost(node, first, tiles, free)
+            return self._leaves.cost(node, first, tiles, *ways)
         once_below = once and node.child_runs == 1
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
-        leaving, reason = [free] * len(planned.children), ""
-        for _ in range(MOST_TRIES):
+        leaving, reason = [ways] * len(planned.children), ""
+        for _ in range(MOST_TRIES + ways.may_share):
             try:
                 children = self._children(planned, first, tiles, once_below, leaving)
             except NotPossibleError:
@@ -230,9 +258,12 @@ class SegmentEvaluation:
             if not reason and not (found.of_weights or once_fetched):
                 raise NotPossibleError(found.reason)
             reason = reason or found.reason
+            held = self._less_held(children, found.missing, node.kind == "T")
             more = [
-                _more_free(now, missing) if child.has_parameters else now
-                for now, missing, child in zip(leaving, found.missing, planned.children, strict=True)
+                _more_free(now, missing, less) if child.has_parameters and missing else now
+                for now, missing, less, child in zip(
+                    leaving, found.missing, held, planned.children, strict=True
+                )
             ]
             if more == leaving:
                 break
@@ -240,14 +271,14 @@ class SegmentEvaluation:
         raise NotPossibleError(reason)
 
     def _children(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[int | None]
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
     ) -> list[NodeCost]:
-        """The costs of a cut's children; ``leaving`` has ``free`` of :meth:`_node` for each child."""
+        """The costs of a cut's children; ``leaving`` has the ways of :meth:`_node` for each child."""
         if isinstance(planned.node, Cut) and planned.node.kind == "S":
             return self._side_by_side(planned, first, tiles, once, leaving)
         return [
-            self._node(child, first, tiles, once, free)
-            for child, free in zip(planned.children, leaving, strict=True)
+            self._node(child, first, tiles, once, ways)
+            for child, ways in zip(planned.children, leaving, strict=True)
         ]
 
     def _joined(
@@ -274,7 +305,7 @@ class SegmentEvaluation:
         return self._cut(node, children, stages, runs, links, held)
 
     def _side_by_side(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[int | None]
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
     ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
@@ -285,8 +316,8 @@ class SegmentEvaluation:
                 f"and have {tiles}"
             )
         costs = []
-        for child, count, free in zip(planned.children, given, leaving, strict=True):
-            costs.append(self._node(child, first, count, once, free))
+        for child, count, ways in zip(planned.children, given, leaving, strict=True):
+            costs.append(self._node(child, first, count, once, ways))
             first += count
         return costs
 
@@ -318,18 +349,31 @@ class SegmentEvaluation:
             stages=tuple(stages),
         )
 
+    def _less_held(self, children: Sequence[NodeCost], missing: Sequence[int], in_turn: bool) -> list[int]:
+        """For each child how many bits it has to leave free, where its tiles may share weights.
+
+        It holds as much less than now as is missing. Children that run ``in_turn`` on the same tiles keep
+        their weights there together, so each holds less in proportion to its weights.
+        """
+        weights = [int(child.held.weights.max()) for child in children]
+        total, found = sum(weights) if in_turn else 0, []
+        for child, own, lacking in zip(children, weights, missing, strict=True):
+            less = -(-lacking * own // total) if total else lacking
+            found.append(self._chip.tile.buffer.size_bits - child.held.most + less)
+        return found
+
     def _missing(self, held: Held, children: Sequence[NodeCost]) -> tuple[int, ...]:
         """For each child, the bits that are missing on its fullest tile; 0 where none are."""
         missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
         return tuple(int(missing[one.first_tile : one.first_tile + one.tiles].max()) for one in children)
 
 
-def _more_free(now: int | None, missing: int) -> int | None:
-    """Bits that a child has to leave free in the next try: it left ``now``, and ``missing`` bits lacked."""
-    if not missing:
-        return now
-    # A child that pinned its weights first streams them: how much is missing then is not known yet.
-    return 0 if now is None else now + missing
+def _more_free(now: WeightWays, missing: int, less_held: int) -> WeightWays:
+    """How a child gets its weights in the next try, where ``missing`` bits lacked; see :meth:`_less_held`."""
+    # A child that pinned its weights first streams or shares them: how much is missing then is not known yet.
+    if now.free is None:
+        return now._replace(free=0)
+    return now._replace(free=less_held if now.may_share else now.free + missing)
 
 
 def _leaking(cost: NodeCost, cycles: float) -> NodeCost:

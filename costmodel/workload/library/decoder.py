@@ -197,6 +197,10 @@ class _DecoderBuilder:
         return build.pointwise(f"{name}.rotary", "rotary_embedding", x)
 
     def _attention(self, name: str, x: str, facts: Attention, window: int | None) -> str:
+        """Attention of the new tokens to themselves and to those of the cache, and the projection behind it.
+
+        ``window``: how many tokens each sees, itself included; None: all before it.
+        """
         build, past = self._build, self._phase.past
         # the first new token sees window - 1 tokens before it, the others fewer cached ones
         kept = past if window is None else min(past, window - 1)
@@ -255,6 +259,11 @@ class _DecoderBuilder:
         )
 
     def _expanded(self, name: str, facts: LatentAttention, parts: tuple[str, str, str, str]) -> str:
+        """Latent attention without a cache: keys and values of every head are made from each token's latent.
+
+        ``parts``: the queries' part without positions and the one with, the latents, the keys' part with
+        positions. The latter is one for all heads. The result has the values of each head.
+        """
         build = self._build
         plain, turning, latent, key_turning = parts
         made = self._linear(f"{name}.key_value", latent, facts.heads * (facts.plain + facts.value))
@@ -276,6 +285,12 @@ class _DecoderBuilder:
         return build.matmul(f"{name}.values", weights, values)
 
     def _absorbed(self, name: str, facts: LatentAttention, parts: tuple[str, str, str, str]) -> str:
+        """Latent attention behind a cache, which reads latents of the past and expands none of them.
+
+        The product that would make keys of latents is applied to the queries instead, and the one that would
+        make values to the weighted sum of latents: the same numbers, with far fewer products for a single new
+        token. ``parts`` and the result are as in :meth:`_expanded`.
+        """
         build, past = self._build, self._phase.past
         plain, turning, latent, key_turning = parts
         shape = (facts.heads * (facts.plain + facts.value), facts.latent)

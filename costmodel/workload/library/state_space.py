@@ -1,4 +1,10 @@
-"""Mamba-2: state spaces whose scan is products of blocks over many tokens, and a step of state over one."""
+"""Mamba-2: state spaces whose scan is products of blocks over many tokens, and a step of state over one.
+
+A head keeps a state of ``head_width x state`` numbers. Token t changes it to ``decay * state + step * x B^T``
+and reads ``state C`` from it; x, B, C, decay and step are made of the token. Over many tokens that is cut
+into chunks: within one, outputs are a masked product of C and B times x, like attention; between chunks only
+states are handed on (section 6 of Dao and Gu 2024).
+"""
 
 from __future__ import annotations
 
@@ -74,6 +80,7 @@ class _Builder:
         return build.network()
 
     def _block(self, name: str, x: str) -> str:
+        """One product makes all that a block needs; behind the scan a gate, a norm and a product back."""
         build, facts = self._build, self._facts
         y = build.normalised(f"{name}.norm", "rms_norm", x)
         widths = {"gate": facts.inner, "filtered": facts.filtered, "step": facts.heads}
@@ -87,6 +94,7 @@ class _Builder:
         )
         step = build.operator(f"{name}.steps", "add+softplus", (step, step_bias), build.shape(step))
         decay = build.operator(f"{name}.decays", "mul+exp", (step, decay), build.shape(step))
+        # the scan itself is of x times its step; the connection past it, by ``skip``, is of x
         scaled = build.operator(f"{name}.scaled", "mul", (x_, step), build.shape(x_), factors="of_row")
         y = (self._step if self._phase.new == 1 else self._scan)(name, scaled, (b, c, decay))
         y = build.operator(f"{name}.skipped", "addcmul", (y, x_, skip), build.shape(y))
@@ -100,6 +108,8 @@ class _Builder:
         build, facts = self._build, self._facts
         batch, tokens, channels = build.shape(x)
         before = facts.filter - 1
+        # each token sees itself and ``before`` tokens before it: those of the cache, or zeros at the
+        # beginning
         if self._phase.past:
             x = build.after_past(name, x, before)
         else:
@@ -142,11 +152,13 @@ class _Builder:
         x = self._in_chunks(f"{name}.x", x, (count, chunk), facts.heads)
         b = self._in_chunks(f"{name}.b", b, (count, chunk), facts.groups)
         c = self._in_chunks(f"{name}.c", c, (count, chunk), facts.groups)
+        # Within chunks: what token s wrote is read at token t, decayed by what lies between (0 where s > t).
         outer = (batch, count, facts.heads)
         turned = build.permute(f"{name}.b.turned", b, (0, 1, 2, 4, 3))
         scores = build.matmul(f"{name}.scores", c, turned)
         masked = self._decayed(f"{name}.decayed", scores, decay, (*outer, chunk, chunk))
         within = build.matmul(f"{name}.within", masked, x)
+        # States: what is left at the end of each chunk of all that its tokens wrote.
         lasting = self._decayed(f"{name}.lasting", x, decay, build.shape(x))
         by_channel = build.permute(f"{name}.lasting.turned", lasting, (0, 1, 2, 4, 3))
         states = build.matmul(f"{name}.states", by_channel, b)
@@ -154,6 +166,8 @@ class _Builder:
         if self._phase.past:
             cache = build.input(f"{name}.state.cache", (batch, *build.shape(states)[2:]))
             read = (states, cache, decay)
+        # The recurrence over chunks gives the state before each one, which all its tokens read. A single
+        # chunk with nothing before it has no such state.
         if count > 1 or self._phase.past:
             made = build.shape(states)
             states = build.operator(f"{name}.carried", "addcmul", read, made, factors="carried", chunk=chunk)

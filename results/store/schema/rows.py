@@ -110,11 +110,11 @@ class LeafRow(TypedDict):
     ``parts``: into how many parts each of its dims is cut, C (input channels) only where it is cut at all.
     ``order``: these dims; parts along the last of them are on neighbouring tiles. A layer that is mapped on
     the whole chip has neither. ``slices``: how many slices of its output channels a tile computes in turn,
-    where weights are streamed. ``bands``: rows of each band, where the layer runs band by band. ``cycles``
-    are those of one run, or of one band; ``tile_cycles`` are the cycles of a run in which the slowest tile
-    computes. Bytes and energies are of all runs. ``mappings``: what tiles do with parts of each length. The
-    store has them in ``tile_costs``, for all schedules that use them; ``archsweep solve schedule --json``
-    adds them here.
+    where weights are streamed or shared; ``sharers``: among how many tiles, where they are. ``bands``: rows
+    of each band, where the layer runs band by band. ``cycles`` are those of one run, or of one band;
+    ``tile_cycles`` are the cycles of a run in which the slowest tile computes. Bytes and energies are of all
+    runs. ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
+    schedules that use them; ``archsweep solve schedule --json`` adds them here.
     """
 
     layer: str
@@ -124,6 +124,7 @@ class LeafRow(TypedDict):
     parts: NotRequired[dict[str, int]]
     order: NotRequired[list[str]]
     slices: NotRequired[int]
+    sharers: NotRequired[int]
     bands: NotRequired[list[int]]
     cycles: int
     tile_cycles: int
@@ -346,13 +347,16 @@ class FusedEntry(TypedDict):
 
 
 class NetworkEntry(TypedDict, total=False):
-    """A network in a design's row: what one run costs, and the ids of the tasks that this rests on.
+    """A network in a design's row: what one run of it costs, and the ids of the tasks that this rests on.
 
-    ``weight``: how many runs the design's columns add up. ``layers``: of a study of architectures, those that
-    are mapped one by one; ``fused``: groups of which the study asks for a mapping together.
-    ``scratchpad``: where one is planned. Of a study of chips ``schedule``, the best; ``seeds``, all that were
-    searched; ``costings``, the tasks that costed trees of other chips; ``refinements``, those that went on
-    from one of these; ``tree_from``, where a tree of another chip is the best: the id of its search.
+    ``weight``: how many of its runs the design's columns add up.
+
+    In a study of architectures ``layers`` are those that are mapped one by one, ``fused`` the groups for
+    which a mapping together was asked for. ``scratchpad`` is the task of its plan, where one is asked for.
+
+    In a study of chips ``schedule`` is the task with the best schedule, and ``seeds`` are all tasks that
+    searched for one. ``costings`` are tasks that costed trees of other chips, ``refinements`` those that went
+    on from such a tree. If a tree of another chip is the best, ``tree_from`` is the task that found it there.
     """
 
     weight: float

@@ -154,6 +154,7 @@ class LayerCosts:
     def _kept_traffic(
         self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial
     ) -> LayerTraffic:
+        """The words of a kept tensor: the level sends ``content`` inwards, and ``delivered`` come in."""
         if self.literal:
             # Eq. 3: a multicast is written once, every partial sum comes in and goes out, and what goes out
             # is read here

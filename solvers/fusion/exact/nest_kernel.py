@@ -57,8 +57,8 @@ class WaysInside(NamedTuple):
 class NestCost(NamedTuple):
     """How words become costs, for the outermost tiles of an einsum's own nest.
 
-    ``final``: whether the ways are whole nests, known by room, energy and cycles, rather than a table's. A
-    table for energy alone (``by_energy``) keeps of each mask the way of least ``word_pj``.
+    ``final``: whether the ways are whole nests, known by words in use, energy and cycles, rather than a
+    table's. A table for energy alone (``by_energy``) keeps of each mask the way of least ``word_pj``.
     ``word_pj``: pJ for a word that enters, in the order of a way's words. ``repeats``: turns of the einsum.
     ``hoisted``: words of operands, of the output, that enter hoisted tiles in all turns together.
     ``fixed_pj``, ``fixed_reads``, ``fixed_writes`` (by level): what does not depend on the nest.
@@ -108,7 +108,7 @@ def combine(
     space: NestSpace,
     extents: Array,
     own: Array,
-    room: float,
+    capacity: float,
     inside: WaysInside,
     cost: NestCost,
     ways: Ways,
@@ -116,8 +116,14 @@ def combine(
 ) -> int:
     """Write to ``ways`` those inside a tile of these ``extents``; how many, or FULL.
 
-    ``own``: by tensor, whether the level has an own tile of it; ``room``: the most words of all own tiles.
+    ``own``: by tensor, whether the level has an own tile of it; ``capacity``: the most words that all own
+    tiles of the level may take.
     """
+    # The tile at this level runs through all choices of a divisor for each dim, the last dim fastest, as an
+    # odometer does (``position``). A tile whose words fit is joined, under every order of the loops around
+    # it, to every way to run what is inside the tile. ``times``: iterations of the loop around it over each
+    # dim, ``visits``: of all these loops. ``moving``: whether they move a tensor's tile. ``entering``: words
+    # that enter it, each as often as loops outside it that the order does not make free repeat it.
     dims, tensors = space.divisors.shape[0], space.relevant.shape[0]
     count = 0
     for dim in range(dims):
@@ -145,7 +151,7 @@ def combine(
                         scratch.moving[tensor] = True
             if own[tensor]:
                 used += words
-        if used <= room and inside.starts[tile] < inside.starts[tile + 1]:
+        if used <= capacity and inside.starts[tile] < inside.starts[tile + 1]:
             for order in range(space.free.shape[0]):
                 for tensor in range(tensors):
                     words = scratch.whole[tensor]
@@ -165,6 +171,7 @@ def combine(
                     ways.origins[count - 1, 0] = tile
                     ways.origins[count - 1, 1] = order
                     ways.origins[count - 1, 2] = way
+        # the next tile: only divisors that divide this tile's extents count
         dim = dims - 1
         while dim >= 0:
             scratch.position[dim] += 1
@@ -187,7 +194,9 @@ def join(
 ) -> None:
     """Masks and words of a way inside that runs ``visits`` times, with this level's tiles around it.
 
-    What the loops here do not move stays in its mask, or, where no further loops come, enters once.
+    Words that way counts enter in every visit. A tensor whose tile had not moved during a visit (its bit in
+    the mask) now meets the loops of this level. If they move it, its words are known. If they do not, it
+    stays in the mask for the level outside to decide, or, where no further loops come, enters once.
     """
     levels = inside.masks.shape[1]
     for level in range(levels + 1):
@@ -258,7 +267,8 @@ def insert(count: int, ways: Ways, scratch: Scratch) -> int:
     """Put the way in ``scratch`` among ``count`` undominated ones: their new number.
 
     -1 - ``count`` if one of them has the same masks and no larger value anywhere. Those that the new one
-    dominates are dropped, and the new one is the last.
+    dominates are dropped, and the new one is the last. Ways with different masks are not compared: what is
+    still to be decided further out may make either of them the better one.
     """
     levels, size = scratch.masks.shape[0], scratch.values.shape[0]
     row = 0

@@ -37,14 +37,14 @@ TensorSet = int
 class NestChoice(NamedTuple):
     """Which nests are meant: ``own`` has the tensors with own tiles, level by level from the inside.
 
-    ``rooms``: words for own tiles in each level but the outermost one of the chip.
+    ``capacities``: the most words of own tiles in each level but the outermost one of the chip.
     ``turns``: how often the einsum runs; ``hoisted``: words of operands and of the output that enter its
     hoisted tiles in all turns. Both are 1 and 0 where they only scale and shift what is asked for.
     """
 
     extents: Extents
     own: tuple[TensorSet, ...]
-    rooms: tuple[float, ...]
+    capacities: tuple[float, ...]
     turns: int = 1
     hoisted: tuple[int, int] = (0, 0)
 
@@ -138,7 +138,7 @@ class EinsumNests:
             )
             extents = inner
             if level:
-                origin = self._table(choice.own[:level], choice.rooms[:level]).origins[way]
+                origin = self._table(choice.own[:level], choice.capacities[:level]).origins[way]
         found.append(tuple((dim, 1) for dim, extent in zip(self.dims, extents, strict=True) if extent > 1))
         return tuple(found)
 
@@ -179,12 +179,12 @@ class EinsumNests:
 
     def _computed(self, choice: NestChoice) -> NestFront:
         self.deadline.check()
-        inside = self._table(choice.own[:-1], choice.rooms).ways
-        room = self.chain.levels[len(choice.own) - 1].capacity
+        inside = self._table(choice.own[:-1], choice.capacities).ways
+        capacity = self.chain.levels[len(choice.own) - 1].capacity
         ways, count = self._ways(
             np.array(choice.extents),
             choice.own[-1],
-            inf if room is None else float(room),
+            inf if capacity is None else float(capacity),
             inside,
             self._final_cost(choice),
         )
@@ -193,6 +193,7 @@ class EinsumNests:
         return NestFront(rows[by_words], origins[by_words].copy())
 
     def _final_cost(self, choice: NestChoice) -> NestCost:
+        """How the words of whole nests become pJ and cycles, what is fixed for the choice included."""
         bit = 1 << self.output
         on_chip = len(choice.own)
         # a hoisted output has a tile in the outermost level of the chip as well
@@ -224,21 +225,21 @@ class EinsumNests:
             self.objective != "energy",
         )
 
-    def _table(self, own: tuple[TensorSet, ...], rooms: tuple[float, ...]) -> _Table:
-        """The ways inside every tile of the level around the levels that ``own`` and ``rooms`` tell of."""
-        if (own, rooms) in self._tables:
-            return self._tables[own, rooms]
+    def _table(self, own: tuple[TensorSet, ...], capacities: tuple[float, ...]) -> _Table:
+        """The ways inside every tile of the level around those that ``own`` and ``capacities`` tell of."""
+        if (own, capacities) in self._tables:
+            return self._tables[own, capacities]
         if not own:
             count = self._tiles
             ways = WaysInside(np.arange(count + 1), np.zeros((count, 0), np.int64), np.zeros((count, 0)))
             table = _Table(ways, np.zeros((count, 3), np.int64))
         else:
-            table = self._filled(own, rooms)
-        self._tables[own, rooms] = table
+            table = self._filled(own, capacities)
+        self._tables[own, capacities] = table
         return table
 
-    def _filled(self, own: tuple[TensorSet, ...], rooms: tuple[float, ...]) -> _Table:
-        inside = self._table(own[:-1], rooms[:-1]).ways
+    def _filled(self, own: tuple[TensorSet, ...], capacities: tuple[float, ...]) -> _Table:
+        inside = self._table(own[:-1], capacities[:-1]).ways
         cost = self._table_cost(len(own))
         starts, masks, words, origins = [0], [], [], []
         for tile in range(self._tiles):
@@ -248,7 +249,7 @@ class EinsumNests:
                 one[tile // int(stride) % len(one)]
                 for one, stride in zip(self._divisors, self._strides, strict=True)
             ]
-            ways, count = self._ways(np.array(extents), own[-1], rooms[-1], inside, cost)
+            ways, count = self._ways(np.array(extents), own[-1], capacities[-1], inside, cost)
             masks.append(ways.masks[:count].copy())
             words.append(ways.words[:count].copy())
             origins.append(ways.origins[:count].copy())
@@ -275,7 +276,7 @@ class EinsumNests:
         )
 
     def _ways(
-        self, extents: Array, own: TensorSet, room: float, inside: WaysInside, cost: NestCost
+        self, extents: Array, own: TensorSet, capacity: float, inside: WaysInside, cost: NestCost
     ) -> tuple[Ways, int]:
         """Undominated ways in buffers that hold until the next call, and how many."""
         levels = inside.masks.shape[1] + 1
@@ -300,7 +301,7 @@ class EinsumNests:
                 np.zeros(values),
             )
             self.evaluations += 1
-            count = combine(self._space, extents, mine, room, inside, cost, ways, scratch)
+            count = combine(self._space, extents, mine, capacity, inside, cost, ways, scratch)
             if count != FULL:
                 return ways, count
             self._size *= 4

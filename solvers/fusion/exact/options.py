@@ -1,4 +1,4 @@
-"""What one einsum of a structure can hoist, and what it then costs at least and takes of the room."""
+"""What one einsum of a structure can hoist, and what it then costs at least and takes of the levels."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class Hoist(NamedTuple):
 class Option:
     """One choice of hoisted tensors of an einsum, with the nests that are left to it.
 
-    ``room``: words for own tiles in the outermost level of the chip if nobody else hoists anything.
+    ``capacity``: words for own tiles in the outermost level of the chip if nobody else hoists anything.
     ``turns`` and ``fixed_pj`` make the energies of ``front`` those of the einsum: its nests are counted for
     one turn and without what is fixed where energy alone is asked for.
-    ``least``: the least pJ and the least cycles within ``room``, which need not be of one nest.
+    ``least``: the least pJ and the least cycles within ``capacity``, which need not be of one nest.
     """
 
     hoists: tuple[Hoist, ...]
     choice: NestChoice
     front: NestFront
-    room: float
+    capacity: float
     turns: int
     fixed_pj: float
     least: Point
 
     def rows(self, taken: int) -> int:
         """How many rows of the front fit where others take so many words."""
-        return bisect_right(self.front.words, self.room - taken)
+        return bisect_right(self.front.words, self.capacity - taken)
 
     def point(self, row: int) -> Point:
         """The costs of a row of the front."""
@@ -59,7 +59,7 @@ class Option:
 class OptionKey(NamedTuple):
     """All that the options of an einsum depend on.
 
-    ``path``, its shared loops; ``emptied``, how many loops empty the place above each of them; ``kept``, the
+    ``path``, its shared loops; ``emptied``, how many loops empty a tile above each of them; ``kept``, the
     words of backing tiles by level; the backing levels of what it reads and makes, the outermost if none.
     """
 
@@ -109,7 +109,7 @@ class EinsumOptions:
         for tensor in range(len(self.nests.tensors)):
             choices: list[Hoist] = []
             if self._backing(key, tensor) == self.nests.chain.outermost:
-                # deeper places come first: their tiles are no larger, and fewer einsums have to bear them
+                # tiles above deeper loops come first: they are no larger, and stay for fewer einsums
                 for depth in range(len(key.path) - 1, -1, -1):
                     hoist = self._hoist(key, tensor, depth)
                     if all(other.entering > hoist.entering for other in choices):
@@ -142,12 +142,12 @@ class EinsumOptions:
                 if level < self._backing(key, tensor) and not (level == on_chip - 1 and tensor in hoisted):
                     bits |= 1 << tensor
             own.append(bits)
-        rooms = [
+        capacities = [
             inf if level.capacity is None else float(level.capacity - kept)
             for level, kept in zip(chain.levels[:-1], key.kept, strict=True)
         ]
-        room = rooms[-1] - sum(hoist.tile for hoist in hoists)
-        if room < 0:
+        capacity = capacities[-1] - sum(hoist.tile for hoist in hoists)
+        if capacity < 0:
             return None
         left = dict(nests.einsum.dims) | dict(key.path)
         turns = prod(nests.einsum.dims[dim] // step for dim, step in key.path)
@@ -160,17 +160,17 @@ class EinsumOptions:
         choice = NestChoice(
             extents,
             tuple(own),
-            tuple(rooms[:-1]),
+            tuple(capacities[:-1]),
             1 if by_energy else turns,
             (0, 0) if by_energy else entering,
         )
         front = nests.front(choice)
-        rows = bisect_right(front.words, room)
+        rows = bisect_right(front.words, capacity)
         if not rows:
             return None
         fixed = 0.0
         if by_energy:
             _, _, fixed = nests.fixed_at(min(on_chip, self._backing(key, nests.output)))
             fixed += entering[0] * float(nests.word_pj[-2]) + entering[1] * float(nests.word_pj[-1])
-        found = Option(hoists, choice, front, room, turns if by_energy else 1, fixed, Point(0.0, 0.0))
+        found = Option(hoists, choice, front, capacity, turns if by_energy else 1, fixed, Point(0.0, 0.0))
         return replace(found, least=found.least_of(rows))

@@ -1,6 +1,6 @@
 """The exact solver: every structure bounded, the promising ones worked out, the best mapping proven.
 
-Given what neighbours share, where intermediates stay and what is hoisted, the room that is left to each
+Given what neighbours share, where intermediates stay and what is hoisted, the capacity that is left to each
 einsum is known, and einsums do not touch one another any more: each takes the best of its own nests that fits
 (``nests.py``). So the search has three steps.
 
@@ -8,13 +8,14 @@ einsum is known, and einsums do not touch one another any more: each takes the b
    hoisting, as if nobody else hoisted anything. Costs of segments add up, so the cheapest sums of segments
    around a structure bound every mapping that has it.
 2. Structures are worked out in the order of these bounds: all sets of hoisted tiles whose own bound beats the
-   incumbent, with the room that the others leave. Energy and cycles are kept as fronts where the product of
-   both is asked for, because the best product of a chain need not be made of the best products of its parts.
+   incumbent, within the capacity that the others leave. Energy and cycles are kept as fronts where the
+   product of both is asked for, because the best product of a chain need not be made of the best products of
+   its parts.
 3. The search ends when the next bound is no better than the incumbent, which is then proven to be optimal,
    or when time is up: then that next bound is what is proven.
 
-The incumbent is there at once: every einsum alone, intermediates in the outermost memory. A search that is
-stopped before that answers with tiles of single words.
+The incumbent is there at once: every einsum by itself, intermediates in the outermost memory. A search that
+is stopped before that answers with tiles of single words.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def solve(problem: FusionProblem, budget: Budget, params: Params = Params()) -> 
 
 
 def _single_words(problem: FusionProblem) -> FusedMapping:
-    """Einsums one after the other with tiles of one word: no mapping needs less room without sharing."""
+    """Einsums one after the other with tiles of one word: without shared loops nothing takes fewer words."""
     chain = problem.chain
     own = tuple(
         (tuple((dim, 1) for dim, size in einsum.dims.items() if size > 1), *([()] * chain.outermost))
@@ -96,7 +97,7 @@ def _single_words(problem: FusionProblem) -> FusedMapping:
 def _reason(problem: FusionProblem) -> str:
     """The first einsum and level that make a problem infeasible.
 
-    A level that holds a word of every tensor of every einsum has room for the einsums one after the other, so
+    If every level can hold a word of every tensor of each einsum, the einsums can run one after the other, so
     there is such a pair.
     """
     chain = problem.chain
@@ -106,7 +107,7 @@ def _reason(problem: FusionProblem) -> str:
             if level.capacity is not None and level.capacity < needed:
                 return (
                     f"{einsum.name} holds a word of each of its {needed} tensors in {level.name}, "
-                    f"which has room for {level.capacity}"
+                    f"which has a capacity of {level.capacity} words"
                 )
     raise AssertionError("single words of all tensors fit, and no mapping was found")
 

@@ -2,8 +2,8 @@
 
 A *segment* is a run of einsums of which every two neighbours keep their intermediate on the chip. Between
 segments an intermediate goes to the outermost memory, and nothing else connects them: what one segment does
-leaves the costs and the room of another as they are. A *structure* of a segment says for each of its pairs
-where the intermediate stays and which loops are shared.
+leaves the costs and the capacity of another as they are. A *structure* of a segment says for each of its
+pairs where the intermediate stays and which loops are shared.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Structures are many, and a bound by the closed forms of the cost model takes mil
 is new. Most structures need none of that: their shared loops bring so many words in again that they are
 never looked at. Here a layer costs what the closed forms say of the whole layer, which is computed once for
 every choice of held tensors, and beyond that every other tensor costs the words that the structure makes it
-move again:
+move again (or what the insides of its parts cost, ``insides.py``, with these words):
 
 - unless it is hoisted, its part's words in every turn;
 - hoisted above a shared loop, its tile's words for every iteration of the loops outside up to the last one
@@ -28,7 +28,9 @@ from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import LoopCut, iterations
 from costmodel.workload.network import Layer, Tensor
 from solvers.budget import Deadline
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, compulsory, port_cycles
+from solvers.fusion.layers.corners import Corner, compulsory, port_cycles
+from solvers.fusion.layers.parts import Parts
+from solvers.fusion.layers.questions import PartKey
 from solvers.fusion.layers.structures import GroupStructure, Run
 
 
@@ -52,7 +54,7 @@ def least_of_any(group: LayerGroup, parts: Parts) -> Corner:
         for chosen in product(*choices):
             held = tuple(sorted(one for some in chosen for one in some))
             key = parts.key(position, layer.dims, held)
-            corners.append(parts.unequal_form(key) if group.slides[position] else parts.of(key).least)
+            corners.append(parts.unequal_form(key) if group.slides[position] else parts.closed_form(key))
         total = total + reduce(Corner.least, corners)
     return total
 
@@ -125,22 +127,30 @@ class LayerFloors:
         whole = self._parts.key(key.position, layer.dims, key.held)
         if whole not in self._kept:
             self._kept[whole] = self._parts.kept_inside(whole)
-        unequal = any(len(cut.pieces) > 1 for cut in key.cuts)
+        unequal = [cut for cut in key.cuts if len(cut.pieces) > 1]
         least = self._parts.unequal_form(whole) if unequal else self._parts.closed_form(whole)
-        energy, read, written = least.energy, 0, 0
-        held = dict(key.held)
-        for tensor in layer.tensors:
-            if tensor.name in held:
-                continue
-            moved = self._moved(key, layer, tensor)
-            if tensor.name in self._kept[whole] and self._parts.objective != "cycles":
-                energy += moved.energy
-            if not tensor.slides:  # a window may skip words
-                read, written = read + moved.read, written + moved.written
+        held, prices = dict(key.held), self._parts.prices
+        moved = {
+            tensor: self._moved(key, layer, tensor) for tensor in layer.tensors if tensor.name not in held
+        }
+        # a window may skip words
+        read = sum(words.read for tensor, words in moved.items() if not tensor.slides)
+        written = sum(words.written for tensor, words in moved.items() if not tensor.slides)
         cycles = least.cycles
         if self._parts.objective != "energy":
             cycles = max(cycles, float(port_cycles(outer, read, written)))
-        return Corner(energy, cycles, tuple(energy + price * cycles for price in self._parts.prices))
+        if self._parts.objective == "cycles":
+            return Corner(least.energy, cycles)
+        energy = least.energy + sum(
+            words.energy for tensor, words in moved.items() if tensor.name in self._kept[whole]
+        )
+        floor = Corner(energy, cycles, tuple(energy + price * cycles for price in prices))
+        if not self._parts.share_insides or (passing := self._parts.insides.passing(whole)) is None:
+            return floor
+        turns = [(left, times) for left, times, _ in iterations(layer.sizes, unequal, ())]
+        inside = self._parts.insides.of_turns(whole, turns)
+        again = sum(words.energy for tensor, words in moved.items() if tensor.name in passing)
+        return floor.most(Corner(inside.energy + again, 0.0, tuple(one + again for one in inside.priced)))
 
     def _moved(self, key: _FloorKey, layer: Layer, tensor: Tensor) -> _Moved:
         """The least of what the tensor moves, hoisted or not."""

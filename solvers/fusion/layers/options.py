@@ -12,9 +12,10 @@ from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.turns import LayerTurns, LoopCut
 from costmodel.mapping.fused.mapping import Loops, kept_words
 from costmodel.mapping.mapping import Mapping
-from costmodel.workload.network import Layer
 from solvers.fusion.fronts import Priced
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, port_cycles
+from solvers.fusion.layers.corners import Corner, port_cycles
+from solvers.fusion.layers.parts import Parts
+from solvers.fusion.layers.questions import PartKey
 from solvers.fusion.layers.structures import GroupStructure
 
 
@@ -42,7 +43,7 @@ class NestOption:
     parts: tuple[PartKey, ...]
     take: tuple[tuple[int, int], ...]
     extra: Corner
-    """What is certain beyond the part's own bound: hoisted words, and partial sums that come back."""
+    """What is certain beyond the parts' own bounds: hoisted words."""
     bandwidth_cycles: int
     """Cycles that the outermost memory needs for the words that no nest avoids."""
     points: list[Priced] | None = None
@@ -184,6 +185,7 @@ class LayerOptions:
                     kind.part.dims,
                     tuple(sorted(turns.held.items())),
                     tuple(rooms),
+                    begun=kind.part.output.begun,
                 )
             )
         take = tuple((tile.depth, tile.words) for tile in turns.hoisted)
@@ -192,7 +194,7 @@ class LayerOptions:
 
 
 def _certain_pj(turns: LayerTurns) -> float:
-    """pJ of hoisted words, and of partial sums that come back at the level outside all the nest's tiles."""
+    """pJ of hoisted words."""
     levels, energy = turns.group.architecture.levels, 0.0
     for tile in turns.hoisted:
         tensor = turns.layer.tensor(tile.tensor)
@@ -202,30 +204,6 @@ def _certain_pj(turns: LayerTurns) -> float:
             entering -= tensor.words(turns.layer.sizes)
         energy += ceil(entering / levels[-1].block_size) * levels[-1].read_energy_pj
         energy += ceil(entering / levels[-2].block_size) * levels[-2].write_energy_pj
-    for kind in turns.kinds:
-        if kind.continued:
-            energy += kind.continued * _sums_pj(turns, kind.part)
-    return energy
-
-
-def _sums_pj(turns: LayerTurns, part: Layer) -> float:
-    """pJ that a turn takes at least for going on with partial sums.
-
-    The first visit of each word reads it, at every level that keeps it, and fills it there from outside. All
-    instances of a level together have at least one first visit of every word. Where accesses move blocks, a
-    visit may find its block read anyway, so only whole blocks of a level with one instance count.
-    """
-    architecture, outermost = turns.group.architecture, turns.group.outermost
-    output = part.output
-    words, outside = output.words(part.sizes), turns.held.get(output.name, outermost)
-    energy = 0.0
-    for number, level in enumerate(architecture.levels[: outside + 1]):
-        able = [tensor for tensor in part.tensors if level.can_keep(tensor)]
-        kept = number == outside or (level.can_keep(output) and len(able) <= level.usable_words)
-        if not kept or (level.block_size > 1 and architecture.instances[number] > 1):
-            continue
-        moved = level.read_energy_pj + (level.write_energy_pj if number < outside else 0.0)
-        energy += words // level.block_size * moved
     return energy
 
 
@@ -240,7 +218,7 @@ def _certain_cycles(turns: LayerTurns) -> int:
             words = tensor.words(kind.part.sizes)
             if tensor.is_output:
                 written += kind.turns * words
-                read += kind.continued * words
+                read += kind.turns * words * kind.part.output.begun
             else:
                 read += kind.turns * words
     for tile in turns.hoisted:

@@ -1,144 +1,36 @@
 """The nests of a layer's part, asked of the exact mapper on an architecture with the room that is left.
 
-A tensor that is held from elsewhere is kept whole at its level, and no loop outside moves it there. Such a
-nest is an ordinary mapping with constraints, of which the mapper proves the best one. It counts the held
-tensor's way to and from the outermost memory, which is the same for all of these nests and taken off again.
-
-That way also uses bandwidth, which cannot be taken off. So where tensors are held, the mapper is asked for an
-architecture without the bandwidths that this way uses: its bound holds for the real one, and the nest
-that it finds is counted on the real one.
+``questions.py`` says what is asked. Before anything is, a part has a bound by the closed forms of the cost
+model, and by its share of the layer's inside (``insides.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from math import ceil, inf, isinf
-from typing import Any, NamedTuple
+from math import inf
+from typing import Any
 
-from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.bounds.bounds import Scope, lower_bounds
-from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.mapping.fused.layers.evaluate import KindCost, LayerCost, kind_cost, layer_cost
-from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 from solvers.budget import Deadline
 from solvers.fusion.fronts import NOTHING, Priced, flattened, sums, undominated
+from solvers.fusion.layers.corners import Corner
+from solvers.fusion.layers.insides import Insides
+from solvers.fusion.layers.questions import PartKey, Question, part_of, sums_pj
 from solvers.fusion.problem import FusionObjective
 from solvers.mapping.exact import Solving
-from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.problem import violations
 from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 from solvers.outcome import Outcome, Status
 
 LIMIT_ROUNDING = 1e-9
 """The fraction by which a part's limit is above what is asked for."""
-
-
-class Corner(NamedTuple):
-    """What nothing costs less than: pJ, cycles, and pJ with every cycle at a price, for each of some prices.
-
-    The three need not be reached by one nest.
-    """
-
-    energy: float
-    cycles: float
-    priced: tuple[float, ...] = ()
-
-    def __add__(self, other: Corner) -> Corner:  # type: ignore[override]
-        """Both together."""
-        priced = tuple(one + another for one, another in zip(self.priced, other.priced, strict=True))
-        return Corner(self.energy + other.energy, self.cycles + other.cycles, priced)
-
-    def least(self, other: Corner) -> Corner:
-        """The smaller of each."""
-        priced = tuple(min(one, another) for one, another in zip(self.priced, other.priced, strict=True))
-        return Corner(min(self.energy, other.energy), min(self.cycles, other.cycles), priced)
-
-
-def corner_value(objective: FusionObjective, corner: Corner, prices: tuple[float, ...]) -> float:
-    """The least objective of any energy and cycles that a corner admits.
-
-    Of the product: energy and cycles lie above a chain of lines, and a product is least at one of its ends or
-    bends, for along each line it is concave.
-    """
-    energy, cycles = corner.energy, corner.cycles
-    if objective == "energy":
-        return energy
-    if objective == "cycles":
-        return cycles
-    if isinf(energy) or isinf(cycles):
-        return inf
-
-    def cycles_at(pj: float) -> float:
-        return max(
-            [cycles, *((sum_ - pj) / price for sum_, price in zip(corner.priced, prices, strict=True))]
-        )
-
-    bends = {energy}
-    lines = list(zip(corner.priced, prices, strict=True))
-    for number, (sum_, price) in enumerate(lines):
-        bends.add(sum_ - price * cycles)
-        for other, other_price in lines[number + 1 :]:
-            if price != other_price:
-                # where both lines have the same cycles
-                bends.add((sum_ * other_price - other * price) / (other_price - price))
-    return min(pj * cycles_at(pj) for pj in bends if pj >= energy)
-
-
-def port_cycles(level: StorageLevel, read: int, written: int) -> int:
-    """Cycles that a level's bandwidths need for so many words read and written."""
-    ports = (
-        (read, level.read_bandwidth),
-        (written, level.write_bandwidth),
-        (read + written, level.shared_bandwidth),
-    )
-    return max((ceil(words / rate) for words, rate in ports if rate is not None), default=0)
-
-
-def compulsory(group: LayerGroup) -> Corner:
-    """What no fused mapping of a group costs less than, without any search.
-
-    Every multiplication is done, and every word that only the outermost memory can have passes its port once.
-    Words of tensors whose windows slide are left out: a window may skip some.
-    """
-    outer, total = group.architecture.levels[-1], Corner(0.0, 0.0)
-    for position, layer in enumerate(group.layers):
-        energy = layer.macs * group.architecture.compute.energy_pj
-        read = written = 0
-        for tensor in layer.tensors:
-            if tensor.slides or group.sources(position, tensor.name):
-                continue
-            words = tensor.words(layer.sizes)
-            if tensor.is_output:
-                written += words
-                energy += words // outer.block_size * outer.update_energy_pj
-            else:
-                read += words
-                energy += words // outer.block_size * outer.read_energy_pj
-        fastest = ceil(layer.macs / group.architecture.mac_units)
-        cycles = max(fastest, port_cycles(outer, read, written))
-        total = total + Corner(energy * ROUNDING, float(cycles))
-    return total
-
-
-@dataclass(frozen=True)
-class PartKey:
-    """A part of a layer, what is held, and the words that each holding level has for the part.
-
-    ``position`` is that of the first layer of the same shape: parts of equal layers are one. ``sizes`` are
-    those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
-    the held tensors as far as the part touches them.
-    """
-
-    position: int
-    sizes: tuple[tuple[str, int], ...]
-    held: tuple[tuple[str, int], ...]
-    rooms: tuple[tuple[int, int], ...]
 
 
 @dataclass
@@ -169,10 +61,12 @@ class Parts:
         deadline: Deadline,
         *,
         share_rooms: bool = True,
+        share_insides: bool = True,
     ) -> None:
-        """``share_rooms``: see the solver's ``Params``."""
+        """``share_rooms`` and ``share_insides``: see the solver's ``Params``."""
         self.architecture, self.layers = architecture, layers
         self.objective, self.deadline, self.share_rooms = objective, deadline, share_rooms
+        self.share_insides = share_insides
         self.prices: tuple[float, ...] = ()
         """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
         anything is asked."""
@@ -183,12 +77,14 @@ class Parts:
         first: dict[object, int] = {}
         self._first = [first.setdefault(layer.shape, number) for number, layer in enumerate(layers)]
         """By layer, the first one of its shape."""
-        self._known: dict[PartKey, PartNests] = {}
-        self._cheap: dict[object, Corner] = {}
+        self.forget()
 
     def forget(self) -> None:
         """Drop all bounds, because prices have changed; nests known beforehand stay."""
-        self._known, self._cheap = {}, {}
+        self._known: dict[PartKey, PartNests] = {}
+        self._cheap: dict[object, Corner] = {}
+        self._first_bounds: dict[PartKey, Corner] = {}
+        self.insides = Insides(self.architecture, self.layers, self.prices, self.deadline)
 
     def key(
         self,
@@ -196,14 +92,16 @@ class Parts:
         sizes: tuple[tuple[str, int], ...],
         held: tuple[tuple[str, int], ...],
         rooms: tuple[tuple[int, int], ...] = (),
+        *,
+        begun: bool = False,
     ) -> PartKey:
         """The key of a part of the layer at ``position``, which layers of equal shape have in common."""
-        return PartKey(self._first[position], sizes, held, rooms)
+        return PartKey(self._first[position], sizes, held, rooms, begun)
 
     def of(self, key: PartKey) -> PartNests:
         """The part, with the bound that needs no search at least."""
         if key not in self._known:
-            known = PartNests(self.closed_form(key))
+            known = PartNests(self._first_bound(key))
             if any(words < 1 for _, words in key.rooms):
                 known.fits, known.least = False, self._nothing_fits
             self._known[key] = known
@@ -214,6 +112,17 @@ class Parts:
             if loose.least > known.least:
                 known.least = loose.least
         return known
+
+    def _first_bound(self, key: PartKey) -> Corner:
+        """The closer of both bounds that need no search of the part, the room apart."""
+        small = replace(key, rooms=())
+        if small not in self._first_bounds:
+            bound = self.closed_form(key)
+            if self.share_insides and self.objective != "cycles":
+                inside = self.insides.least(small)
+                bound = bound if inside is None else bound.most(inside)
+            self._first_bounds[small] = bound
+        return self._first_bounds[small]
 
     @property
     def _has_one_question(self) -> bool:
@@ -272,13 +181,13 @@ class Parts:
 
     def _fits(self, key: PartKey, nest: Mapping) -> bool:
         """Whether a nest found for all the room is one for the room that this part has."""
-        return not violations(_Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
+        return not violations(Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
 
     def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
         if question == self.objective and key in self.starts and self._started(known, self.starts[key]):
             known.asked.add(question)
             return
-        asked = _Question(self.architecture, self._part(key), key)
+        asked = Question(self.architecture, self._part(key), key)
         priced_at = {"priced": self.prices[:1], "sides": self.prices[1:]}
         stopped = False
         for price in priced_at.get(question, (0.0,)):
@@ -350,24 +259,31 @@ class Parts:
 
     def kept_inside(self, key: PartKey) -> frozenset[str]:
         """The tensors that every nest of a part keeps at some level inside the outermost one."""
-        problem = _Question(self.architecture, self._part(key), key).problem("energy", 0.0)
+        problem = Question(self.architecture, self._part(key), key).problem("energy", 0.0)
         outermost = len(self.architecture.levels) - 1
         tensors = zip(problem.layer.tensors, innermost_levels(problem), strict=True)
         return frozenset(tensor.name for tensor, levels in tensors if outermost not in levels)
 
     def _part(self, key: PartKey) -> Layer:
-        layer = self.layers[key.position]
-        return layer if key.sizes == layer.dims else replace(layer, dims=key.sizes)
+        return part_of(self.layers, key)
 
     def closed_form(self, key: PartKey) -> Corner:
-        """The bound by the closed forms of the cost model, the room apart."""
+        """The bound by the closed forms of the cost model, the room apart.
+
+        They take outputs to begin at zero, so what partial sums cost at least is added.
+        """
         small = key.position, key.sizes, key.held
         if small not in self._cheap:
             # whatever the room: so the bound is made once for all of them
-            question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
+            fresh = replace(key, rooms=(), begun=False)
+            question = Question(self.architecture, self._part(fresh), fresh)
             bounds = space_bounds(question.problem("energy", 0.0))
             self._cheap[small] = self._without_way(question, bounds.energy_pj, bounds.cycles)
-        return self._cheap[small]
+        closed = self._cheap[small]
+        if not key.begun or self.objective == "cycles":
+            return closed
+        sums = sums_pj(self.architecture, self._part(key), dict(key.held))
+        return Corner(closed.energy + sums, closed.cycles, tuple(one + sums for one in closed.priced))
 
     def unequal_form(self, key: PartKey) -> Corner:
         """The bound by closed forms on a whole layer whose parts may have any numbers of rows.
@@ -379,7 +295,7 @@ class Parts:
         """
         whole = "unequal", key.position, key.sizes, key.held
         if whole not in self._cheap:
-            question = _Question(self.architecture, self._part(key), replace(key, rooms=()))
+            question = Question(self.architecture, self._part(key), replace(key, rooms=()))
             problem, outer = question.problem("energy", 0.0), self.architecture.levels[-1]
             scope = Scope(innermost_levels(problem), problem.layer)
             bounds = lower_bounds(problem.architecture, problem.layer, scope)
@@ -390,7 +306,7 @@ class Parts:
             self._cheap[whole] = self._without_way(question, bounds.energy_pj - rounded, bounds.cycles)
         return self._cheap[whole]
 
-    def _without_way(self, question: _Question, energy_pj: float, cycles: int) -> Corner:
+    def _without_way(self, question: Question, energy_pj: float, cycles: int) -> Corner:
         """The corner of a bound that has the held tensors' way to the outermost memory."""
         energy = max(0.0, energy_pj - question.taken_off)
         return Corner(
@@ -398,63 +314,3 @@ class Parts:
             0.0 if self.objective == "energy" else float(cycles),
             tuple(energy + price * cycles for price in self.prices),
         )
-
-
-@dataclass(frozen=True)
-class _Question:
-    architecture: Architecture
-    part: Layer
-    key: PartKey
-
-    def problem(self, objective: str, price: float, *, relaxed: bool = True) -> MappingProblem:
-        """The mapping problem of a part; every cycle costs ``price`` pJ in addition."""
-        levels = list(self.architecture.levels)
-        for level, words in self.key.rooms:
-            levels[level] = replace(levels[level], size_words=max(1, words), multiple_buffering=1.0)
-        if relaxed:
-            for _, level in self.key.held:
-                levels[level] = replace(levels[level], write_bandwidth=None, shared_bandwidth=None)
-            if self.key.held:
-                levels[-1] = replace(
-                    levels[-1], read_bandwidth=None, write_bandwidth=None, shared_bandwidth=None
-                )
-        outermost = levels[-1]
-        levels[-1] = replace(outermost, leakage_pj_per_cycle=outermost.leakage_pj_per_cycle + price)
-        architecture = replace(self.architecture, levels=tuple(levels))
-        return MappingProblem(architecture, self.part, objective, self._rules)  # type: ignore[arg-type]
-
-    @cached_property
-    def _rules(self) -> SpaceRules:
-        """Held tensors are whole at their level, and at no level between it and the outermost one."""
-        outermost = len(self.architecture.levels) - 1
-        found = []
-        for number, level in enumerate(self.architecture.levels):
-            bypass = tuple(name for name, at in self.key.held if at < number < outermost)
-            able = [one.name for one in self.part.tensors if level.can_keep(one) and one.name not in bypass]
-            # Where room is taken, levels keep what they keep with all of it: bounds without it then hold.
-            keep: tuple[str, ...] = ()
-            if self.architecture.instances[number] == 1 and len(able) <= level.usable_words:
-                keep = tuple(able)
-            still = {dim for name, at in self.key.held if at < number for dim in self.part.tensor(name).dims}
-            factors = tuple(FactorRule(dim, 1, 1) for dim in self.part.sizes if dim in still)
-            if keep or bypass or factors:
-                found.append(LevelRules(level.name, temporal=factors, keep=keep, bypass=bypass))
-        return SpaceRules(levels=tuple(found))
-
-    @cached_property
-    def taken_off(self) -> float:
-        """pJ of the held tensors' way between the outermost memory and their levels, once for each word."""
-        outer, energy = self.architecture.levels[-1], 0.0
-        for name, number in self.key.held:
-            tensor = self.part.tensor(name)
-            words, level = tensor.words(self.part.sizes), self.architecture.levels[number]
-            if tensor.is_output:
-                energy += _blocks(words, outer) * outer.update_energy_pj
-            else:
-                energy += _blocks(words, outer) * outer.read_energy_pj
-                energy += _blocks(words, level) * level.write_energy_pj
-        return energy
-
-
-def _blocks(words: int, level: StorageLevel) -> int:
-    return ceil(words / level.block_size)

@@ -29,9 +29,10 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, check_switches, is_number
 from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
+from solvers.fusion.layers.corners import Corner, compulsory, corner_value
 from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
-from solvers.fusion.layers.parts import Corner, Parts, compulsory, corner_value
+from solvers.fusion.layers.parts import Parts
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.fusion.problem import value
@@ -40,7 +41,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "3"
+VERSION = "4"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -58,16 +59,18 @@ class Params:
 
     ``part_limits``: stop the proof of a part where its structure cannot beat the best mapping any more.
     ``share_rooms``: solve a part with all the room first, and take that answer wherever it fits.
+    ``share_insides``: bound a part by its share of what the whole layer takes inside the chip.
     """
 
     tolerance: float = 0.0
     part_limits: bool = True
     share_rooms: bool = True
+    share_insides: bool = True
 
     def __post_init__(self) -> None:
         right = is_number(self.tolerance, 0, 1)
         check("fusion_layers", "tolerance", right, "a number from 0 to 1", self.tolerance)
-        check_switches("fusion_layers", self, "part_limits", "share_rooms")
+        check_switches("fusion_layers", self, "part_limits", "share_rooms", "share_insides")
 
 
 @noting_limits
@@ -99,7 +102,7 @@ def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()
         watch.cpu_seconds,
         watch.wall_seconds,
         note,
-        evaluations=search.parts.evaluations,
+        evaluations=search.parts.evaluations + search.parts.insides.evaluations,
     )
 
 
@@ -139,6 +142,7 @@ class _Search:
             self.objective,
             deadline,
             share_rooms=params.share_rooms,
+            share_insides=params.share_insides,
         )
         self.options = LayerOptions(self.parts)
         self.floors = LayerFloors(self.group, self.parts)
@@ -257,29 +261,38 @@ class _Search:
         return reduce(Corner.__add__, floors, self._nothing)
 
     def _refine(self, run: Segment, number: int) -> bool:
-        """Bound a structure by the closed forms of its parts; False if held tiles leave a part no room."""
+        """Bound a structure by what is known of its parts; False if held tiles leave a part no room.
+
+        Layer after layer, until that is enough to rule the structure out: bounds only rise, and nobody looks
+        at it again.
+        """
         bounds = self.runs[run]
         bounds.rough.remove(number)
-        corner = self._corner(bounds.structures[number])
-        if corner is None:
-            bounds.corners[number] = inf
-            return False
-        # Both hold, and either may be the larger: for hoisted tiles the closed forms take off words of every
-        # turn.
-        bounds.corners[number] = np.maximum(
-            bounds.corners[number], [corner.energy, corner.cycles, *corner.priced]
-        )
+        structure = bounds.structures[number]
+        layers = range(len(structure.run.group.layers))
+        corners = [self.floors.of(structure, layer) for layer in layers]
+        for layer in layers:
+            options = self.options.of(structure, layer)
+            if not options:
+                bounds.corners[number] = inf
+                return False
+            # Both hold, and either may be the larger: for hoisted tiles a part's bound takes off words of
+            # every turn.
+            corners[layer] = corners[layer].most(self._least(options))
+            corner = reduce(Corner.__add__, corners, self._nothing)
+            bounds.corners[number] = [corner.energy, corner.cycles, *corner.priced]
+            if self._value(run, number) >= self._limit:
+                break
         return True
 
-    def _corner(self, structure: GroupStructure) -> Corner | None:
-        """The least costs of a structure, as if no layer had to bear what others hoist."""
-        total = self._nothing
-        for number in range(len(structure.run.group.layers)):
-            options = self.options.of(structure, number)
-            if not options:
-                return None
-            total = total + self._least(options)
-        return total
+    def _corner(self, structure: GroupStructure) -> Corner:
+        """The least costs of a structure, as if no layer had to bear what others hoist.
+
+        Every layer has options: :meth:`_refine` leaves out structures of which one has none.
+        """
+        numbers = range(len(structure.run.group.layers))
+        every = (self._least(self.options.of(structure, number)) for number in numbers)
+        return reduce(Corner.__add__, every, self._nothing)
 
     def _least(self, options: list[NestOption]) -> Corner:
         """The least of each cost of any of the options."""
@@ -346,12 +359,10 @@ class _Search:
 
     def _renew(self, run: Segment, number: int) -> bool:
         """Bound a structure by what is known of its parts now; the result says whether that is news."""
-        corner = self._corner(self.runs[run].structures[number])
-        assert corner is not None, "a structure that has options keeps them"
-        now = [corner.energy, corner.cycles, *corner.priced]
-        changed: bool = now != self.runs[run].corners[number].tolist()
-        self.runs[run].corners[number] = now
-        return changed
+        corner, bounds = self._corner(self.runs[run].structures[number]), self.runs[run]
+        before = bounds.corners[number].copy()
+        bounds.corners[number] = np.maximum(before, [corner.energy, corner.cycles, *corner.priced])
+        return bool((bounds.corners[number] > before).any())
 
     def _cheapest(self, structure: GroupStructure, layer: int) -> NestOption:
         """The option of a layer that has the least bound."""
@@ -452,13 +463,13 @@ class _Search:
         assert self.found.incumbent is not None, "a search without an incumbent has no mapping"
         runs: tuple[_Chosen, ...] = flattened(self.found.incumbent.of)
         nests = [nests for run in runs for _, nests in run.layers]
-        fewer = {
+        others = {
             layer.name: tuple(some[1:])
             for layer, some in zip(self.group.layers, nests, strict=True)
             if len(some) > 1
         }
         shared = FusedMapping.joined(run.shared for run in runs)
-        return GroupMapping(shared, tuple(some[0] for some in nests), fewer)
+        return GroupMapping(shared, tuple(some[0] for some in nests), others)
 
 
 def _of(option: NestOption, points: list[Priced]) -> list[Priced]:

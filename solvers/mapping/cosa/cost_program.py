@@ -1,18 +1,22 @@
-r"""The program whose objective is the cost model's: tangents now, and more of them where solutions lie.
+"""CoSA's program with the cost model's objective in place of the paper's, solved by adding tangents.
 
-Every power ``factor * 2 ** exponent`` of :mod:`solvers.mapping.cosa.costs` has a variable that must not be
-below some of its tangents. A first solution of CoSA's own weighted sum sets the scale: its cost is
-REFERENCE units. Then the program is solved, tangents are added at the solution, and so on until the program's
-optimum, a lower bound on what the sum of powers can be, meets the best sum found::
+Every power ``factor * 2 ** exponent`` of :mod:`solvers.mapping.cosa.costs` has a variable that stands for it
+in the objective. Linear rows keep the variable at or above some tangents of the power, so the program's
+optimum is a lower bound on the sum of powers::
 
-    cost  |          .  the power
-          |   \     .
-          |    \_  ._____ tangent
-          |   ___\__
-          |__/____\_______ exponent
+    cost |               .   the power
+         |              ./
+         |            . /
+         |        . '  /     its tangent where a solution lies
+         |  . ' '     /
+         |___________/______ exponent
 
-Cycles are the maximum of what MACs and bandwidths need. Their logarithm is a variable above all of these, so
-that energy times cycles is again a sum of powers, with that variable in every exponent.
+A first solution, of CoSA's own weighted sum, sets the scale: its cost is REFERENCE units. Then the program is
+solved, tangents are added at its optimum, and so on, until its bound meets the best sum of powers found.
+
+Cycles are the maximum of what MACs and bandwidths need. Their logarithm is a variable that is at least the
+logarithm of each of these. Energy times cycles is again a sum of powers, with that variable in every
+exponent.
 """
 
 from __future__ import annotations
@@ -34,10 +38,11 @@ from solvers.mapping.problem import Objective
 from solvers.mapping.space.space import MappingSpace
 
 REFERENCE = 10_000
-"""Units of the first solution's cost: those of a variable that stands for a power are 1e-4 of that cost."""
+"""How many units the first solution costs. Variables are whole numbers, so a power is known to one unit."""
 
 HALVINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-"""How often the reference is halved where the first tangents touch: 2 % below large powers at most."""
+"""Where the first tangents of a power touch it: at the first solution's cost, halved so many times. Between
+two that are half a halving apart they are at most 2 % below the power."""
 
 CLOSE = 2e-3
 """The program is solved when its optimum is within this fraction of the best sum of powers found."""
@@ -50,7 +55,7 @@ LN2 = log(2.0)
 
 @dataclass(frozen=True)
 class _Priced:
-    """A power and the variable that stands for it, in units of the reference."""
+    """A power, and the number of the variable that stands for it, in units of the first cost / REFERENCE."""
 
     power: Power
     variable: int
@@ -73,7 +78,7 @@ class CostProgram(CosaProgram):
         self._priced = [_Priced(power, v.program.variable(2 * REFERENCE)) for power in self._powers()]
 
     def _first_reads(self) -> tuple[float, Terms]:
-        """A constant of the energy in pJ, and what binaries save of it; for other objectives neither."""
+        """The energy in pJ that no power has, and what binaries save of it; for other objectives neither."""
         if self._objective != "energy":
             return 0.0, {}
         constant, saved = self._costs.first_read_savings()
@@ -100,10 +105,10 @@ class CostProgram(CosaProgram):
                 require(added((1.0, exponent), (1.0, cycles)), high=-log2(factor))
 
     def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
-        """The optimum of the sum of powers, to CLOSE, if ``seconds`` and MOST_ROUNDS are enough.
+        """The optimum of the sum of powers, within CLOSE of it if ``seconds`` and MOST_ROUNDS are enough.
 
-        ``program_proven`` says that it is proven. All solutions on the way are handed over as well: the cost
-        model may find another of them better than the optimum.
+        ``proven`` says whether they were. ``visited`` has all solutions on the way: as the cost model differs
+        a little from the sum of powers, another of them may be better than the optimum.
         """
         clock, visited = Stopwatch(), list[Mapping]()
         first = self._fitting(engine, EngineGoal(self._first_objective(pattern)), pattern, seconds)
@@ -141,7 +146,10 @@ class CostProgram(CosaProgram):
         return Solved(best_mapping, proven, tuple(visited))
 
     def _fitting(self, engine: Engine, goal: EngineGoal, pattern: Pattern, seconds: float) -> EngineAnswer:
-        """A solution whose tiles fit."""
+        """The optimum for a goal whose tiles fit in whole words; no values if the seconds end first.
+
+        Capacity rows let some overfull tiles through. Each is cut off and the program solved again.
+        """
         clock = Stopwatch()
         while (left := seconds - clock.wall_seconds) > 0:
             answer = engine.minimise(goal, left)
@@ -159,6 +167,7 @@ class CostProgram(CosaProgram):
         )
 
     def _goal(self, reference: float, best: float) -> EngineGoal:
+        """The least sum of powers, and a row that leaves out what costs more than the ``best`` one so far."""
         if self._objective == "cycles":
             objective = {self._log_cycles: 1.0}
             return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best)),))
@@ -169,10 +178,11 @@ class CostProgram(CosaProgram):
         return EngineGoal(objective, (Row(objective, high=ceiling),))
 
     def _bound_at(self, values: Sequence[int], reference: float) -> float:
-        """The program's own value of its optimum, with tangents for powers: no solution costs less."""
+        """What a proven optimum costs by the program's own count, with tangents for powers: a lower bound."""
         if self._objective == "cycles":
             # The program rounds logarithms; a unit more or less is far below CLOSE.
             return float(2.0 ** (values[self._log_cycles] * UNIT))
+        # A variable is its tangents' maximum rounded up to a unit, which the bound must not count.
         units = sum(values[p.variable] for p in self._priced) - len(self._priced)
         return units * reference / REFERENCE - value(self._saved, values) + self._constant
 
@@ -188,7 +198,7 @@ class CostProgram(CosaProgram):
         return (sum(power.at(values) for power in self._costs.energy) + max(0.0, fixed)) * cycles
 
     def _add_tangents(self, engine: Engine, values: Sequence[int], reference: float) -> None:
-        """Tangents where a solution lies: there the program's cost is exact from now on."""
+        """Add tangents where a solution lies: there the program counts from now on what the powers do."""
         for priced in self._priced:
             engine.require(_tangent(priced, value(priced.power.exponent, values), reference))
         for port in self._costs.ports:
@@ -197,7 +207,7 @@ class CostProgram(CosaProgram):
 
 
 def _tangent(priced: _Priced, point: float, reference: float) -> Row:
-    """``variable >= the tangent of the power where its exponent is point``, in units of the reference."""
+    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``."""
     size = priced.power.factor * 2.0**point * REFERENCE / reference
     slope = size * LN2
     terms = added((slope, priced.power.exponent), (-1.0, {priced.variable: 1.0}))

@@ -1,18 +1,24 @@
-"""What the cost model counts, over a program's counts of primes (``surrogate: cost``; not in the paper).
+"""Energy and cycles as the cost model counts them, written in the variables of CoSA's program.
 
-CoSA adds up logarithms, for those are linear in its variables: that is the logarithm of a product of
-traffics, and not of the sum that energy is. Each access count by itself is a power of 2 whose exponent is
-linear, so energy is a sum of such powers, which is convex:
+This is for ``surrogate: cost``, which is not in the paper. The paper's objective adds up logarithms of
+traffics, because a logarithm of a traffic is linear in the program's variables. Such a sum is the logarithm
+of a product of traffics, but energy is a sum of them. Each access count by itself is a power of 2 whose
+exponent is linear, and energy is a sum of such powers:
 
     energy = constant + sum over k of  factor[k] * 2 ** exponent[k]
 
-A convex function is the maximum of its tangents, and a program takes a few of them as linear rows
-(:mod:`solvers.mapping.cosa.cost_program`). The exponents are the paper's own D, L and T (Eq. 7 to 10).
+That is convex, and a convex function is the maximum of its tangents, some of which the program takes as
+linear rows (:mod:`solvers.mapping.cosa.cost_program`). The exponents are made of the paper's own D, L and T
+(Eq. 7 to 10).
 
-Where this differs from the cost model: a tile that slides is fetched whole (the cost model fetches only what
-is new), copies of sliding tiles at several instances count as different, accesses are not rounded up to
-blocks, leakage lasts for the compute cycles, and for energy times cycles an output's first read, which the
-cost model leaves out, is left out for one copy of the output only.
+It is close to what the cost model counts, and differs in these points:
+
+* A tile whose window slides is fetched whole; the cost model fetches only what is new.
+* Copies of such tiles at several instances count as different words, although they overlap.
+* Accesses are not rounded up to whole blocks of words.
+* Levels leak during the cycles in which MACs compute; the cost model counts those in which they wait, too.
+* For energy times cycles a read of an output before its first partial sum, which the cost model does not
+  count, is taken off for one copy of the output only.
 """
 
 from __future__ import annotations
@@ -44,10 +50,12 @@ class Power(NamedTuple):
 
 
 class BoundaryWords(NamedTuple):
-    """Words over one boundary: all that instances of the parent send, and all that those of the child take.
+    """How many words cross a boundary, as logarithms to base 2.
 
-    ``sent_by_one`` and ``received_by_one`` are those of one instance. Of outputs, which move outwards, the
-    parent takes in what the child sends. ``received`` and ``received_by_one`` mean nothing for a MAC.
+    ``sent`` counts at the parent, over all of its instances, each multicast once; ``received`` at the child,
+    over all of its instances, copies included. ``sent_by_one`` and ``received_by_one`` are the same for one
+    instance. Outputs move outwards: of these the child sends ``received`` words, and the parent takes in
+    ``sent`` words. A child of -1 stands for the MACs; nobody asks what these received.
     """
 
     boundary: Boundary
@@ -59,7 +67,11 @@ class BoundaryWords(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Energy in pJ and cycles of a layer on an architecture, over the variables of one program."""
+    """Energy in pJ and cycles of a layer on an architecture, over the variables of one program.
+
+    ``pattern``: the loop order that savings assume at the level above the network, where the program does not
+    choose it itself.
+    """
 
     architecture: Architecture
     variables: Variables
@@ -93,7 +105,7 @@ class Costs:
         )
 
     def _instances(self, level: int) -> Terms:
-        """The logarithm of the instances of a level in use."""
+        """The logarithm of how many instances of a level are in use."""
         return self.variables.loops(self.layer.sizes, self._fanouts_above(level))
 
     def _fanouts_above(self, level: int) -> list[FactorPosition]:
@@ -101,11 +113,16 @@ class Costs:
 
     @cached_property
     def energy(self) -> tuple[Power, ...]:
-        """The energy that depends on the mapping, without what first reads save."""
+        """The energy in pJ that depends on the mapping, as powers to be added up.
+
+        It includes reads of outputs before their first partial sums, which are none: see
+        :attr:`first_reads_pj`.
+        """
         powers = [*self._access_energy(), *self._leakage()]
         return tuple(power for power in powers if power.factor)
 
     def _access_energy(self) -> Iterator[Power]:
+        # A parent reads what it sends. Of an output it reads the partial sum and writes the updated one.
         levels = self.architecture.levels
         for transfer in self._transfers:
             boundary = transfer.boundary
@@ -122,14 +139,17 @@ class Costs:
 
     @property
     def mac_energy_pj(self) -> float:
-        """The energy that no mapping changes."""
+        """The energy in pJ of all MACs, which no mapping changes."""
         return self.layer.macs * self.architecture.compute.energy_pj
 
     @cached_property
     def first_reads_pj(self) -> dict[int, float]:
-        """Per level that keeps outputs, what it saves for each copy of the output: its first read and fill.
+        """By level that keeps outputs, the pJ that :attr:`energy` counts too much for a copy of the output.
 
-        A copy is there for every instance outside the level that works on the same outputs.
+        The powers count a read of the level, and a fill from outside, before every update of an output. The
+        first update finds nothing there that would have to be read or filled, so the cost model leaves these
+        out. There are as many copies of the output at a level as its instances that sum into the same
+        outputs.
         """
         words = self.layer.output.words(self.layer.sizes)
         saved: dict[int, float] = {}
@@ -143,7 +163,11 @@ class Costs:
         return saved
 
     def first_read_savings(self) -> tuple[float, Terms]:
-        """What first reads save: a constant in pJ, and pJ for binaries that choose spatial factors."""
+        """What is to be subtracted for all first reads: a constant in pJ, and pJ for each of some binaries.
+
+        How many copies of the output a level has depends on the spatial factors of summed dims outside it.
+        Where the program can choose them, each choice has a binary, of which exactly one is 1.
+        """
         v, constant, chosen = self.variables, 0.0, {}
         for level, pj in self.first_reads_pj.items():
             positions = self._fanouts_above(level)
@@ -158,9 +182,9 @@ class Costs:
 
     @cached_property
     def ports(self) -> tuple[tuple[Power, ...], ...]:
-        """Per bandwidth the cycles that it asks for, as a sum of powers.
+        """For every bandwidth in turn, the cycles that it asks for, as powers to be added up.
 
-        The reads of partial sums are left out of reads: most are first reads, which are none.
+        A level's reads of partial sums are left out: most of them are first reads, which are none.
         """
         found = []
         for index, level in enumerate(self.architecture.levels):
@@ -170,7 +194,7 @@ class Costs:
         return tuple(port for port in found if port)
 
     def _moved(self, level: int) -> tuple[list[Terms], list[Terms]]:
-        """The words that one instance of a level reads, and those that are written to it."""
+        """The words that one instance of a level reads, and those that are written to it, by transfer."""
         reads: list[Terms] = []
         writes: list[Terms] = []
         for transfer in self._transfers:
@@ -181,7 +205,7 @@ class Costs:
         return reads, writes
 
     def cycles_at(self, values: Sequence[int]) -> float:
-        """The cycles of a solution: the slowest of the MACs and all ports."""
+        """The cycles of a solution: what the MACs take or, if that is more, the slowest bandwidth."""
         compute_cycles = float(2.0 ** value(self.comp, values))
         return max(compute_cycles, *(sum(power.at(values) for power in port) for port in self.ports), 0.0)
 
@@ -189,6 +213,7 @@ class Costs:
 def _bandwidths(
     level: StorageLevel, reads: list[Terms], writes: list[Terms]
 ) -> Iterator[tuple[float, list[Terms]]]:
+    """The bandwidths that a level has, in words a cycle, each with the transfers that it carries."""
     for bandwidth, words in (
         (level.read_bandwidth, reads),
         (level.write_bandwidth, writes),
@@ -201,7 +226,8 @@ def _bandwidths(
 def log_sum_tangent(powers: Sequence[Power], values: Sequence[int]) -> tuple[Terms, float]:
     """The tangent at ``values`` of the logarithm of a sum of powers: a linear expression and a constant.
 
-    The logarithm of such a sum is convex, so it is nowhere below its tangent.
+    The logarithm of such a sum is convex in the exponents, so it is nowhere below its tangent. The tangent
+    weights each exponent by the power's fraction of the sum.
     """
     sizes = [power.at(values) for power in powers]
     total = sum(sizes)

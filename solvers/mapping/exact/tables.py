@@ -62,8 +62,9 @@ class Space(NamedTuple):
     """[levels, 2**dims, 2] where a level's orders begin and end in ``orders``, by its loops' bit mask."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
-    output_words: float
-    """Words of the whole output. They stand here and are not derived from ``model``, because the model of the
+    fresh_words: float
+    """Words of the output that begin at zero: of the whole output, or none where its partial sums are there
+    before the layer starts. They stand here and are not derived from ``model``, because the model of the
     bound on cycles has other coefficients (``aggregate.py``), and fewer words than are really written for the
     first time would make its reads too many."""
     first: Array
@@ -106,7 +107,7 @@ class Assignment(NamedTuple):
     """[levels, tensors] least quotient of the words that all instances of the parent send and the words that
     all instances of the level are filled with; below 1 where multicast serves several with one word."""
     partitions: Array
-    """[levels] words of the output that one instance is responsible for, at most (exact for outputs without
+    """[levels] words of the output that one instance begins at zero, at most (exact for outputs without
     overlap)."""
     parent: Array
     """[levels, tensors] the next level outside that keeps the tensor, -1 for none."""
@@ -279,7 +280,7 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         orders=orders,
         order_start=order_start,
         touched=_touched(layer),
-        output_words=float(layer.output.words(layer.sizes)),
+        fresh_words=0.0 if model.begun else float(layer.output.words(layer.sizes)),
         first=np.array([parts.part_levels.index(level) for level in parts.part_levels], np.int64),
         last=np.array([bisect_right(parts.part_levels, level) - 1 for level in parts.part_levels], np.int64),
         prices=np.zeros(len(parts.part_levels)),

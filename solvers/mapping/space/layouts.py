@@ -116,6 +116,10 @@ def _over(
 def _outcome(
     solved: dict[Layouts, Outcome[MappingT]], best: Layouts, bound: float, of: int, clock: Stopwatch
 ) -> Outcome[MappingT]:
+    """The outcome of the ``best`` combination of layouts, with the work and the bound of all ``solved`` ones.
+
+    ``of``: how many combinations there are. A bound holds for all of them, so it is the least of theirs.
+    """
     answer = solved[best]
     status, solution = answer.status, answer.solution
     if answer.objective is not None:

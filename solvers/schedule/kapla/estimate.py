@@ -64,12 +64,15 @@ class Estimates:
     """Conservative validity and optimistic costs (section IV-B) of the schemes of ``slicing`` on ``chip``.
 
     ``floors``: the least of every layer, by its number. ``regions``: how many tiles each layer has.
+    ``share_weights``: tiles may share weights. Then those that stay may lie on the tiles once, and a tile
+    needs a slice of one output channel at a time.
     """
 
     slicing: Slicing
     chip: Chip
     floors: Sequence[LayerFloor]
     regions: Regions
+    share_weights: bool = False
 
     @cached_property
     def _wiring(self) -> Wiring:
@@ -86,7 +89,7 @@ class Estimates:
         partition of which one part fits one buffer; and the least data but weights that a region holds at a
         time fits its buffers together. The chip model says what is held at a time
         (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts and halos, which
-        only need more. With bands no weights are streamed, so they count, too.
+        only need more. With bands no weights are streamed, so they count, too, once where tiles share them.
         """
         return all(
             self._region_fits(scheme, region, streamed=scheme.bands == 1)
@@ -161,7 +164,8 @@ class Estimates:
     def _leaf(self, number: int, tiles: int, division: BatchDivision, streamed: bool) -> LeafFloor | None:
         """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
         batch, runs = self.slicing.batch // division.subbatches, division.subbatches
-        return self._leaves.of(PlacedLeaf(number, batch, tiles, runs, streamed, division.bands))
+        shared = self.share_weights and not streamed
+        return self._leaves.of(PlacedLeaf(number, batch, tiles, runs, streamed, division.bands, shared))
 
     def _held(self, region: Region, division: BatchDivision, together: bool, streamed: bool) -> int:
         """Bits that the tiles of a region hold at least at the time when they hold the most.
@@ -184,6 +188,8 @@ class Estimates:
         layers = [self.floors[number] for number in region.layers]
         if streamed:
             layers = [replace(layer, weights=0) for layer in layers]
+        if self.share_weights:
+            layers = [replace(layer, repeats=False) for layer in layers]
         if len(layers) == 1:
             at_once = 2 if subbatches > 1 and bands == 1 else 1
             return layers[0].held_bits(batch * at_once, region.tiles, bands)

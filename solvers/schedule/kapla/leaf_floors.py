@@ -36,7 +36,7 @@ class PlacedLeaf(NamedTuple):
     """``batch`` samples of a layer (number) on ``tiles`` tiles, run ``runs`` times.
 
     ``streamed``: with weights that come slice by slice for every run; else with weights that stay. ``bands``:
-    of rows, one after the other in each run.
+    of rows, one after the other in each run. ``shared``: weights that stay may be shared by the tiles.
     """
 
     layer: int
@@ -45,6 +45,7 @@ class PlacedLeaf(NamedTuple):
     runs: int
     streamed: bool = False
     bands: int = 1
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class LeafFloors:
         # the least that the largest part may hold, so that no partition is refused wrongly
         bits = ElementBits.of(layer, self.chip.tile.widths)
         together = largest
-        if leaf.streamed:  # the smallest slice has one output channel
+        if leaf.streamed or leaf.shared:  # the smallest slice has one output channel
             together = np.concatenate([np.minimum(largest[:, :1], 1), largest[:, 1:]], axis=1)
         inputs_held = bits.inputs * least_inputs(layer, largest) // leaf.bands
         held = inputs_held + bits.weights * held_weights(layer, together)

@@ -147,7 +147,7 @@ def _searched(
     regions = Regions(slicing, normalized.__getitem__)
     floors = [_floor(problem, number, model) for number in layers]
     facts = (problem.graph, problem.batch, model.chip, *floors, *normalized)
-    estimates = Estimates(slicing, model.chip, floors, regions)
+    estimates = Estimates(slicing, model.chip, floors, regions, model.tile_costs.shares_weights)
     # Pruning may take half of the time. The rest is for costing, without which there is no chain at all.
     deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)

@@ -41,6 +41,8 @@ from solvers.schedule.tiles.layer_parts import (
     distinct_boxes,
     reduced_partitions,
     requested_parts,
+    shared_band_partitions,
+    shared_partitions,
     sliced,
     streamed_partitions,
     useful_partitions,
@@ -107,6 +109,36 @@ class TabledTileCosts:
         if key not in self._streamed:
             self._streamed[key] = self._tabulated(self.graph.layers[layer], batch, tiles, True)
         return self._streamed[key]
+
+    @property
+    def shares_weights(self) -> bool:
+        """Whether tiles may share weights."""
+        return self.pruning.share_weights
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """The ways to share weights that pruning leaves."""
+        key = (self._ids[layer], batch, tiles)
+        if key not in self._shared:
+            with recording() as reached:
+                it = self.graph.layers[layer]
+                cut = shared_partitions(it, batch, tiles, self.tile, self.pruning)
+                self._shared[key] = self._counted_parts(it, batch, *cut)
+            self.limits.update(reached)
+        return self._shared[key]
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        """The ways to share weights that pruning leaves for the highest band, and tiles can compute."""
+        key = (self._ids[layer], batch, tiles, tuple(heights))
+        if key not in self._shared_bands:
+            it = self.graph.layers[layer]
+            with recording() as reached:
+                cut = shared_band_partitions(it, batch, tiles, max(heights), self.tile, self.pruning)
+                found = [self._counted_parts(band_of(it, height), batch, *cut) for height in heights]
+            self._shared_bands[key] = _common(found)
+            self.limits.update(reached)
+        return self._shared_bands[key]
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         """The partitions along K, B and W that pruning leaves for the highest band, and tiles can compute."""
@@ -186,6 +218,7 @@ class TabledTileCosts:
                     return False
                 self.rows(layer, batch, count)
                 self.streamed_rows(layer, batch, count)
+                self.shared_rows(layer, batch, count)
         return True
 
     def floor_of_work(self, layer: int, batch: int) -> TileFloor:
@@ -301,6 +334,14 @@ class TabledTileCosts:
         return {}
 
     @cached_property
+    def _shared(self) -> dict[tuple[int, int, int], TileRows]:
+        return {}
+
+    @cached_property
+    def _shared_bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
+        return {}
+
+    @cached_property
     def _bands(self) -> dict[tuple[int, int, int, tuple[int, ...]], Sequence[TileRows]]:
         return {}
 
@@ -355,10 +396,7 @@ class TabledTileCosts:
             return [self._counted_operations(band_of(layer, height), batch, parts) for height in heights]
         ones = np.ones(len(parts), np.int64)
         found = [self._counted_parts(band_of(layer, height), batch, parts, ones) for height in heights]
-        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one in found))
-        return [
-            one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)) for one in found
-        ]
+        return _common(found)
 
     def _counted_channels(self, layer: NetworkLayer, batch: int, tiles: int, reduced: int) -> TileRows:
         """The rows of all parts of the input channels together: energies add up, and the slowest part counts.
@@ -373,11 +411,8 @@ class TabledTileCosts:
             (self._counted_parts(piece, batch, parts, ones), count)
             for piece, count in channel_pieces(layer, reduced)
         ]
-        common = set.intersection(*(set(map(tuple, one.parts.tolist())) for one, _ in found))
-        kept = [
-            (one.kept(np.array([tuple(row) in common for row in one.parts.tolist()], bool)), count)
-            for one, count in found
-        ]
+        rows = _common([one for one, _ in found])
+        kept = [(one, count) for one, (_, count) in zip(rows, found, strict=True)]
         return TileRows(
             kept[0][0].parts,
             np.sum([count * one.energy_pj for one, count in kept], axis=0),
@@ -390,18 +425,22 @@ class TabledTileCosts:
             layer, batch, *streamed_partitions(layer, batch, tiles, self.tile, self.pruning)
         )
 
-    def _counted_parts(self, layer: NetworkLayer, batch: int, parts: Array, slices: Array) -> TileRows:
+    def _counted_parts(
+        self, layer: NetworkLayer, batch: int, parts: Array, slices: Array, sharers: Array | None = None
+    ) -> TileRows:
         """The costs of partitions [n, 4] of a layer with weights; ``slices`` [n]: of each tile's part.
 
-        The slices of a part are parts themselves, and each takes the cycles of the slowest one.
+        The slices of a part are parts themselves, and each takes the cycles of the slowest one. ``sharers``
+        [n]: of the weights; None: none are shared.
         """
         cut = zip(parts.tolist(), sliced(parts, slices).tolist(), slices.tolist(), strict=True)
         boxes_of = [
             (tuple(part), distinct_boxes(layer.sizes(batch), tuple(each)), count) for part, each, count in cut
         ]
         of_box = self._costs_of(layer, (box for _, boxes, _ in boxes_of for box, _ in boxes))
-        rows, leakage, counts = [], [], []
-        for part, boxes, in_turn in boxes_of:
+        sharing = (np.ones(len(parts), np.int64) if sharers is None else sharers).tolist()
+        rows, leakage, counts, among = [], [], [], []
+        for (part, boxes, in_turn), tiles in zip(boxes_of, sharing, strict=True):
             costs = [(of_box[box], count) for box, count in boxes]
             known = [(cost, count) for cost, count in costs if cost]
             if len(known) == len(costs):
@@ -409,7 +448,8 @@ class TabledTileCosts:
                 rows.append((part, energy, in_turn * max(cost.cycles for cost, _ in known)))
                 leakage.append(sum(count * cost.leakage_pj_per_cycle for cost, count in known) / in_turn)
                 counts.append(in_turn)
-        return TileRows.of(rows, leakage, counts)
+                among.append(tiles)
+        return TileRows.of(rows, leakage, counts, among)
 
     def mappings(self, layer: int, batch: int, parts: Parts) -> dict[Four, str]:
         """The mapping of each distinct part when ``batch`` samples are cut into ``parts``, as text.
@@ -438,6 +478,18 @@ class TabledTileCosts:
         return {
             box: self.known[part] if part in self.known else self._solved[part] for box, part in parts.items()
         }
+
+
+def _common(tables: Sequence[TileRows]) -> list[TileRows]:
+    """Of several tables the rows whose partition, slices and sharers all of them have."""
+    ways = [
+        list(map(tuple, np.column_stack([one.parts, one.slices, one.sharers]).tolist())) for one in tables
+    ]
+    common = set.intersection(*map(set, ways))
+    return [
+        one.kept(np.array([way in common for way in own], bool))
+        for one, own in zip(tables, ways, strict=True)
+    ]
 
 
 def need(costs: TileCosts, requests: Iterable[Request]) -> None:

@@ -139,16 +139,29 @@ class Pruning:
     ``least_utilization`` (SET, section 4.2.2); utilization is the layer's size divided by tiles times the
     largest part, over K, B, H and W. If none does, the one that uses them best is kept. Third, only the
     ``most`` promising of these are kept, as :func:`.partition_ranking.ranked` orders them; None keeps all.
+
+    ``share_weights``: tiles that need the same weights may share them, in partitions that are listed for that
+    (:func:`shared_partitions`).
     """
 
     least_utilization: float = 0.75
     most: int | None = None
+    share_weights: bool = False
 
     def __post_init__(self) -> None:
         least = self.least_utilization
         check("pruning", "least_utilization", is_number(least, 0, 1), "a number between 0 and 1", least)
         right = self.most is None or is_whole(self.most, 1)
         check("pruning", "most", right, "at least 1", self.most)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As JSON, from which ``Pruning(**content)`` makes it again.
+
+        Answers without shared weights are the same as before there were any, and so is their content.
+        """
+        own = {"least_utilization": self.least_utilization, "most": self.most}
+        return own | ({"share_weights": True} if self.share_weights else {})
 
 
 def useful_partitions(
@@ -273,6 +286,100 @@ def _in_fewest_slices(
     yield from map(tuple, np.column_stack([parts[chosen], slices[chosen]]).tolist())
 
 
+def shared_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
+) -> tuple[Array, Array, Array]:
+    """The partitions [n, 4] of a layer whose tiles share weights, the slices [n] and the sharers [n] of each.
+
+    :mod:`costmodel.schedule.leaf.sharing` says what a tile holds then. A partition is listed up to five
+    times: with the fewest slices, and of these the fewest sharers, with which it fits the buffer as a leaf
+    and as a stage of a pipeline, as for :func:`streamed_partitions`; and, for leaves that leave bits free for
+    others, with the sharers that hold least, for each of ``SLICES_OF_SHARE``. Each of the five lists is
+    pruned like those.
+
+    No rows for a layer whose weights are no parameters, and where ``pruning`` offers none.
+    """
+    return _shared(layer, batch, factorization_array(tiles), tile, pruning)
+
+
+def shared_band_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, rows: int, tile: Tile, pruning: Pruning = Pruning()
+) -> tuple[Array, Array, Array]:
+    """The same for bands of so many ``rows``, which are cut along K, B and W only."""
+    parts = factorization_array(tiles)
+    return _shared(band_of(layer, rows), batch, parts[parts[:, 2] == 1], tile, pruning)
+
+
+def _shared(
+    layer: NetworkLayer, batch: int, parts: Array, tile: Tile, pruning: Pruning
+) -> tuple[Array, Array, Array]:
+    """The ways to share weights in the partitions ``parts`` [n, 4], pruned."""
+    found: dict[tuple[int, ...], None] = {}
+    may = layer.has_weights and not layer.weight_producers and not layer.needs_whole_chip
+    if pruning.share_weights and may:
+        ways = _ways_to_share(layer, batch, parts, tile)
+        for held in (6, 7):
+            found |= dict.fromkeys(_first_that_fit(layer, batch, tile, pruning, ways, held))
+        least = ways[np.argsort(ways[:, 6], kind="stable")]
+        for each in SLICES_OF_SHARE:
+            of_each = least[least[:, 4] == each * least[:, 5]]
+            found |= dict.fromkeys(_first_that_fit(layer, batch, tile, pruning, of_each, 6))
+    rows = np.array(list(found), np.int64).reshape(-1, 6)
+    return rows[:, :4], rows[:, 4], rows[:, 5]
+
+
+SLICES_OF_SHARE = (1, 2, 4)
+"""Into how many slices a share may be cut. A tile holds its share and two slices, and small slices use its
+PEs badly."""
+
+
+def _ways_to_share(layer: NetworkLayer, batch: int, parts: Array, tile: Tile) -> Array:
+    """All ways to share weights [n, 8] in these partitions, in the order of slices and sharers.
+
+    A row has a partition, its slices and sharers, and the bits that a tile holds at most as a leaf and as a
+    stage of a pipeline.
+    """
+    sizes, bits = np.array(layer.sizes(batch)), ElementBits.of(layer, tile.widths)
+    alike = np.minimum(parts, sizes)[:, 1:].prod(axis=1)
+    inputs = bits.inputs * held_inputs(layer, -(-sizes // parts))
+    of_channel = bits.weights * layer.group_c * layer.r * layer.s
+    found = []
+    for sharers in sorted({one for count in set(alike.tolist()) for one in divisors(count)} - {1}):
+        for each in SLICES_OF_SHARE:
+            slices = sharers * each
+            share = -(-layer.k // (parts[:, 0] * sharers)) * of_channel
+            of_slice = -(-layer.k // (parts[:, 0] * slices)) * of_channel
+            others = min(2, slices - each)
+            leaf, stage = inputs + share + others * of_slice, 2 * inputs + share + (others + 1) * of_slice
+            numbers = np.full((len(parts), 2), (slices, sharers))
+            may = (alike % sharers == 0) & (parts[:, 0] * slices <= layer.k)
+            found.append(np.column_stack([parts, numbers, leaf, stage])[may])
+    ways = np.concatenate(found) if found else np.zeros((0, 8), np.int64)
+    return ways[np.lexsort((ways[:, 5], ways[:, 4]))]
+
+
+def _first_that_fit(
+    layer: NetworkLayer, batch: int, tile: Tile, pruning: Pruning, ways: Array, held: int
+) -> Iterator[tuple[int, ...]]:
+    """For each partition the first of the ``ways`` that fits a buffer, pruned.
+
+    ``held``: the column with the bits that a tile holds.
+    """
+    ways = ways[ways[:, held] <= tile.free_bits]
+    _, first = np.unique(ways[:, :4], axis=0, return_index=True)
+    chosen = ways[np.sort(first)]
+    if not len(chosen):
+        return
+    sizes, parts, slices = np.array(layer.sizes(batch)), chosen[:, :4], chosen[:, 4]
+    largest = _slices_of(sizes, parts, slices)
+    used = layer.k / (largest[:, 0] * slices * parts[:, 0])
+    well = _well_used(used * (sizes[1:] / (largest[:, 1:] * parts[:, 1:])).prod(axis=1), pruning)
+    if pruning.most is not None and len(well) > (most := -(-pruning.most // 2)):
+        _say_that_few_are_looked_at(pruning.most)
+        well = well[ranked(layer, largest[well], tile, slices[well])[:most]]
+    yield from map(tuple, chosen[well, :6].tolist())
+
+
 def _slices_of(sizes: Array, parts: Array, slices: Array) -> Array:
     """The largest slices [n, 4] of parts: channels, samples, rows and columns of outputs."""
     largest: Array = -(-sizes // sliced(parts, slices))
@@ -308,10 +415,10 @@ def held_bits(layer: NetworkLayer, part: Array, widths: Widths) -> Array:
 class Request(NamedTuple):
     """Costs that a schedule needs: those of a layer, by its number, for ``batch`` samples on ``tiles`` tiles.
 
-    The answer has the costs of all partitions that pruning leaves, with pinned weights and with streamed
-    ones. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip instead. With ``heights`` it
-    has the costs of bands of so many rows. With ``reduced`` above 1 it has those of partitions among
-    ``tiles`` groups of so many tiles, each with some of the input channels.
+    The answer has the costs of all partitions that pruning leaves, with pinned weights, with streamed ones
+    and with those that tiles share. With ``tiles`` 0 it has the cost of the layer mapped on the whole chip
+    instead. With ``heights`` it has the costs of bands of so many rows. With ``reduced`` above 1 it has those
+    of partitions among ``tiles`` groups of so many tiles, each with some of the input channels.
     """
 
     layer: int
@@ -354,6 +461,10 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
         return []
     if request.heights:
         partitions = band_partitions(layer, request.batch, request.tiles, max(request.heights), tile, pruning)
+        sharing = shared_band_partitions(
+            layer, request.batch, request.tiles, max(request.heights), tile, pruning
+        )
+        partitions = np.concatenate([partitions, sliced(*sharing[:2])])
         bands = [band_of(layer, rows) for rows in request.heights]
         of_bands = [all_boxes(band.sizes(request.batch), partitions) for band in bands]
         parts = np.concatenate(of_bands).tolist()
@@ -373,7 +484,8 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     if request.tiles == 1:
         partitions = factorization_array(1)
     streamed = sliced(*streamed_partitions(layer, request.batch, request.tiles, tile, pruning))
-    boxes = all_boxes(layer.sizes(request.batch), np.concatenate([partitions, streamed]))
+    shared = sliced(*shared_partitions(layer, request.batch, request.tiles, tile, pruning)[:2])
+    boxes = all_boxes(layer.sizes(request.batch), np.concatenate([partitions, streamed, shared]))
     found = (TilePart.of_outputs(layer, part) for part in map(tuple, boxes.tolist()))
     return list(dict.fromkeys(found))
 
@@ -420,6 +532,7 @@ class TileCostDemand:
                 for partitions in [
                     useful_partitions(layer, batch, tiles, self.tile, self.pruning),
                     sliced(*streamed_partitions(layer, batch, tiles, self.tile, self.pruning)),
+                    sliced(*shared_partitions(layer, batch, tiles, self.tile, self.pruning)[:2]),
                 ]
             ]
         )

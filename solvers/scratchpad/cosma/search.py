@@ -238,9 +238,14 @@ class PlanSearch:
     def _evictions(
         self, state: State, operator: int, excess: int, in_time: InTime = always_in_time
     ) -> Iterable[tuple[int, int]]:
-        """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
-        that a set is complete, and minimal, once its last and smallest member frees enough. It ends early
-        when the time is up."""
+        """Every set of tensors to evict that frees ``excess`` bytes, and from which none can be left out.
+
+        Yields the cost so far with the set evicted, and the set. Ends early when the time is up.
+        """
+        # Tensors are looked at from the largest to the smallest, and each is taken or left. A set is complete
+        # as soon as it frees enough. It is minimal then, because its last member was needed and is the
+        # smallest. ``remaining``: what all tensors from an index on free together; ``cheapest``: the least
+        # price of one.
         blocks, traffic = self.masks.blocks, self.masks.traffic
         others = [t for t in bits(state.resident & ~self.masks.inputs[operator]) if blocks[t]]
         tensors = sorted(others, key=lambda t: -blocks[t])

@@ -84,8 +84,10 @@ def read_schedule(path: Path) -> ScheduleCase:
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
     space = check_keys(SpaceKeys, content.get("tile_space", {}), f"{where}: tile_space")
-    if not isinstance(whole_chip := content.get("whole_chip", False), bool):
-        raise InputError(where, "true or false", whole_chip, key="whole_chip")
+    for key in ("whole_chip", "share_weights"):
+        if not isinstance(stated := content.get(key, False), bool):
+            raise InputError(where, "true or false", stated, key=key)
+    whole_chip = content.get("whole_chip", False)
     try:
         budget = Budget(content.get("tile_seconds", TILE_SECONDS))
     except InputError as error:
@@ -97,7 +99,7 @@ def read_schedule(path: Path) -> ScheduleCase:
         graph if whole_chip else fitted(graph, chip),
         Objective.named(content["objective_name"]),
         TileMapper(content["tile_solver"], content["tile_objective"], budget=budget, rules=space.rules),
-        Pruning(most=content.get("most_partitions")),
+        Pruning(most=content.get("most_partitions"), share_weights=content.get("share_weights", False)),
         parse_tree(content["tree"], f"{where}: tree"),
         whole_chip,
     )

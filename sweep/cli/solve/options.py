@@ -388,6 +388,13 @@ def solve_schedule(
             "solvers that ask for costs as they go and a mapping solver on tiles, else all.",
         ),
     ] = None,
+    share_weights: Annotated[
+        bool,
+        typer.Option(
+            "--share-weights",
+            help="Tiles that need the same weights may hold a part of them each, and pass it on.",
+        ),
+    ] = False,
     whole_chip: Annotated[
         bool | None,
         typer.Option(
@@ -440,6 +447,7 @@ def solve_schedule(
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"whole_chip": whole_chip, "repeat_blocks": repeat_blocks}
+    schedule |= {"share_weights": share_weights}
     schedule |= {"params": stated_params(solver, "schedule", params)}
     mapping: dict[str, Any] = {"solver": tile_solver, "wall_seconds": min(tile_seconds, wall_seconds)}
     mapping |= {} if tile_objective is None else {"objective": tile_objective}

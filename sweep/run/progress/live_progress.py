@@ -1,7 +1,8 @@
 """Tells how a run is going while it goes: every second a small file in the run folder.
 
-``archsweep watch`` shows it (:mod:`results.report.live`). The work a solve is a few comparisons; a thread of
-its own writes the file.
+``archsweep watch`` shows it (:mod:`results.report.live`). An answer costs the run loop a few comparisons
+here. A thread of its own writes the file, so that a slow disk never holds up the loop that gives workers
+their tasks. The loop's calls and that thread share all fields, under one lock.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class LiveProgress(RunTally):
             self._changed = True
             if row["status"] == "failed":
                 self._failures.append(FailedSolve(_what(row), str(row["error"])[:LONGEST_REASON]))
-            if row["cached"]:
+            if row["cached"]:  # found in the store: that says nothing of the workers' pace
                 return
             now = time.monotonic()
             self._answers.append((now, 1))
@@ -127,7 +128,7 @@ class LiveProgress(RunTally):
         taken = row.get("wall_seconds") or 0.0
         if len(self._slowest) < MOST_SLOWEST or taken > self._slowest[0].wall_seconds:
             insort(self._slowest, SlowSolve(_what(row), taken, worker), key=attrgetter("wall_seconds"))
-            del self._slowest[:-MOST_SLOWEST]
+            del self._slowest[:-MOST_SLOWEST]  # sorted by seconds, so the quickest goes
 
     def _judge(self, row: DesignRow) -> None:
         """Enter a design among the steps of the front if no other one is at least as good everywhere."""
@@ -137,6 +138,7 @@ class LiveProgress(RunTally):
         point = tuple(float(cast(float, value)) for value in values)
         self._best = [min(pair) for pair in zip(point, self._best or point, strict=True)]
         self._worst = [max(pair) for pair in zip(point, self._worst or point, strict=True)]
+        # a design may be judged again, with better answers: its old point is no rival of the new one
         others = {name: other for name, other in self._front.items() if name != row["design_id"]}
         if any(covers(other, point) for other in others.values()):
             return
@@ -160,6 +162,7 @@ class LiveProgress(RunTally):
         try:
             progress.write(self._folder)
         except CannotWriteError as error:
+            # the first failure warns and ends the writing; the run goes on
             if not self._ending.is_set():
                 self._ending.set()
                 warnings.warn(f"nobody can watch this run: {error}", stacklevel=2)

@@ -15,11 +15,11 @@ from random import Random
 from costmodel.errors import InputError, NotFoundError, OverrideError, did_you_mean
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.yaml.quantities import MOST
-from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.hardware.chip import Chip
 from results.front.left_out import reason
 from sweep.study.designs.axis import OF_PHASES, Axis, Choice
-from sweep.study.designs.hardware import QUANTITIES, Hardware, Load, area_um2
+from sweep.study.designs.hardware import QUANTITIES, Hardware, Load, area_um2, mapped_on
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -301,6 +301,29 @@ class DesignSpace:
                     self.where, expected, f"no price in {self.base}", remedy, key=f"axes.{axis.key}"
                 )
 
+    def fixed_prices(self) -> Iterator[str]:
+        """A warning for every size of an architecture's level that varies while energy or area is fixed.
+
+        A file may state both whatever the size. Then larger levels look free, or smaller ones no better.
+        """
+        first = {axis.key: axis.choices[0] for axis in self.axes}
+        for axis in self.axes:
+            name, _, key = axis.key.rpartition(".")
+            if key != "size" or len(axis.choices) < 2 or self.load is not load_architecture:
+                continue
+            ends = (first | {axis.key: choice} for choice in (axis.choices[0], axis.choices[-1]))
+            small, large = (_level(self._made(values).hardware, name) for values in ends)
+            prices = {"energy": (small.read_energy_pj, large.read_energy_pj)}
+            prices["area"] = small.area_um2, large.area_um2
+            # a number that nobody stated is 0 at every size
+            fixed = [what for what, (a, b) in prices.items() if a == b > 0]
+            if fixed:
+                do = "does" if len(fixed) == 1 else "do"
+                yield (
+                    f"{self.base}: {axis.key} varies and the {' and '.join(fixed)} of {name} {do} not: state "
+                    "at_size beside the number, or leave it to a technology"
+                )
+
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""
         for indices in product(*(range(len(axis.choices)) for axis in self.axes)):
@@ -328,6 +351,10 @@ class DesignSpace:
         # Of one more different designs than were seen, at least one is new.
         draws = _drawn(Random(seed), self.size, min(self.size, len(seen) + 1))
         return next((point for point in map(self.indices, draws) if point not in seen), None)
+
+
+def _level(hardware: Hardware, name: str) -> StorageLevel:
+    return next(level for level in mapped_on(hardware).levels if level.name == name)
 
 
 def _drawn(random: Random, size: int, count: int) -> list[int]:

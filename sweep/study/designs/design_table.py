@@ -303,6 +303,10 @@ class _Maker:
         self._parts_of.append(np.array([self._baseline], dtype=np.int64))
 
     def add(self, choices: Numbers) -> None:
+        """Add designs, given as numbers [designs, axes] of choices; the baseline among them is left out.
+
+        Parts of the hardware depend on few axes each, so each different combination of these is loaded once.
+        """
         different = [
             np.unique(choices[:, axes], axis=0, return_index=True, return_inverse=True) for axes in self._axes
         ]

@@ -96,7 +96,7 @@ class TiledChip:
             noc=replace(chip.noc, router_area_um2=0.0),
             dram=replace(chip.dram, interface_area_um2=0.0),
         )
-        own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+        own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": self.pruning.content}
         # where all partitions are tried, their order changes no answer
         ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
         return own | {"whole_chip": self.whole_chip} | ranking
@@ -184,7 +184,7 @@ class ScheduleTask:
     def columns(self) -> ScheduleRow:
         """The columns of a ``schedules`` row that the task decides."""
         settings = self.on.source.settings.content
-        mapper = {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)}
+        mapper = {**settings, "source_id": self.on.source.id, "pruning": self.on.pruning.content}
         own: ScheduleRow = {
             "network": self.network.name,
             "network_content": self.network.id,

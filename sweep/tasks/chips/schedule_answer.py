@@ -190,6 +190,8 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
             row["order"].append(REDUCED_DIM)
         if cost.leaf.slices:
             row["slices"] = cost.leaf.slices
+        if cost.leaf.sharing:
+            row["sharers"] = cost.leaf.sharing.sharers
         if cost.leaf.bands:
             row["bands"] = list(cost.leaf.bands.heights)
     return row

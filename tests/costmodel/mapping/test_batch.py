@@ -101,15 +101,16 @@ def agree(architecture: Architecture, layer: Layer, mappings: list[Mapping]) -> 
 
 
 @pytest.mark.slow
-@given(architecture=architectures(), layer=layers(), seed=st.integers(0, 2**32))
+@given(architecture=architectures(), layer=layers(), begun=st.booleans(), seed=st.integers(0, 2**32))
 @settings(
     deadline=None,
     max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_row_equals_evaluate(
-    random_mappings: RandomMappings, architecture: Architecture, layer: Layer, seed: int
+    random_mappings: RandomMappings, architecture: Architecture, layer: Layer, begun: bool, seed: int
 ) -> None:
+    layer = layer.continued if begun else layer
     agree(architecture, layer, list(random_mappings(architecture, layer, 8, seed)))
 
 

@@ -14,11 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.folder import read_cases
+from costmodel.formats.cases.problem import shape_of_layer
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.precision import Precision, Width
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping.counts.energy import access_energy_pj
 from costmodel.mapping.counts.latency import level_cycles
-from costmodel.mapping.counts.traffic import Counts
+from costmodel.mapping.counts.traffic import Counts, refuse_begun
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import gemm
@@ -116,6 +120,33 @@ def test_an_invalid_mapping_is_refused_with_every_reason() -> None:
         evaluate(CHIP, LAYER, Mapping((too_wide, MAPPING.levels[1])))
     assert "M multiply to 8" in str(caught.value)
     assert "fan-out is 4" in str(caught.value)
+
+
+def test_sums_that_are_there_before_are_read_and_filled() -> None:
+    """M4 across, K3 in the buffer, N4 outside: each of the 16 sums comes in once, and is read once more."""
+    fresh, begun = evaluate(CHIP, LAYER, MAPPING), evaluate(CHIP, LAYER.continued, MAPPING)
+    for level, filled in ((0, 16), (1, 0)):
+        first, later = (one.levels[level].tensors["Z"] for one in (fresh, begun))
+        assert later.reads == first.reads + 16
+        assert later.fills == first.fills + filled
+        assert later.updates == first.updates
+    # two blocks of DRAM are read, and 16 words read and filled in the buffer
+    assert begun.energy_pj == fresh.energy_pj + 2 * 100.0 + 16 * (1.0 + 2.0)
+
+
+def test_sums_that_are_there_before_are_refused_where_nobody_counts_them() -> None:
+    byte = Width(8)
+    narrow = replace(CHIP, precision=Precision(byte, byte, byte, byte))
+    begun = MappingBatch.of([MAPPING], CHIP, LAYER)
+    with pytest.raises(InputError, match="an architecture without precision"):
+        evaluate(narrow, LAYER.continued, MAPPING)
+    with pytest.raises(InputError, match="an architecture without precision"):
+        BatchEvaluator(narrow, LAYER.continued).evaluate(begun)
+    timed = load_architecture("gemmini")
+    with pytest.raises(InputError, match="an architecture without timing"):
+        refuse_begun(timed, LAYER.continued)
+    with pytest.raises(InputError, match="outputs that begin at zero"):
+        shape_of_layer(LAYER.continued)
 
 
 def test_the_order_of_dims_and_the_name_of_the_layer_do_not_matter(cases_folder: Path) -> None:

@@ -234,6 +234,49 @@ def test_partial_sums_spilled_by_hand() -> None:
     assert found["Outputs"] == [(6, 2, 8), (2, 0, 4)]
 
 
+@given(st.integers(0, 2**32))
+def test_a_layer_in_halves_reads_the_sums_of_the_first_half(seed: int) -> None:
+    """A summed loop outside of all others runs the layer in halves, of which the second goes on with sums."""
+    rng = random.Random(seed)
+    layer = convolution("c", N=2, K=4, C=3, P=4, Q=2, R=3, S=1)
+    dims = list(layer.sizes)
+    blocks = []
+    for _ in range(3):
+        order = rng.sample(dims, len(dims))
+        keep = frozenset(rng.sample(["Weights", "Inputs", "Outputs"], rng.randrange(4)))
+        blocks.append((order, keep))
+    factors: list[dict[str, int]] = [{}, {}, {}]
+    for dim, size in layer.dims:
+        for prime in {3: (3,), 2: (2,), 4: (2, 2)}.get(size, ()):
+            level = factors[rng.randrange(3)]
+            level[dim] = level.get(dim, 1) * prime
+    # outputs leave every tile in each half: a loop outside of all tiles moves them
+    factors[2]["N"], factors[0]["N"], factors[1]["N"] = 2, 1, 1
+    every = frozenset({"Weights", "Inputs", "Outputs"})
+
+    def mapped(outside: tuple[tuple[str, int], ...]) -> Mapping:
+        levels = []
+        for number, (order, keep) in enumerate(blocks):
+            loops = [(dim, bound) for dim in order if (bound := factors[number].get(dim, 1)) > 1]
+            temporal = (*loops, *outside) if number == 2 else tuple(loops)
+            levels.append(LevelMapping(temporal, (), (), every if number == 2 else keep))
+        return Mapping(tuple(levels))
+
+    half, whole = mapped(()), mapped((("C", 2),))
+    for tensor in layer.tensors:
+        second = layer.continued.tensor(tensor.name)
+        for all_of_it, first, rest in zip(
+            tensor_traffic(tensor, whole, nest_of(whole)),
+            tensor_traffic(tensor, half, nest_of(half)),
+            tensor_traffic(second, half, nest_of(half)),
+            strict=True,
+        ):
+            assert (all_of_it is None) == (first is None) == (rest is None)
+            if all_of_it and first and rest:
+                sums = [one + other for one, other in zip(first[:3], rest[:3], strict=True)]
+                assert list(all_of_it[:3]) == sums
+
+
 def test_bypassed_level_counts_nothing() -> None:
     mapping = one_layer_mapping("P2 / K4", "K2")
     inner = LevelMapping(mapping.levels[0].temporal, mapping.levels[0].spatial_x, (), frozenset({"Outputs"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.program.program import Program
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.row_bands import band_violations
+from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer, of_widths
@@ -114,13 +116,15 @@ def drawn(seed: int) -> tuple[LayerGraph, TreeNode, Chip, int]:
     return graph, Cut("T", batch, rounds, tuple(segments)), CHIPS[seed % len(CHIPS)], batch
 
 
-def written(seed: int) -> tuple[LayerGraph, Program, ChipEvaluation] | None:
+def written(
+    seed: int, costs: Callable[[LayerGraph], TileCosts] = FormulaCosts
+) -> tuple[LayerGraph, Program, ChipEvaluation] | None:
     """The program of a drawn tree; None where the layers have no such bands, or the chip cannot run them."""
     graph, tree, on, batch = drawn(seed)
     if band_violations(tree, graph):
         return None
     try:
-        found = ChipEvaluator(graph, on, batch, FormulaCosts(graph)).evaluate(tree)
+        found = ChipEvaluator(graph, on, batch, costs(graph)).evaluate(tree)
     except NotPossibleError:
         return None
     return graph, write_program(graph, found), found

@@ -92,10 +92,21 @@ class FormulaCosts:
 
     ``idle``: also those with more parts than indices along some dim, which leave tiles without a part.
     ``slices``: in how many each partition may be computed where weights are streamed; none: never.
+    ``shares``: (sharers, slices of each share) where weights are shared; none: never.
     """
 
-    def __init__(self, graph: LayerGraph, idle: bool = False, slices: Sequence[int] = ()) -> None:
-        self.graph, self.idle, self.slices = graph, idle, slices
+    def __init__(
+        self,
+        graph: LayerGraph,
+        idle: bool = False,
+        slices: Sequence[int] = (),
+        shares: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.graph, self.idle, self.slices, self.shares = graph, idle, slices, shares
+
+    @property
+    def shares_weights(self) -> bool:
+        return bool(self.shares)
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         it = self.graph.layers[layer]
@@ -119,6 +130,35 @@ class FormulaCosts:
                         found.append((tuple(parts.tolist()), float(energy), count * -(-int(cycles) // count)))
                         counts.append(count)
         return TileRows.of(found, slices=counts)
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """Likewise: a slice takes a whole number of cycles."""
+        it, rows = self.graph.layers[layer], self.rows(layer, batch, tiles)
+        found, counts, sharing = [], [], []
+        if it.has_weights and not it.weight_producers:
+            for sharers, each in self.shares:
+                count = sharers * each
+                for parts, energy, cycles in zip(rows.parts, rows.energy_pj, rows.cycles, strict=True):
+                    alike = prod(
+                        min(part, size) for part, size in zip(parts[1:], it.sizes(batch)[1:], strict=True)
+                    )
+                    if parts[0] * count <= it.k and alike % sharers == 0:
+                        found.append((tuple(parts.tolist()), float(energy), count * -(-int(cycles) // count)))
+                        counts.append(count)
+                        sharing.append(sharers)
+        return TileRows.of(found, slices=counts, sharers=sharing)
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        it = self.graph.layers[layer]
+        found = []
+        for height in heights:
+            band = replace(it, h=height, producers=(), external_c=it.c, channels=())
+            graph = LayerGraph("band", (band,))
+            rows = FormulaCosts(graph, self.idle, shares=self.shares).shared_rows(0, batch, tiles)
+            found.append(rows.kept(rows.parts[:, 2] == 1))
+        return found
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         it = self.graph.layers[layer]

@@ -188,6 +188,7 @@ class Counts:
                 self.leaves[graph.index[cost.node.layer]] = cost
         self.links: dict[int, dict[Link, Fraction]] = {}
         self.sum_links: dict[int, dict[Link, Fraction]] = {}
+        self.round_links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
         self.pinned: Counter[int] = Counter()
         self.first_slices: Counter[int] = Counter()
@@ -199,7 +200,11 @@ class Counts:
         layer, cost = self.graph.layers[number], self.leaves[number]
         out, batch, widths = outputs(layer, cost), cost.node.batch, self.chip.tile.widths
         runs = range(self.batch // batch)
-        if layer.has_weights and not layer.weight_producers:
+        self.round_links[number] = defaultdict(Fraction)
+        if self.shares(number):
+            self._from_dram(number, self.kept(number), widths.weights)
+            self._passed_on(number, len(runs))
+        elif layer.has_weights and not layer.weight_producers:
             for one, needed in enumerate(self.slices(number)):
                 times = len(runs) if self.streams(number) else 1
                 self._from_dram(number, needed, times * widths.weights)
@@ -246,10 +251,44 @@ class Counts:
         }
 
     def streams(self, number: int) -> bool:
-        """Whether the weights of a leaf come anew for each run."""
+        """Whether the weights of a leaf come from DRAM anew for each run."""
         leaf = self.leaves[number].leaf
         assert leaf is not None
-        return leaf.slices > 0
+        return leaf.slices > 0 and leaf.sharing is None
+
+    def shares(self, number: int) -> int:
+        """How many tiles share the weights of a leaf; 0: none do."""
+        leaf = self.leaves[number].leaf
+        assert leaf is not None
+        return leaf.sharing.sharers if leaf.sharing else 0
+
+    def groups(self, number: int) -> list[list[int]]:
+        """The tiles that share weights with one another, in the order of their shares."""
+        layer, cost = self.graph.layers[number], self.leaves[number]
+        alike = _alike(needed_by_tile(layer, cost, True)).values()
+        each = self.shares(number)
+        return [sorted(one)[at : at + each] for one in alike for at in range(0, len(one), each)]
+
+    def kept(self, number: int) -> dict[int, frozenset[Element]]:
+        """The share of each tile: as many slices in a row as every other one of its group has."""
+        slices, found = self.slices(number), {}
+        each = len(slices) // self.shares(number)
+        for group in self.groups(number):
+            for share, tile in enumerate(group):
+                own = slices[share * each : (share + 1) * each]
+                found[tile] = frozenset(element for one in own for element in one[tile])
+        return found
+
+    def _passed_on(self, number: int, runs: int) -> None:
+        """Each slice in each run, from the tile that has it to all others of the group."""
+        slices, widths = self.slices(number), self.chip.tile.widths
+        for group in self.groups(number):
+            for one, needed in enumerate(slices):
+                owner = group[one * len(group) // len(slices)]
+                for link in tree(self.chip, self.chip.positions[owner], set(group)):
+                    size = runs * len(needed[owner]) * widths.weights
+                    self.links[number][link] += size
+                    self.round_links[number][link] += size
 
     def slices(self, number: int) -> list[dict[int, frozenset[Element]]]:
         """The weights that each tile needs for its first slice, its second, and so on."""
@@ -332,16 +371,25 @@ def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
     slices, reduced = cost.leaf.slices, cost.leaf.placement.reduced
     if reduced > 1:
         return _reduced_pj(counts, costs, number)
-    rows = (costs.streamed_rows if slices else costs.rows)(number, cost.node.batch, cost.tiles)
-    both = zip(rows.parts.tolist(), rows.slices.tolist(), strict=True)
-    row = list(both).index((list(cost.leaf.placement.parts), max(slices, 1)))
+    source = costs.streamed_rows if slices else costs.rows
+    sharers = counts.shares(number)
+    rows = (costs.shared_rows if sharers else source)(number, cost.node.batch, cost.tiles)
+    each = zip(rows.parts.tolist(), rows.slices.tolist(), rows.sharers.tolist(), strict=True)
+    row = list(each).index((list(cost.leaf.placement.parts), max(slices, 1), max(sharers, 1)))
     arriving = sum(len(_stream_inputs(counts.graph, number, one)) for one in out.values()) * runs
     pinned = 0 if layer.weight_producers else sum(len(weights(layer, one)) for one in out.values())
-    pinned *= runs if slices else 1
+    passed = 0
+    if sharers:
+        # Every tile of a group takes in all but its share in each run, and reads its share once for that.
+        passed = runs * pinned // sharers
+        pinned = pinned // sharers + (sharers - 1) * passed
+    elif slices:
+        pinned *= runs
     widths = chip.tile.widths
     arriving, pinned = arriving * widths.activations, pinned * widths.weights
     leaving = sum(len(k) * len(b) * len(h) * len(w) for k, b, h, w in out.values()) * runs
     leaving *= widths.activations * (not layer.has_weights)  # a mapping counts its own outputs
+    leaving += passed * widths.weights
     total = runs * float(rows.energy_pj[row])
     total += ((arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte) / 8
     total += float(sum(counts.links[number].values())) / 8 * chip.noc.hop_pj_per_byte
@@ -438,7 +486,9 @@ def cycles(
                 default=Fraction(0),
             )
             on_links = ceil(fetched / (8 * runs * chip.noc.link_bytes_per_cycle))
-        if slices := cost.leaf.slices:
+        if counts.shares(number):
+            first, later = _shared_times(counts, cost, number, (pinned, inputs, out), on_links)
+        elif slices := cost.leaf.slices:
             ahead, every = counts.first_slices[number], pinned // runs
             running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
             running = max(running, on_links if runs > 1 or slices > 1 else 0)
@@ -492,6 +542,33 @@ def cycles(
     return found | {id(cost): Times(total, first, later)}
 
 
+def _shared_times(
+    counts: Counts, cost: NodeCost, number: int, moved: tuple[int, int, int], on_links: int
+) -> tuple[Time, Time]:
+    """The first run of a leaf with shared weights, which waits for a round of these, and each later one.
+
+    ``moved``: bits of weights, and of inputs and outputs of a run.
+    """
+    assert cost.leaf is not None
+    (pinned, inputs, out), chip, slices = moved, counts.chip, counts.slices(number)
+    runs, rate = counts.batch // cost.node.batch, 8 * chip.noc.link_bytes_per_cycle
+    largest = max(len(elements) for one in slices for elements in one.values())
+    busiest = ceil(max(counts.round_links[number].values()) / (runs * rate))
+    rounds = max(busiest, len(slices) * ceil(Fraction(largest * chip.tile.widths.weights, rate)))
+    one_round = ceil(Fraction(rounds, len(slices)))
+    fetched = max(
+        (size - counts.round_links[number].get(link, 0) for link, size in counts.links[number].items()),
+        default=Fraction(0),
+    )
+    ahead = ceil(fetched / (runs * rate))
+    leaving = ceil(Fraction(out, 8 * chip.dram.bytes_per_cycle))
+    running = max(cost.leaf.tile_cycles, leaving, rounds, on_links if runs > 1 else 0)
+    return (
+        Time(pinned + inputs, ahead, one_round + running, pinned + inputs + out),
+        Time(inputs, ahead + one_round, running, inputs + out),
+    )
+
+
 def _gathered(counts: Counts, cost: NodeCost, number: int, leaving: int) -> int:
     """Cycles of a run whose tiles make partial sums: computing or sending these, then adding or leaving."""
     assert cost.leaf is not None
@@ -528,10 +605,12 @@ def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetche
     for number, cost in counts.leaves.items():
         layer = counts.graph.layers[number]
         mine = [one for one in rectangles if one.layer == layer.name]
-        if counts.streams(number):
+        if counts.streams(number) or counts.shares(number):
             _hold_slices(held, counts, number, rectangles, mine)
+        if counts.streams(number):
             continue
-        for tile, of_tile in needed_by_tile(layer, cost, True).items():
+        staying = counts.kept(number) if counts.shares(number) else needed_by_tile(layer, cost, True)
+        for tile, of_tile in staying.items():
             start, end = min(one.start for one in rectangles), ends
             if layer.name in fetched:
                 start, end = _before(rectangles, mine[0], tile), max(one.end for one in mine)
@@ -547,14 +626,18 @@ def _hold_slices(
     rectangles: list[ChartBox],
     mine: list[ChartBox],
 ) -> None:
-    """The weights of a leaf that streams them, slice by slice; ``mine``: its rectangles."""
+    """The weights of a leaf that come slice by slice; ``mine``: its rectangles.
+
+    Slices that are in a tile's share do not come.
+    """
     slices = counts.slices(number)
+    kept = counts.kept(number) if counts.shares(number) else {}
     for now in mine:
         step = Fraction(now.end - now.start, len(slices))
         for one, needed in enumerate(slices):
             for tile, elements in needed.items():
                 start = now.start + (one - 1) * step if one else _before(rectangles, now, tile)
-                size = len(elements) * counts.chip.tile.widths.weights
+                size = len(elements - kept.get(tile, frozenset())) * counts.chip.tile.widths.weights
                 _hold(held[tile], start, now.start + (one + 1) * step, size)
 
 

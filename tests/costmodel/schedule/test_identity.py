@@ -111,9 +111,18 @@ class OneWay:
 
     row: TileRows
     whole: WholeChipCost | None
+    shares_weights = False
 
     def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([])
+
+    def shared_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return TileRows.of([])
+
+    def shared_band_rows(
+        self, layer: int, batch: int, tiles: int, heights: Sequence[int]
+    ) -> Sequence[TileRows]:
+        return [TileRows.of([]) for _ in heights]
 
     def band_rows(self, layer: int, batch: int, tiles: int, heights: Sequence[int]) -> Sequence[TileRows]:
         return [TileRows.of([]) for _ in heights]

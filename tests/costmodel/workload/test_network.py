@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -176,10 +177,21 @@ def test_json_keeps_the_shape() -> None:
         convolution("c", **CONV, stride=(2, 3)),
         convolution("g", **CONV, groups=2),
         gemm("g", M=1, N=2, K=3),
+        gemm("g", M=1, N=2, K=3).continued,
         PADDED,
     ]
     for layer in layers:
+        # stored answers are found by this text: only what is not as usual is in it
+        assert ("begun" in json.dumps(layer.to_json())) == layer.output.begun
         assert Layer.from_json(json.loads(json.dumps(layer.to_json()))) == layer
+
+
+def test_only_outputs_have_partial_sums() -> None:
+    layer = gemm("g", M=1, N=2, K=3)
+    assert [tensor.begun for tensor in layer.continued.tensors] == [False, False, True]
+    assert layer.continued.shape != layer.shape
+    with pytest.raises(InputError, match="only outputs have some"):
+        replace(layer.tensors[0], begun=True)
 
 
 def test_counters_of_mappings_know_no_divisors() -> None:

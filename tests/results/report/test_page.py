@@ -28,7 +28,7 @@ from results.report.sections.layers import CERTIFICATE_HEADERS, design_layers
 from results.report.sections.spending import levels_figure
 from results.store.folder import RunWriter
 from results.store.parts import list_parts
-from results.units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
+from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds, value_order
 
 Row = dict[str, Any]
 Make = Callable[..., Row]
@@ -336,6 +336,41 @@ def test_sections_without_data_are_absent_or_say_why(
     assert "The importance of the axes cannot be told: no axis takes two values" in text
     assert not {key for key in page.data if key.startswith(("progress", "memory"))}
     assert [trace["name"] for trace in page.data["gaps-data"]["data"]] == ["cosa"]
+
+
+def test_prices_that_move_the_front_are_told(run_path: Path, make_design: Make) -> None:
+    """Design 0 spends all but a tenth of its energy in DRAM, design 1 in its MAC units."""
+    with RunWriter(run_path) as run:
+        for number, dram in ((0, 0.9), (1, 0.1)):
+            levels = {"DRAM": 1e9 * dram * (1 + number / 10), "MAC": 1e9 * (1 - dram) * (1 + number / 10)}
+            changes = {"energy_pj": sum(levels.values()), "cycles": 1000, "area_um2": 2e6}
+            run.append("designs", make_design(number, energy_by_level_pj=levels, **changes))
+    page = write_report(run_path).read_text(encoding="utf-8")
+    section = page[page.index('<section id="sensitivity"') :]
+    body = section[section.index("<tbody>") : section.index("</tbody>")]
+    rows = [re.findall("<td[^>]*>(.*?)</td>", row) for row in body.split("</tr>") if row]
+    assert [row[:5] for row in rows] == [
+        ["DRAM", "90.0 %", "half", "1", NOTHING],
+        ["DRAM", "90.0 %", "twice", "1", "#1"],
+        ["MAC", "10.0 %", "half", "1", "#1"],
+        ["MAC", "10.0 %", "twice", "1", NOTHING],
+    ]
+    assert rows[1][5:] == ["SRAM.size 1 KiB", "SRAM.size 1 KiB"]
+    assert "on the front that are not certain: 1; off it that could still join: 1." in page
+
+
+def test_the_page_says_what_to_try_next(run_path: Path, make_layer: Make, make_design: Make) -> None:
+    """Of three sizes the largest has the least energy; its only layer waits for DRAM half of its time."""
+    waits = {"bound_by": "DRAM read bandwidth", "cycles_without": {"DRAM read bandwidth": 501}}
+    with RunWriter(run_path) as run:
+        for number in range(3):
+            run.append("layers", make_layer(number, cycles=1002, **waits))
+            run.append("designs", make_design(number))
+    text = " ".join(" ".join(_page(run_path).text).split())
+    assert "The least energy (#1) comes with the largest SRAM.size that was tried, 2 KiB" in text
+    assert "Without waiting for DRAM read bandwidth, the knee (#2) would take 50.0 % fewer cycles" in text
+    assert "not certain" not in text
+    assert "combinations" not in text
 
 
 def test_values_of_an_axis_stand_in_their_order() -> None:

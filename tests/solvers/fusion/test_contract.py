@@ -47,7 +47,7 @@ def test_mappings_are_some_and_cost_what_is_said(entry: Entry, objective: str) -
         outcome = solve(entry, question)
         if outcome.solution is None:
             assert outcome.status is Status.INFEASIBLE
-            assert "has room for" in outcome.note
+            assert "which has a capacity of" in outcome.note
             continue
         found += 1
         assert violations(question, outcome.solution) == []

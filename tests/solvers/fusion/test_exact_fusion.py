@@ -107,7 +107,7 @@ def test_enumerated_chains_of_three_and_four_and_attention() -> None:
 
 @pytest.mark.slow
 def test_what_fits_only_when_fused() -> None:
-    """Level 1 has room for two words: the intermediate has to stay in level 0."""
+    """Level 1 holds two words: the intermediate has to stay in level 0."""
     content = small(Random(1), 2, 3)
     content["einsums"] = random_fused.products(Random(4), 2, (1, 2))
     content["levels"][0]["capacity"], content["levels"][1]["capacity"] = 3, 2
@@ -119,7 +119,7 @@ def test_what_fits_only_when_fused() -> None:
     assert best(content)[0]["edp"] == inf
     outcome = solve(question(content, "edp"), ENOUGH)
     assert outcome.status is Status.INFEASIBLE
-    assert outcome.note == "e0 holds a word of each of its 3 tensors in L0, which has room for 2"
+    assert outcome.note == "e0 holds a word of each of its 3 tensors in L0, which has a capacity of 2 words"
 
 
 def test_own_loops_of_one_einsum_do_not_touch_another() -> None:

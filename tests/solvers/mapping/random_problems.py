@@ -49,6 +49,13 @@ def invented_problems(seed: int) -> Iterator[MappingProblem]:
         yield MappingProblem(architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=keep))
 
 
+def begun_problems(seed: int) -> Iterator[MappingProblem]:
+    """Endless problems of both kinds whose layers add to partial sums that are there before."""
+    for pair in zip(problems(seed), invented_problems(seed), strict=False):
+        for problem in pair:
+            yield replace(problem, layer=problem.layer.continued)
+
+
 def timed_problems(seed: int) -> Iterator[MappingProblem]:
     """Endless problems on machines with timing of every kind, whose caches are too small for most layers."""
     rng = random.Random(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -62,6 +63,21 @@ def test_machines_of_any_kind_have_the_enumerated_optimum() -> None:
     """2 to 6 levels, fan-outs and bypasses anywhere."""
     drawn = islice(random_problems.invented_problems(seed=7), 40)
     assert sum(same_as_enumerated(problem, 20_000) for problem in drawn) >= 20
+
+
+@pytest.mark.slow
+def test_layers_that_add_to_sums_have_the_enumerated_optimum() -> None:
+    count = how_many(30, thorough=150)
+    costs = []
+    for draw in (random_problems.problems, random_problems.invented_problems):
+        for problem in islice(draw(8), count):
+            begun = replace(problem, layer=problem.layer.continued)
+            if same_as_enumerated(begun, 20_000):
+                costs.append([exact.solve(one, Budget()).objective for one in (problem, begun)])
+    found = [(fresh, sums) for fresh, sums in costs if fresh is not None and sums is not None]
+    assert len(found) >= how_many(36, thorough=180)
+    assert all(fresh <= sums for fresh, sums in found)
+    assert sum(fresh < sums for fresh, sums in found) > len(found) // 2
 
 
 @pytest.mark.slow

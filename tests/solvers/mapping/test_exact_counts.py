@@ -25,7 +25,7 @@ from solvers.mapping.exact.solver import leaves
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, nodes_workspace, space_of
 from solvers.mapping.problem import MappingProblem, objective_of
-from tests.solvers.mapping.random_problems import invented_problems, problems
+from tests.solvers.mapping.random_problems import begun_problems, invented_problems, problems
 from tests.solvers.mapping.uneven_enumeration import problems as uneven_problems
 from tests.thorough import how_many
 
@@ -74,7 +74,7 @@ def is_exact(layer: Layer, mapping: AnyMapping) -> bool:
     return plain and pairs
 
 
-@pytest.mark.parametrize("draw", [problems, invented_problems, uneven_problems])
+@pytest.mark.parametrize("draw", [problems, invented_problems, begun_problems, uneven_problems])
 def test_the_search_counts_mappings_as_evaluate_does(draw: Callable[[int], Iterator[MappingProblem]]) -> None:
     rng = random.Random(11)
     equal = sliding = below = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -202,11 +202,14 @@ def test_kapla_runs_layers_whose_sample_does_not_fit_in_bands() -> None:
 
 
 @pytest.mark.slow
-def test_no_scheme_with_bands_is_pruned_wrongly_nor_costs_less_than_estimated() -> None:
+@pytest.mark.parametrize("shares", [(), ((2, 1), (2, 2), (4, 1))], ids=["pinned", "or shared"])
+def test_no_scheme_with_bands_is_pruned_wrongly_nor_costs_less_than_estimated(
+    shares: tuple[tuple[int, int], ...],
+) -> None:
     """Every segment of random networks in every number of bands, costed in full."""
     possible = pruned = 0
     for seed in range(6):
-        for scheme, may_fit, least, cost in costed_schemes(seed):
+        for scheme, may_fit, least, cost in costed_schemes(seed, shares):
             pruned += not may_fit
             if cost is None:
                 continue
@@ -222,19 +225,25 @@ def test_no_scheme_with_bands_is_pruned_wrongly_nor_costs_less_than_estimated() 
     assert pruned > 5
 
 
-def costed_schemes(seed: int) -> Iterator[tuple[Scheme, bool, SchemeEstimate, NodeCost | None]]:
-    """Schemes with bands of a random network, whether they may fit, their least cost, and their cost."""
+def costed_schemes(
+    seed: int, shares: Sequence[tuple[int, int]] = ()
+) -> Iterator[tuple[Scheme, bool, SchemeEstimate, NodeCost | None]]:
+    """Schemes with bands of a random network, whether they may fit, their least cost, and their cost.
+
+    ``shares``: (sharers, slices of each share) where tiles share weights.
+    """
     random = Random(seed)
     graph, batch = windows(random, 5), random.choice([1, 2])
     chip = CHIPS[seed % len(CHIPS)]
     # small enough that some schemes do not fit; vector units as fast as the formula says
     buffer = replace(chip.tile.buffer, size_bytes=60 if seed % 2 else 1500)
     chip = replace(chip, tile=replace(chip.tile, buffer=buffer, vector_units=chip.tile.macs))
-    model = ChipModel(chip, FormulaCosts(graph))
+    model = ChipModel(chip, FormulaCosts(graph, shares=shares))
     problem = ScheduleProblem(graph, model, batch)
     slicing = Slicing(problem, kapla.Params(bands=8))
     floors = [LayerFloor.of(graph, number, chip) for number in range(len(graph.layers))]
-    estimates = Estimates(slicing, chip, floors, Regions(slicing, model.tile_costs.normalized_cycles))
+    regions = Regions(slicing, model.tile_costs.normalized_cycles)
+    estimates = Estimates(slicing, chip, floors, regions, model.tile_costs.shares_weights)
     evaluator = model.evaluator(graph, batch, problem.objective)
     for segment in slicing.segments():
         schemes = [Scheme(segment, one) for one in slicing.divisions(segment) if one.bands > 1]

@@ -42,6 +42,20 @@ def test_latency_takes_longer() -> None:
     assert cycles[0] + 100 <= cycles[1] < cycles[2]
 
 
+def test_a_page_shows_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "replay.html"
+    ended = CliRunner().invoke(app, ["replay", str(FILE), "--json", "--page", str(path)])
+    assert ended.exit_code == 0, ended.output
+    page, stored = path.read_text(encoding="utf-8"), read_program(FILE)
+    frames = json.loads(page[page.index('id="mesh-data">') :].split(">", 1)[1].split("</script>")[0])[
+        "frames"
+    ]
+    tiles = [frame["data"][-1] for frame in frames]
+    assert {len(one["x"]) for one in tiles} == {stored.chip.tiles}
+    named = {text.split("<br>")[1].split(",")[0] for one in tiles for text in one["hovertext"]}
+    assert named == {work.layer for work in stored.works} | {"idle"}
+
+
 def test_a_trace_has_every_compute_and_message(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     ended = CliRunner().invoke(app, ["replay", str(FILE), "--json", "--trace", str(path)])

@@ -89,6 +89,29 @@ def test_a_larger_part_is_not_free_of_area(axis: Axis, remedy: str) -> None:
     replace(kapla(axis), base="set-edge").check_prices(("area_um2",))
 
 
+def test_a_size_whose_energy_or_area_is_fixed_is_warned_of(tmp_path: Path) -> None:
+    """Of an architecture the reader may have meant it: a front is drawn, with a sentence."""
+    written = tmp_path / "mine.yaml"
+    axes = (Axis("Buffer.size", ("64 KiB", "128 KiB")), Axis("Buffer.fanout", ([2, 2], [4, 4])))
+
+    def warnings(energy: str, area: str) -> list[str]:
+        written.write_text(
+            "name: mine\nword_bits: 8\nlevels:\n- {name: DRAM, kind: dram, energy: 8 pJ}\n"
+            f"- {{name: Buffer, kind: sram, size: 64 KiB, energy: {energy}, area: {area}}}\n"
+            "compute: {name: MAC, energy: 1 pJ}\n"
+        )
+        return list(DesignSpace(str(written), axes).fixed_prices())
+
+    at = "at_size: 64 KiB"
+    moving = f"{{read: 1 pJ, write: 1 pJ, update: 1 pJ, {at}}}"
+    assert warnings(moving, f"{{value: 1 mm2, {at}}}") == []
+    assert warnings(moving, "0 mm2") == [], "an architecture may have no areas at all"
+    (said,) = warnings("1 pJ", "1 mm2")
+    assert "Buffer.size varies and the energy and area of Buffer do not: state at_size" in said
+    (said,) = warnings(moving, "1 mm2")
+    assert "the area of Buffer does not" in said
+
+
 def test_an_area_that_stays_as_stated_is_no_price(tmp_path: Path) -> None:
     text = (FOLDER / "kapla-16x16-paper.yaml").read_text()
     stated = tmp_path / "stated.yaml"

@@ -1,4 +1,4 @@
-"""Why a mapping of a fused group is none: its tree, what would be recomputed, the nests, capacities."""
+"""Why a mapping of a fused group cannot run: its tree, what would be recomputed, the nests, capacities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
         return [f"nests has {len(mapping.nests)} entries, {len(group.layers)} are needed"]
     if reasons := list(_kinds(group, mapping)):
         return reasons
-    return list(_nests(group, mapping)) or list(_room(group, mapping))
+    return list(_nests(group, mapping)) or list(_capacity(group, mapping))
 
 
 def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
@@ -118,6 +118,7 @@ def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
 def _hoisted(
     group: LayerGroup, shared: FusedMapping, position: int, tensor: str, depth: int
 ) -> Iterator[str]:
+    """The reasons against one tile that is hoisted above shared loop ``depth`` of a layer."""
     layer, path = group.layers[position], shared.paths[position]
     named = f"{tensor} is hoisted for {layer.name}"
     found = next((one for one in layer.tensors if one.name == tensor), None)
@@ -186,9 +187,9 @@ def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
 def _kinds(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """As many nests for every layer as it has kinds of turns."""
     names = [layer.name for layer in group.layers]
-    for name in mapping.fewer:
+    for name in mapping.others:
         if name not in names:
-            yield f"fewer has nests of {name}, and there is no such layer"
+            yield f"others has nests of {name}, and there is no such layer"
     for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
         if len(nests) != len(one.kinds):
             yield (
@@ -205,6 +206,7 @@ def _nests(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
 
 
 def _nest(one: LayerTurns, part: Layer, nest: Mapping) -> Iterator[str]:
+    """The reasons against the nest of one kind of turns, which computes ``part``."""
     name, outermost, levels = one.layer.name, one.group.outermost, one.group.architecture.levels
     if reasons := nest_violations(one.group.architecture, part, nest):
         yield from (f"{name}: {reason}" for reason in reasons)
@@ -221,7 +223,7 @@ def _nest(one: LayerTurns, part: Layer, nest: Mapping) -> Iterator[str]:
                 yield f"{name}: {levels[level].name} holds all of {tensor}, but {at} move it"
 
 
-def _room(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
+def _capacity(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
     """No level holds more than it can in any layer's time."""
     kept = held_tiles(group, mapping.shared)
     for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):

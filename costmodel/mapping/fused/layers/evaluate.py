@@ -1,4 +1,9 @@
-"""What a fused group of layers costs: every turn as ``evaluate`` counts it, but for what is held."""
+"""What a fused group of layers costs: every turn as ``evaluate`` counts it, but for what is held.
+
+A turn does not pay for bringing in a tensor that is already on the chip, nor for taking it out if it stays.
+What enters and leaves hoisted tiles between turns is counted beside the turns. Layers run one after the
+other, so their energies and cycles add up.
+"""
 
 from __future__ import annotations
 
@@ -14,33 +19,24 @@ from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns, TurnKind, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import kept_words
 from costmodel.mapping.mapping import Mapping
-from costmodel.workload.network import Layer
 
 
 @dataclass(frozen=True)
 class KindCost:
-    """What equal turns of a layer cost.
-
-    ``turn`` is a turn whose outputs have no partial sums yet, ``continued`` one that goes on with some, of
-    which there are ``continued_turns`` among all ``turns``.
-    """
+    """What so many equal turns of a layer cost, and ``turn``, one of them."""
 
     turns: int
     turn: Evaluation
-    continued_turns: int
-    continued: Evaluation | None
 
     @property
     def energy_pj(self) -> float:
         """The energy of all these turns."""
-        first = (self.turns - self.continued_turns) * self.turn.energy_pj
-        return first if self.continued is None else first + self.continued_turns * self.continued.energy_pj
+        return self.turns * self.turn.energy_pj
 
     @property
     def cycles(self) -> int:
         """The cycles of all these turns."""
-        first = (self.turns - self.continued_turns) * self.turn.cycles
-        return first if self.continued is None else first + self.continued_turns * self.continued.cycles
+        return self.turns * self.turn.cycles
 
 
 @dataclass(frozen=True)
@@ -68,11 +64,8 @@ class LayerCost:
         """The energy of each level, innermost first; the rest of ``energy_pj`` is of the MACs."""
         found = [0.0] * len(self.kinds[0].turn.levels)
         for kind in self.kinds:
-            parts = [(kind.turns - kind.continued_turns, kind.turn), (kind.continued_turns, kind.continued)]
-            for turns, turn in parts:
-                if turn is not None:
-                    of_levels = (turns * level.energy_pj for level in turn.levels)
-                    found = [one + other for one, other in zip(found, of_levels, strict=True)]
+            of_levels = (kind.turns * level.energy_pj for level in kind.turn.levels)
+            found = [one + other for one, other in zip(found, of_levels, strict=True)]
         beside = self.beside_pj or (0.0,) * len(found)
         return tuple(one + other for one, other in zip(found, beside, strict=True))
 
@@ -126,11 +119,12 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
         energy += cost.energy_pj
         cycles += cost.cycles
         kinds.append(cost)
-        for turns, words in counts:
-            _add_times(accesses, turns, words)
+        _add_times(accesses, kind.turns, counts)
     if not one.hoisted:
         return LayerCost(tuple(kinds), 0.0, energy, cycles)
     hoist_pj, spent_on, moved = _hoisted(one)
+    # Hoisted tiles are filled while turns run: the layer takes longer only if a level's bandwidth does not
+    # suffice for the words of all turns and these. While it waits, everything that it uses leaks.
     longest = cycles
     for level, extra in moved.items():
         hardware = one.group.architecture.levels[level]
@@ -146,44 +140,18 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
     return LayerCost(tuple(kinds), hoist_pj, energy, longest, tuple(beside))
 
 
-def kind_cost(
-    one: LayerTurns, kind: TurnKind, nest: Mapping
-) -> tuple[KindCost, list[tuple[int, list[dict[str, Counts]]]]]:
-    """The cost of equal turns of a layer; of so many turns each the counts of one, by level and tensor."""
-    first = kind.turns - kind.continued
-    turn, words = _turn(one, kind.part, nest, continued=False)
-    counts, again = [(first, words)], None
-    if kind.continued:
-        again, words = _turn(one, kind.part, nest, continued=True)
-        counts.append((kind.continued, words))
-    return KindCost(kind.turns, turn, kind.continued, again), counts
-
-
-def _turn(
-    one: LayerTurns, part: Layer, nest: Mapping, *, continued: bool
-) -> tuple[Evaluation, list[dict[str, Counts]]]:
-    """One turn: its cost, and its counts by level and tensor."""
+def kind_cost(one: LayerTurns, kind: TurnKind, nest: Mapping) -> tuple[KindCost, list[dict[str, Counts]]]:
+    """The cost of equal turns of a layer, and the counts of one of them by level and tensor."""
     group, outermost = one.group, one.group.outermost
-    compute_cycles, kept = nest_counts(part, nest, range(outermost + 1))
+    compute_cycles, kept = nest_counts(kind.part, nest, range(outermost + 1))
     for tensor, level in one.held.items():
         # The outermost level stands for whatever filled or will drain the holding level: other layers did,
         # or will, or a hoisted tile did once for many turns.
         del kept[outermost][tensor]
         kept[level][tensor] = kept[level][tensor]._replace(fills=0)
-    if continued:
-        output = part.output.name
-        for level, counts in enumerate(kept):
-            if output in counts:
-                filled = level not in (outermost, one.held.get(output))
-                counts[output] = _with_sums(counts[output], filled=filled)
-    found = evaluate_counts(group.architecture, part, compute_cycles, kept, nest.utilized_instances)
-    return found, kept
-
-
-def _with_sums(counts: Counts, *, filled: bool) -> Counts:
-    """Counts of an output whose first visits find partial sums: they are read and filled as later ones."""
-    fills = counts.fills + counts.partition_words if filled else counts.fills
-    return counts._replace(reads=counts.updates, fills=fills)
+    instances = nest.utilized_instances
+    turn = evaluate_counts(group.architecture, kind.part, compute_cycles, kept, instances)
+    return KindCost(kind.turns, turn), kept
 
 
 def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts]]:
@@ -195,7 +163,7 @@ def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts
     for tile in one.hoisted:
         tensor = one.layer.tensor(tile.tensor)
         entering, leaving = tile.entering, 0
-        if tensor.is_output:
+        if tensor.is_output:  # each first visit of an output begins with zeros, and brings nothing
             entering, leaving = tile.entering - tensor.words(one.layer.sizes), tile.entering
         moved = {
             outermost: Counts(entering, 0, leaving, 0, 0),

@@ -1,4 +1,11 @@
-"""A group of layers on one architecture, and the tensors that pass between them."""
+"""A group of layers on one architecture, and the tensors that pass between them.
+
+Layers of a group keep their own dims. A loop that several of them share needs a name of its own, and the
+group gives it (:attr:`LayerGroup.loops`): where attention multiplies queries by keys (rows M, columns N) and
+the scores by values (rows M, sum over K), one loop over rows cuts M of both layers, and one over keys N of
+the first and K of the second. A convolution after another one does not cut the same dim, but slides along it
+(:attr:`LayerGroup.slides`).
+"""
 
 from __future__ import annotations
 
@@ -22,10 +29,10 @@ LayerDim = tuple[int, str]
 
 @dataclass(frozen=True)
 class SlidingRead:
-    """An axis of an intermediate along which a reader's windows slide.
+    """An axis of an intermediate along which a reader's windows slide, as those of a convolution do.
 
-    Point i of the reader's dim ``used`` is under window i of ``windows``, which has rows of the producer's
-    dim ``made`` and padding.
+    ``made``: the dim of the producer whose points are the rows of the axis. ``used``: the dim of the reader
+    whose point i, an output row, reads window i of ``windows``: rows that the producer makes, and padding.
     """
 
     made: str
@@ -33,13 +40,13 @@ class SlidingRead:
     windows: Windows
 
     def needed(self, points: int, rows: int) -> int:
-        """How many of ``rows`` rows the first so many points need: all up to the end of their last window."""
+        """How many of the producer's ``rows`` rows must be there for the reader's first so many points."""
         if not points:
             return 0
         return min(rows, (points - 1) * self.windows.stride + self.windows.size - self.windows.before)
 
     def begins(self, point: int) -> int:
-        """The first row under the window of a point."""
+        """The first row that the reader's point reads, padding apart."""
         return max(0, point * self.windows.stride - self.windows.before)
 
 
@@ -47,9 +54,10 @@ class SlidingRead:
 class IntermediateRead:
     """The operand ``tensor`` of a later layer, made of an intermediate.
 
-    ``dims``: pairs of a dim of the producer and one of this layer that run along the same axis, so that one
-    loop can cut both. An axis that is normalised in between, or that windows slide along, is not among them.
-    ``windows``: the axes along which windows slide, without gaps between them.
+    ``layer``: the reader's number in the group. ``dims``: pairs of a dim of the producer and one of the
+    reader that run along the same axis, so that one loop can cut both. An axis that is normalised in between,
+    or that windows slide along, is not among them. ``windows``: the axes along which windows slide. Each
+    window begins no later than right behind the one before it, so that no rows are left out.
     """
 
     layer: int
@@ -62,8 +70,9 @@ class IntermediateRead:
 class Intermediate:
     """The output of the layer ``producer``, and every layer of the group that reads it.
 
-    ``leaves``: whether it is read elsewhere, too, so that it has to go to the outermost memory. An operand
-    made of two intermediates, as after a residual addition, is a read of both.
+    ``producer``: its number in the group. ``leaves``: whether it is read outside the group, too, so that it
+    has to go to the outermost memory. An operand that is made of two intermediates, as after a residual
+    addition, is a read of both.
     """
 
     producer: int
@@ -80,10 +89,11 @@ class Intermediate:
 class LayerGroup:
     """Layers that are mapped together, in the order in which they run.
 
-    ``alike``: dims of different layers that index the same axis of an operand which all of them read.
-    ``names``: of a part of a larger group, the names that loops have there; None: they are made here. Raises
-    InputError for layers of one name, for reads of earlier layers, and for an architecture whose cycles are
-    timed: how parts of layers overlap there is not counted.
+    ``alike``: pairs of dims of different layers that index the same axis of an operand which both read, such
+    as the rows of the text from which queries and keys are made. ``names``: of a part of a larger group, the
+    names that loops have there, as :attr:`loops` has them; None: they are made here. Raises InputError for
+    layers of one name, for reads of earlier layers, and for an architecture whose cycles are timed: how parts
+    of layers overlap there is not counted.
     """
 
     architecture: Architecture
@@ -125,11 +135,11 @@ class LayerGroup:
         for made, used in read.dims:
             if maker.sizes.get(made) == reader.sizes.get(used) == 1:
                 continue
-            alone = all(
+            apart = all(
                 any(axis == ((dim, 1),) for axis in _looping_axes(layer, tensor.terms))
                 for dim, layer, tensor in ((made, maker, maker.output), (used, reader, operand))
             )
-            if not alone or maker.sizes[made] != reader.sizes[used]:
+            if not apart or maker.sizes[made] != reader.sizes[used]:
                 expected = "two dims of one length, each an axis of its own"
                 found_dims = f"{maker.name}.{made} and {reader.name}.{used}"
                 raise InputError(WHERE, expected, found_dims, key="dims")
@@ -138,14 +148,18 @@ class LayerGroup:
 
     @cached_property
     def loops(self) -> tuple[dict[str, str], ...]:
-        """By layer, the name of the shared loop over each of its dims.
+        """By layer and dim, the name of the shared loop over it.
 
-        Dims that one loop can cut have one name. A layer never has two dims of one name: where links would
-        make it so (queries and keys of one text), the later link is left out. Nor has a dim that windows
-        slide along the name of the windows, as a residual addition around them would make it.
+        Dims that one loop can cut have the same name. A link between two dims is left out if it would give
+        one layer two dims of one name, as queries and keys of one text would, or if it would give the rows of
+        an intermediate the name of the windows that slide along them, as a residual addition around a
+        convolution would. Names are those of dims; further loops over dims of the same name get a number: M,
+        M2.
         """
         if self.names is not None:
             return self.names
+        # Every dim of every layer begins in a set of its own, and each link joins the sets of its two dims.
+        # ``apart``: pairs whose sets must not be joined, as windows slide between them.
         members: list[set[LayerDim]] = [{(i, dim)} for i, one in enumerate(self.layers) for dim in one.sizes]
         at = {next(iter(one)): one for one in members}
         apart = [
@@ -192,7 +206,7 @@ class LayerGroup:
 
     @cached_property
     def cutting(self) -> ReadOnlyDict[tuple[int, int], frozenset[str]]:
-        """For every producer and reader the names of loops that cut all that passes between them alike."""
+        """For every producer and reader, the names of loops that cut both alike, in all reads of the pair."""
         found: dict[tuple[int, int], frozenset[str]] = {}
         for one in self.intermediates:
             for read in one.reads:
@@ -207,10 +221,13 @@ class LayerGroup:
 
     @cached_property
     def slides(self) -> tuple[dict[str, str], ...]:
-        """By layer, the names of loops over windows further on, each with the own dim of the rows under them.
+        """By layer, the names of loops that slide along a dim of it, each with that dim.
 
-        A loop over the rows of the last layer of a chain passes through all windows in between.
+        They are loops of later layers whose windows read this layer's rows. A loop over the rows of the last
+        layer of a chain of convolutions slides along the rows of all layers before it.
         """
+        # Later producers first: what slides along the reader's rows slides along the rows that these are made
+        # of.
         found: list[dict[str, str]] = [{} for _ in self.layers]
         for one in sorted(self.intermediates, key=lambda one: -one.producer):
             own, mine = self.dim_of[one.producer], found[one.producer]
@@ -228,16 +245,16 @@ class LayerGroup:
     def followed(
         self, position: int, dim: str, slides: Sequence[dict[str, str]] | None = None
     ) -> tuple[str, ...]:
-        """The names of loops that cut a layer's dim: its own, and of those whose windows slide along it.
+        """The names of the loops that cut a layer's dim, or slide along it.
 
-        ``slides``: :attr:`slides`, where it is not made yet.
+        ``slides``: as far as it is known while :attr:`slides` is being made.
         """
         along = (self.slides if slides is None else slides)[position]
         return self.loops[position][dim], *(name for name, slid in along.items() if slid == dim)
 
     @cached_property
     def loop_sizes(self) -> dict[str, int]:
-        """By name, the length of the dims that a shared loop cuts, where these are layers' own."""
+        """By name of a shared loop, the length of the dims that it cuts."""
         return {
             name: layer.sizes[dim]
             for layer, loops in zip(self.layers, self.loops, strict=True)
@@ -286,19 +303,19 @@ class GroupMapping:
     keeps a backed or hoisted tensor, all of it, at the level that holds it, and at the outermost level, which
     stands for that level's words from elsewhere: those are not counted with the nest.
 
-    Under a loop that slides along a layer's rows its turns are of several kinds: ``nests`` has the nest of
-    the largest one, ``fewer`` by the layer's name those of the others, in the order of
-    :attr:`~costmodel.mapping.fused.layers.turns.LayerTurns.kinds`.
+    Under a loop that slides along a layer's rows, or over a dim that it sums, its turns are of several kinds:
+    ``nests`` has the nest of the first one, ``others`` by the layer's name those of the others, in the order
+    of :attr:`~costmodel.mapping.fused.layers.turns.LayerTurns.kinds`.
     """
 
     shared: FusedMapping
     nests: tuple[Mapping, ...]
-    fewer: ReadOnlyDict[str, tuple[Mapping, ...]] = field(default_factory=dict)
+    others: ReadOnlyDict[str, tuple[Mapping, ...]] = field(default_factory=dict)
 
     def turn_nests(self, layers: Sequence[Layer]) -> tuple[tuple[Mapping, ...], ...]:
         """By layer of the group the nests of all kinds of its turns."""
         return tuple(
-            (nest, *self.fewer.get(layer.name, ())) for layer, nest in zip(layers, self.nests, strict=True)
+            (nest, *self.others.get(layer.name, ())) for layer, nest in zip(layers, self.nests, strict=True)
         )
 
 
@@ -327,5 +344,5 @@ def _check_windows(maker: Layer, reader: Layer, tensor: str, sliding: SlidingRea
 
 
 def _looping_axes(layer: Layer, terms: tuple[tuple[tuple[str, int], ...], ...]) -> list[object]:
-    """The axes of a tensor without dims of length 1."""
+    """The axes of a tensor, without the dims of length 1, which move nothing."""
     return [tuple((dim, times) for dim, times in axis if layer.sizes[dim] > 1) for axis in terms]

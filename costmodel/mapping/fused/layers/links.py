@@ -1,4 +1,10 @@
-"""What passes between chosen layers of a network, read off its graph."""
+"""What passes between chosen layers of a network, read off its graph.
+
+Between two layers there may be operators without a nest: activations, additions, normalisations, views. From
+each chosen layer's output the graph is followed through these to all that needs it. On the way a *route*
+keeps what became of the axes, since a shared loop may only cut an axis that is the same at both ends: behind
+a view axes may be others, and a normalised axis is needed whole.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +30,8 @@ PASSING = frozenset({"activation", "elementwise", "normalisation", "view"})
 in no layer, so nothing of it is counted, as in the sum of the layers."""
 
 BY_ROWS = frozenset({"softmax", "log_softmax", "layer_norm", "rms_norm"})
-"""Normalisations of the last axis alone. Others may need all of a tensor."""
+"""Normalisations along the last axis, which leave others as they are. All others may need the whole
+tensor."""
 
 
 def group_of(
@@ -63,8 +70,11 @@ def group_of(
 
 @dataclass(frozen=True)
 class _Route:
-    """How a value follows from a producer's output: whether axes are still those of the output, and which
-    are normalised on the way (the last one, or all)."""
+    """What became of a producer's output on the way to a reader.
+
+    ``linked``: whether its axes are still those of the output. ``last_whole``: whether the last one is needed
+    whole, as it is normalised on the way.
+    """
 
     linked: bool = True
     last_whole: bool = False
@@ -72,6 +82,7 @@ class _Route:
     """Whether it passes a softmax, as scores do on their way to the product with the values."""
 
     def through(self, kinds: Sequence[OperatorKind]) -> _Route:
+        """The route after further operators, in their order."""
         linked, last_whole = self.linked, self.last_whole
         for kind in kinds:
             if kind.role == "view":
@@ -82,6 +93,7 @@ class _Route:
         return _Route(linked, last_whole, softmax)
 
     def __and__(self, other: _Route) -> _Route:
+        """What is true of both, where an operand follows from one output in two ways."""
         return _Route(
             self.linked and other.linked, self.last_whole or other.last_whole, self.softmax or other.softmax
         )
@@ -102,7 +114,7 @@ class LayerLinks:
                 self.readers.setdefault(value, []).append(node)
 
     def within(self, names: tuple[str, ...]) -> LayerLinks:
-        """The links between other layers of the same network."""
+        """The links between other layers of the same network; its graph is not read again."""
         found = copy(self)
         found.names = names
         return found
@@ -113,7 +125,7 @@ class LayerLinks:
         return [self.names[reader] for reader in sorted(readers)]
 
     def _routes(self, name: str) -> tuple[dict[tuple[int, str], _Route], bool]:
-        """Every read of what a layer makes, by layer and tensor, and whether it is needed elsewhere, too."""
+        """Every read of a layer's output, by the reader's number and tensor; whether it leaves the group."""
         node, layer = self.layers[name]
         found: dict[tuple[int, str], _Route] = {}
         if node.kind.nest == "fused":
@@ -138,9 +150,11 @@ class LayerLinks:
                 order = [name, self.names[reader]]
                 raise InputError(f"network {self.network.name}", "producers first", order, key="layers")
             node, other = self.layers[self.names[reader]]
+            # softmax in parts: each is normalised by what it has, and scaled once all of the axis has come
             if self.cut_rows:
                 route = replace(route, last_whole=False)
             pairs = tuple(_paired(layer, other, tensor, route))
+            # of the operand that windows may slide over: the first factor of a convolution
             shape = self.values[node.inputs[(node.kind.factors or (0,))[0]]].shape
             windows = tuple(_slid(layer, node, shape, other, tensor, route)) if self.windows else ()
             reads.append(IntermediateRead(reader, tensor, pairs, windows))
@@ -156,6 +170,7 @@ class LayerLinks:
             elif all(kind.role in PASSING for kind in node.kinds):
                 for made in node.outputs:
                     onwards = route.through(node.kinds)
+                    # an addition to a larger tensor broadcasts the value: its axes may be in other positions
                     if self.values[made].shape != self.values[value].shape:
                         onwards = replace(onwards, linked=False)
                     leaves |= self._follow(made, onwards, found)
@@ -164,7 +179,7 @@ class LayerLinks:
         return leaves
 
     def _add(self, found: dict[tuple[int, str], _Route], layer: Layer, role: str, route: _Route) -> bool:
-        """Add the read of a layer's operand; False if the layer is not of the group."""
+        """Add the read of a layer's operand; False if the layer is outside the group or has none."""
         if layer.name not in self.names:
             return False
         tensor = next((one.name for one in layer.tensors if one.role == role), None)
@@ -196,17 +211,14 @@ def _operands(node: Node, value: str) -> Iterator[tuple[Layer, str]]:
     """The layers of a node, each with the role of its operand that the value is."""
     if node.kind.nest == "fused":
         return
+    # a value may be two operands at once, as in X X^T
     at = [number for number, name in enumerate(node.inputs) if name == value]
     if len(node.layers) == 2:  # attention: queries and keys, then scores and values
         for number in at:
-            yield (
-                (node.layers[0], "inputs" if number == 0 else "weights")
-                if number < 2
-                else (
-                    node.layers[1],
-                    "weights",
-                )
-            )
+            if number < 2:
+                yield node.layers[0], "inputs" if number == 0 else "weights"
+            else:
+                yield node.layers[1], "weights"
         return
     factors = node.kind.factors[:2] or (0, 1)
     for number in at:
@@ -236,10 +248,10 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
 def _slid(
     producer: Layer, node: Node, shape: tuple[int, ...], reader: Layer, operand: str, route: _Route
 ) -> Iterator[SlidingRead]:
-    """The first axis of an image of this ``shape``, if windows of a convolution slide along it.
+    """The rows of an image of this ``shape``, if windows of the reader, a convolution, slide along them.
 
-    Its node states their padding. There is none where that does not explain the sizes, or where windows
-    leave out rows between them.
+    ``node`` is the reader's, which states padding. Nothing is yielded where that does not explain the sizes,
+    or where windows leave out rows between them: then no line buffer would do.
     """
     tensor, axes = reader.tensor(operand), len(shape) - 2
     made, read = _axes(producer, producer.output), _axes(reader, tensor)
@@ -260,10 +272,11 @@ def _slid(
     # rows of an image, which lie one after the other; columns would have to be kept for all rows
     windows, rows, length = stated[0], names[0][0], shape[2]
     ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
-    alone = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
+    plain = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
     slid = windows.size > 1 and windows.size >= windows.stride and 0 <= windows.before < windows.size
     begins = windows.extent - windows.size - windows.before  # of the last window
-    if alone and slid and begins < length:
+    # the last window, too, must reach a row of the image
+    if plain and slid and begins < length:
         yield SlidingRead(ours[0][0], rows, windows)
 
 

@@ -17,7 +17,8 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
     ``for M by 64`` is a loop whose iterations leave 64 of M. ``SRAM holds Z of expand: 8192 words, expand to
     contract`` stands where the tile stands. A layer's nest is written as :func:`nest_text` writes it: it maps
     what one iteration of the loops above leaves. Where a loop slides along a layer's rows, the layer has a
-    line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``.
+    line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``. Turns that go on
+    with partial sums have a line, too: ``contract, in 3 turns that go on with sums: ...``.
     """
     return str(_GroupText(group, mapping))
 

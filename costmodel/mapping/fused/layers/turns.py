@@ -1,4 +1,10 @@
-"""The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held."""
+"""The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held.
+
+Loops that layers share cut each of them into parts, and a layer computes a part in every *turn*: one
+iteration of all its shared loops. A nest maps a part as ``evaluate`` counts it, so the cost of a layer is
+that of one turn times the number of turns, but for tensors that other layers or other turns have left on the
+chip.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +25,11 @@ from costmodel.workload.network import Layer
 
 @dataclass(frozen=True)
 class LoopCut:
-    """What a shared loop does to a layer: ``pieces`` of its dim, each with how many iterations have one.
+    """What a shared loop does to a layer: into which ``pieces`` it cuts the layer's ``dim``.
 
-    Longest pieces first. Of a loop over the layer's own dim all are as long; of one that slides along its
-    rows they are not, and iterations in which it makes no row are left out.
+    A piece is (its length, how many iterations have one), the longest first. A loop over the layer's own dim
+    has pieces of one length. Of a loop that slides along its rows lengths differ, and iterations in which
+    the layer makes no row are left out.
     """
 
     dim: str
@@ -41,17 +48,16 @@ class LoopCut:
 
 @dataclass(frozen=True)
 class TurnKind:
-    """Equal turns: the part that each computes, how many they are, and how many of them go on with partial
-    sums of earlier ones."""
+    """Equal turns: the part that each computes, and how many they are. Outputs of the part are begun in turns
+    that go on with partial sums of earlier ones."""
 
     part: Layer
     turns: int
-    continued: int
 
 
 @dataclass(frozen=True)
 class HoistedTile:
-    """A tensor's tile above shared loop ``depth``: its words, and the words that enter it in all."""
+    """A tensor's tile above shared loop ``depth``: its words, and the words that enter it in all turns."""
 
     tensor: str
     depth: int
@@ -101,18 +107,24 @@ class LayerTurns:
 
     @cached_property
     def kinds(self) -> tuple[TurnKind, ...]:
-        """The different turns, the largest part first. There is one kind unless a loop slides."""
+        """The different turns, the largest part first, and of equal ones those that begin its outputs.
+
+        There is one kind unless a loop slides, or is over a summed dim.
+        """
         found = []
         for left, turns, first in iterations(self.layer.sizes, self.cuts, self.layer.output.dims):
             part = self.part if left == self.part.sizes else replace(self.layer, dims=tuple(left.items()))
-            found.append(TurnKind(part, turns, turns - first))
+            found.append(TurnKind(part, first))
+            if turns > first:
+                found.append(TurnKind(part.continued, turns - first))
         return tuple(sorted(found, key=lambda kind: -kind.part.macs))
 
     def kind_text(self, kind: TurnKind) -> str:
         """A kind of turns as people read it: the sizes in which kinds differ, and how often it runs."""
         slid = [cut.dim for cut in self.cuts if len(cut.pieces) > 1]
-        sizes = " ".join(f"{dim}={kind.part.sizes[dim]}" for dim in slid)
-        return f"{sizes} in {kind.turns} turn{'s' if kind.turns > 1 else ''}"
+        sizes = "".join(f"{dim}={kind.part.sizes[dim]} " for dim in slid)
+        sums = " that go on with sums" if kind.part.output.begun else ""
+        return f"{sizes}in {kind.turns} turn{'s' if kind.turns > 1 else ''}{sums}"
 
     @cached_property
     def turns(self) -> int:
@@ -122,7 +134,7 @@ class LayerTurns:
     @cached_property
     def continued(self) -> int:
         """How many of the turns go on with partial sums of earlier ones."""
-        return sum(kind.continued for kind in self.kinds)
+        return sum(kind.turns for kind in self.kinds if kind.part.output.begun)
 
     @cached_property
     def hoisted(self) -> tuple[HoistedTile, ...]:
@@ -182,8 +194,9 @@ def iterations(
 ) -> Iterator[tuple[dict[str, int], int, int]]:
     """What loops leave of dims of these sizes, for every combination of pieces.
 
-    With it, how many iterations leave that, and how many different ones there are of loops over ``dims``: all
-    others are repeated.
+    Yields the sizes left, how many iterations of all loops leave these, and how many iterations the loops
+    over ``dims`` have by themselves. If ``dims`` are those of a tensor, the latter are the iterations that
+    come to a part of it for the first time.
     """
     for pieces in product(*(one.pieces for one in cut)):
         left = {one.dim: length for one, (length, _) in zip(cut, pieces, strict=True)}

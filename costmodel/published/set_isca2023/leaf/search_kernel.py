@@ -135,7 +135,10 @@ def _tried(
 def _as_a_producer(leaf: ReleasedLeaf, table: ReleasedTable, row: Int) -> Int:
     """The number of the order in which a partition lies on the tiles just as a producer's does; -1: none.
 
-    Such a layer finds much of its input on the tiles that need it, so few placements are better.
+    Such a layer finds much of its input on the tiles that need it, so few placements are better: it is tried
+    first, and bounds end the others sooner. A producer counts whose outputs stay on the chip, which begins at
+    the same tile and is cut into as many parts of each dim; then orders are compared by the steps in tiles
+    from one part to the next.
     """
     parts = table.parts[row]
     for number in range(leaf.sources.shape[0]):

@@ -226,7 +226,11 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
 
 @called
 def smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Elements of the smallest range of a kind of data that is sent: the product of shortest intervals."""
+    """Elements of the smallest range of a kind of data that is sent.
+
+    Ranges are boxes, one for each combination of parts, so the smallest has the shortest interval of each
+    dim. Along dim 0 only the ``channels`` from the first to before the second count.
+    """
     size: Int = 1
     for dim in range(4):
         axis, shortest = ranges.axis[kind, dim], ANY

@@ -25,8 +25,8 @@ Array = NDArray[Any]
 
 
 @entry
-def count_channels(workspace: Workspace, placed: LeafPlacement, held: Array, moved: Array) -> None:
-    """Count one part of the input channels, which are those of the leaf's space.
+def count_streams(workspace: Workspace, placed: LeafPlacement, held: Array, moved: Array) -> None:
+    """Count the streams of a leaf: those of one part of the input channels where its space has only these.
 
     Fills the mesh's links, ``held`` [streams, tiles] with the bits of each stream on every tile, and
     ``moved`` [2] with the bits read from and written to DRAM over all runs.

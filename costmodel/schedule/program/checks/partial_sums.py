@@ -42,7 +42,8 @@ def partial_sum_reasons(program: Program, listing: Listing) -> Iterator[str]:
     made: dict[int, set[int]] = defaultdict(set)
     for at in np.flatnonzero((listing.code == SEND) | (listing.code == STORE)).tolist():
         message = program.messages[number := int(listing.number[at])]
-        if message.tensor not in adding:
+        passed_on = listing.code[at] == SEND and listing.reads_begin[at + 1] > listing.reads_begin[at]
+        if message.tensor not in adding or passed_on:
             continue
         if before[at] < listing.begin[listing.tile[at]]:
             yield f"tile {listing.tile[at]}: message {number} leaves before any compute"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costmodel.schedule.program.instruction_values import COMPUTE, FREE, HOLD, STORE
+from costmodel.schedule.program.instruction_values import COMPUTE, FREE, HOLD, SEND, STORE
 from costmodel.schedule.program.listing import Listing
 from costmodel.schedule.program.part_data import elements
 from costmodel.schedule.program.program import OUTPUT_DIMS, Program
@@ -50,9 +50,10 @@ def _wrong_instructions(program: Program, listing: Listing) -> Iterator[str]:
     """Instructions with numbers of messages or works that do not exist."""
     messages, works = len(program.messages), len(program.works)
     code, number = listing.code, listing.number
-    beyond_store = (np.diff(listing.reads_begin) > 1) & (code == STORE)
-    for at in np.flatnonzero(beyond_store).tolist():
-        yield f"tile {listing.tile[at]}: store of message {number[at]} from the bytes of several messages"
+    beyond_one = (np.diff(listing.reads_begin) > 1) & ((code == STORE) | (code == SEND))
+    for at in np.flatnonzero(beyond_one).tolist():
+        what = f"{'store' if code[at] == STORE else 'send'} of message {number[at]}"
+        yield f"tile {listing.tile[at]}: {what} from the bytes of several messages"
     wrong = (code < COMPUTE) | (code == FREE) | (code == HOLD)
     wrong &= (number < 0) | (number >= messages)
     wrong |= (code == COMPUTE) & ((number < 0) | (number >= works))
@@ -65,7 +66,8 @@ def _wrong_instructions(program: Program, listing: Listing) -> Iterator[str]:
             if not 0 <= item.message < messages:
                 yield f"tile {tile}: {item.operation} of message {item.message}, of {messages}"
             elif item.reads:
-                yield f"tile {tile}: store from the bytes of message {item.reads[0]}, of {messages}"
+                read = f"from the bytes of message {item.reads[0]}, of {messages}"
+                yield f"tile {tile}: {item.operation} {read}"
             continue
         if not 0 <= item.work < works:
             yield f"tile {tile}: compute of work {item.work}, of {works}"

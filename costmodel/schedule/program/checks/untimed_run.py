@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from costmodel.hardware.widths import in_bytes
 from costmodel.schedule.program.checks.issued import IssuedMessages
 from costmodel.schedule.program.checks.stores import StoredOutputs
-from costmodel.schedule.program.instruction_values import COMPUTE, FREE, HOLD
+from costmodel.schedule.program.instruction_values import COMPUTE, FREE, HOLD, SEND
 from costmodel.schedule.program.listing import Listing, laid_out
 from costmodel.schedule.program.program import OUTPUT_DIMS, Box, Moves, Program, box_at
 
 if TYPE_CHECKING:
-    from costmodel.schedule.program.run_kernel import Boxes, RunState, RunTables, Waits
+    from costmodel.schedule.program.run_kernel import Boxes, Passes, RunState, RunTables, Waits
 
 Array = NDArray[Any]
 
@@ -85,6 +85,7 @@ class UntimedRun:
             _outputs(made),
             np.array([own is not None for own in axes], np.int64),
             self._waits(),
+            self._passes(slot, reads),
             np.array([8 * one.size_bytes for one in program.messages], np.int64),
             8 * program.output_stream_bytes,
             program.chip.tile.buffer.size_bits,
@@ -98,6 +99,19 @@ class UntimedRun:
         held = self.issued.slots_of(message, 1, tile)
         coming = self.issued.slots_of(message, 0, tile)
         return np.where(coming >= 0, coming, held)
+
+    def _passes(self, slot: Array, reads: Array) -> Passes:
+        """Which slots pass on data of each slot; ``slot`` [instructions] and ``reads`` as in the tables."""
+        from costmodel.schedule.program.run_kernel import Passes
+
+        listing = self.listing
+        first = listing.reads_begin[:-1]
+        sends = np.flatnonzero((listing.code == SEND) & (listing.reads_begin[1:] > first))
+        pairs = np.unique(np.stack([reads[first[sends]], slot[sends]], axis=1), axis=0)
+        return Passes(
+            np.searchsorted(pairs[:, 0], np.arange(len(self.issued.keys) + 1)),
+            np.ascontiguousarray(pairs[:, 1]),
+        )
 
     def _waits(self) -> Waits:
         from costmodel.schedule.program.run_kernel import Waits

@@ -294,8 +294,9 @@ def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
 
 @inlined
 def _partitions(space: Space, assignment: Assignment) -> None:
-    """Item 9: fill the words of the output that one instance of each level is responsible for, at most.
+    """Item 9: fill the words of the output that one instance of each level begins at zero, at most.
 
+    It is responsible for them; where partial sums are there before the layer starts it begins none.
     If every axis of the output is one dim with coefficient 1, each spread relevant dim divides these words
     exactly. Of any other output an instance is responsible for at most as many as one of the level outside.
     An upper bound is what is needed: reads and fills are fewer the more words an instance is responsible for,
@@ -304,7 +305,7 @@ def _partitions(space: Space, assignment: Assignment) -> None:
     model, output = space.model, space.model.output
     levels = len(assignment.spatial)
     # ``plain``: every axis of the output is one dim with coefficient 1.
-    words, plain = space.output_words, True
+    words, plain = space.fresh_words, True
     for axis in range(model.axes[output]):
         for term in range(model.term_dims.shape[2]):
             if model.term_dims[output, axis, term] >= 0:

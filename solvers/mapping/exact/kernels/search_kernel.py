@@ -350,7 +350,11 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
 
 @inlined
 def _sort(nodes: Nodes, level: int) -> None:
-    """Sort the children by their bounds (Shell 1959); compiled code here must not allocate memory."""
+    """Sort the children by their bounds, with Shell's method (1959), as compiled code here must not allocate.
+
+    For a gap, every child is moved forward in steps of the gap past children with larger bounds. Gaps are
+    halved; the last one is 1, which sorts what is nearly sorted already.
+    """
     count = nodes.child_count[level]
     gap = count // 2
     while gap > 0:

@@ -113,14 +113,14 @@ def broken(content: dict[str, Any], drawn: dict[str, Any]) -> bool:
     return False
 
 
-def test_rooms_that_are_too_small_say_which_and_when() -> None:
+def test_capacities_that_are_too_small_say_which_and_when() -> None:
     line = lines("tiny_optima.jsonl.gz")[0]
     peak = walked(line["problem"], line["witness"])["peak"][0]
     line["problem"]["levels"][0]["capacity"] = peak - 1
     problem = problem_from_json(line["problem"], "small")
     mapping = fused_mapping_from_json(line["witness"], "small")
     assert violations(problem, mapping) == [
-        f"level L0 holds {peak} words while {name} runs, it has room for {peak - 1}" for name in ("e0", "e1")
+        f"level L0 holds {peak} words while {name} runs, its capacity is {peak - 1}" for name in ("e0", "e1")
     ]
-    with pytest.raises(ValueError, match=f"has room for {peak - 1}"):
+    with pytest.raises(ValueError, match=f"its capacity is {peak - 1}"):
         evaluate_fused(problem, mapping)

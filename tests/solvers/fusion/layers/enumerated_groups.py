@@ -20,6 +20,8 @@ from costmodel.workload.network import Layer
 from solvers.divisors import divisors
 
 Cost = tuple[float, float]
+TurnCost = tuple[tuple[float, ...], Mapping]
+"""What a turn costs, in every respect that counts, and its nest."""
 
 
 def least(group: LayerGroup, objective: str) -> float | None:
@@ -76,9 +78,15 @@ def _totals(group: LayerGroup, shared: FusedMapping) -> list[Cost]:
     totals: list[Cost] = [(0.0, 0.0)]
     for one in turns_of(group, shared):
         taken = kept_words(kept, group.outermost, one.position)
-        for kind in one.kinds:
-            mine = _undominated([cost for words, cost in _costs(one, kind) if _fits(group, taken, words)])
-            totals = _undominated([(a + c, b + d) for a, b in totals for c, d in mine])
+        fitting = [
+            _undominated(
+                [cost for words, costs in _costs(one, kind) if _fits(group, taken, words) for cost in costs]
+            )
+            for kind in one.kinds
+        ]
+        whole = (layer_cost(one, *(nest for _, nest in chosen)) for chosen in product(*fitting))
+        mine = _front([(cost.energy_pj, float(cost.cycles)) for cost in whole])
+        totals = _front([(a + c, b + d) for a, b in totals for c, d in mine])
     return totals
 
 
@@ -89,7 +97,7 @@ def _fits(group: LayerGroup, taken: list[int], words: tuple[int, ...]) -> bool:
     )
 
 
-def _undominated(costs: list[Cost]) -> list[Cost]:
+def _front(costs: list[Cost]) -> list[Cost]:
     found: list[Cost] = []
     for cost in sorted(costs):
         if not found or cost[1] < found[-1][1]:
@@ -97,25 +105,27 @@ def _undominated(costs: list[Cost]) -> list[Cost]:
     return found
 
 
-_KNOWN: dict[object, list[tuple[tuple[int, ...], Cost]]] = {}
+def _undominated(costs: list[TurnCost]) -> list[TurnCost]:
+    """The first of equal costs, and none that another is nowhere above."""
+    found: list[TurnCost] = []
+    for numbers, nest in sorted(costs, key=lambda one: one[0]):
+        if not any(all(a <= b for a, b in zip(known, numbers, strict=True)) for known, _ in found):
+            found.append((numbers, nest))
+    return found
 
 
-def _costs(one: LayerTurns, kind: TurnKind) -> list[tuple[tuple[int, ...], Cost]]:
-    """Of every nest the words of its own tiles by level of the chip, and the cost of all turns of a kind.
+_KNOWN: dict[object, list[tuple[tuple[int, ...], list[TurnCost]]]] = {}
 
-    Of several kinds the first bears what hoisted tiles cost; without bandwidths, that is all they change.
+
+def _costs(one: LayerTurns, kind: TurnKind) -> list[tuple[tuple[int, ...], list[TurnCost]]]:
+    """Of every nest the words of its own tiles by level of the chip, with what a turn costs then.
+
+    What hoisted tiles take of bandwidths adds to what all turns take. So where there are some the words that
+    a turn moves at their levels count as well.
     """
-    key = (
-        id(one.group),
-        one.position,
-        kind,
-        tuple(one.held.items()),
-        one.turns,
-        one.continued,
-        one.hoisted,
-    )
+    key = id(one.group), one.position, kind, tuple(one.held.items()), bool(one.hoisted)
     if key not in _KNOWN:
-        found: dict[tuple[int, ...], list[Cost]] = {}
+        found: dict[tuple[int, ...], list[TurnCost]] = {}
         for nest in _nests(kind.part, one.group, tuple(one.held.items())):
             words = tuple(
                 sum(
@@ -125,21 +135,15 @@ def _costs(one: LayerTurns, kind: TurnKind) -> list[tuple[tuple[int, ...], Cost]
                 )
                 for level in range(one.group.outermost)
             )
-            if len(one.kinds) == 1:
-                whole = layer_cost(one, nest)
-                found.setdefault(words, []).append((whole.energy_pj, float(whole.cycles)))
-                continue
-            assert all(level.read_bandwidth is None for level in one.group.architecture.levels)
-            cost, _ = kind_cost(one, kind, nest)
-            hoisted = _hoist_pj(one) if kind == one.kinds[0] else 0.0
-            found.setdefault(words, []).append((cost.energy_pj + hoisted, float(cost.cycles)))
-        _KNOWN[key] = [(words, cost) for words, costs in found.items() for cost in _undominated(costs)]
+            cost, counts = kind_cost(one, kind, nest)
+            moved: list[float] = []
+            if one.hoisted:
+                for level in counts[one.group.outermost - 1 :]:
+                    moved.append(sum(tensor.reads for tensor in level.values()))
+                    moved.append(sum(tensor.fills + tensor.updates for tensor in level.values()))
+            found.setdefault(words, []).append(((cost.turn.energy_pj, float(cost.turn.cycles), *moved), nest))
+        _KNOWN[key] = [(words, _undominated(costs)) for words, costs in found.items()]
     return _KNOWN[key]
-
-
-def _hoist_pj(one: LayerTurns) -> float:
-    nests = (next(_nests(kind.part, one.group, tuple(one.held.items()))) for kind in one.kinds)
-    return layer_cost(one, *nests).hoist_pj
 
 
 def _nests(part: Layer, group: LayerGroup, held: tuple[tuple[str, int], ...]) -> Iterator[Mapping]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
@@ -14,11 +15,14 @@ from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead,
 from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.workload.network import gemm
 from solvers.budget import LEAST_SECONDS, Budget, Deadline
+from solvers.divisors import divisors
 from solvers.fusion.layers import solve
+from solvers.fusion.layers.corners import Corner, corner_value
 from solvers.fusion.layers.floors import LayerFloors
 from solvers.fusion.layers.options import LayerOptions
-from solvers.fusion.layers.parts import Corner, PartKey, Parts, corner_value
+from solvers.fusion.layers.parts import Parts
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.layers.questions import PartKey, Question, part_of
 from solvers.fusion.layers.solver import Params
 from solvers.fusion.layers.structures import Run, structures
 from solvers.fusion.problem import OBJECTIVES
@@ -228,3 +232,47 @@ def test_equal_layers_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = solve(LayerFusionProblem(group, "energy", 1), Budget(60))
     assert outcome.status is Status.OPTIMAL
     assert len(solved) == len({shape for shape, _, _ in solved}) == 2
+
+
+@pytest.mark.slow
+def test_no_part_costs_less_than_its_share_of_the_inside() -> None:
+    """Parts of any size, with anything held, that begin outputs or go on: proven nests against the bound."""
+    random, compared, closer, slid = Random(3), 0, 0, 0
+    for number in range(40):
+        machine = random_groups.architecture(
+            random, room=random.randint(30, 90), registers=random.randint(3, 9), fanout=1 + number % 3
+        )
+        levels = [replace(level, block_size=random.choice((1, 2))) for level in machine.levels]
+        levels[-1] = replace(levels[-1], leakage_pj_per_cycle=float(random.randint(0, 2)))
+        machine = replace(machine, levels=tuple(levels))
+        group = (
+            random_groups.convolutions(random, machine, 2, rows=(4, 6))
+            if number % 2
+            else random_groups.chain(machine, random_groups.products(random, 2, (4, 6)))
+        )
+        parts = Parts(machine, group.layers, "edp", Deadline(600))
+        parts.prices = (1.0, 5.0)
+        parts.forget()
+        for position, layer in enumerate(group.layers):
+            for _ in range(3):
+                # one dim may be cut into parts that are no divisor, as those under a loop over windows are
+                sizes = {dim: random.choice(divisors(size)) for dim, size in layer.dims}
+                odd = random.choice(list(sizes))
+                sizes[odd] = random.randint(1, layer.sizes[odd])
+                held = [(one.name, 1) for one in layer.tensors if random.random() < 0.5]
+                key = parts.key(position, tuple(sizes.items()), tuple(held), begun=random.random() < 0.5)
+                bound = parts.insides.least(key)
+                assert bound is not None
+                question = Question(machine, part_of(group.layers, key), key)
+                for price, least in ((0.0, bound.energy), *zip(parts.prices, bound.priced, strict=True)):
+                    best = exact.solve(question.problem("energy", price), Budget())
+                    if best.objective is None:
+                        continue
+                    reached = best.objective - question.taken_off
+                    assert least <= reached * (1 + 1e-9), (key, price)
+                    compared += 1
+                    closer += price == 0 and least > parts.closed_form(key).energy
+                    slid += any(tensor.slides for tensor in layer.tensors)
+    assert compared > 300
+    assert slid > 30
+    assert closer > 50

@@ -62,7 +62,7 @@ def test_what_does_not_fit_fails_with_the_reason() -> None:
     answer = json.loads(ended.stdout)
     assert (answer["status"], answer["mapping"]) == ("infeasible", None)
     assert isinstance(ended.exception, WorkFailedError)
-    assert "L0, which has room for 2" in str(ended.exception)
+    assert "L0, which has a capacity of 2 words" in str(ended.exception)
 
 
 @pytest.mark.parametrize(

@@ -140,28 +140,28 @@ def whole(random: Random, group: LayerGroup, shared: FusedMapping, inside: str =
 
     ``inside``: dims whose loops are all at the innermost level.
     """
-    found, fewer = [], {}
+    found, by_layer = [], {}
     for one in turns_of(group, shared):
         first, *others = (_nest(random, one, kind.part, inside) for kind in one.kinds)
         found.append(first)
         if others:
-            fewer[one.layer.name] = tuple(others)
-    return GroupMapping(shared, tuple(found), fewer)
+            by_layer[one.layer.name] = tuple(others)
+    return GroupMapping(shared, tuple(found), by_layer)
 
 
 def with_equal_orders(group: LayerGroup, mapping: GroupMapping) -> GroupMapping:
-    """The mapping with the nests of fewer rows as those of the most, but for the loops over rows inside."""
-    fewer = {}
+    """The mapping with all nests of a layer as its first, but for the loops over rows inside."""
+    others = {}
     for one, nest in zip(turns_of(group, mapping.shared), mapping.nests, strict=True):
         shorter = []
         for kind in one.kinds[1:]:
             innermost = nest.levels[0]
-            rows = kind.part.sizes["P"]
-            temporal = loops((dim, rows if dim == "P" else bound) for dim, bound in innermost.temporal)
+            sizes = kind.part.sizes
+            temporal = loops((dim, sizes["P"] if dim == "P" else bound) for dim, bound in innermost.temporal)
             shorter.append(Mapping((replace(innermost, temporal=temporal), *nest.levels[1:])))
         if shorter:
-            fewer[one.layer.name] = tuple(shorter)
-    return replace(mapping, fewer=fewer)
+            others[one.layer.name] = tuple(shorter)
+    return replace(mapping, others=others)
 
 
 def mapping(random: Random, group: LayerGroup) -> GroupMapping:

@@ -30,13 +30,13 @@ class Walk:
         self.names, self.before = group.loops, before
         self.top = len(group.architecture.levels) - 1
         self.nests = [
-            (nest, *mapping.fewer.get(layer.name, ()))
+            (nest, *mapping.others.get(layer.name, ()))
             for layer, nest in zip(group.layers, mapping.nests, strict=True)
         ]
         self.counts: Counter[tuple[int, int, str]] = Counter()
         """Words by layer, level and kind of access."""
-        self.turns: list[Counter[tuple[int, int]]] = [Counter() for _ in self.layers]
-        """By layer, its turns by their numbers of rows and columns."""
+        self.turns: list[Counter[tuple[int, int, bool]]] = [Counter() for _ in self.layers]
+        """By layer, its turns by their numbers of rows and columns, and whether they go on with sums."""
         self.made: list[set[Element]] = [set() for _ in self.layers]
         self.sums: list[Counter[Element]] = [Counter() for _ in self.layers]
         self.live: list[set[Element]] = [set() for _ in self.layers]
@@ -111,8 +111,10 @@ class Walk:
                         del self.tiles[key]
 
     def hoist(self, branch: list[int], depth: int, ranges: list[Ranges]) -> None:
-        """Fill the tiles of weights that stand above the loop at this depth."""
+        """Fill the tiles of weights above the loop at this depth, of layers that make anything below it."""
         for position in branch:
+            if not all(ranges[position].values()):
+                continue
             for tensor in self.layers[position].tensors:
                 if self.shared.hoist.get(self.layers[position].name, {}).get(tensor.name) != depth:
                     continue
@@ -164,15 +166,19 @@ class Walk:
         if not all(ranges.values()):
             return
         layer, shared = self.layers[position], self.shared
-        self.turns[position][len(ranges["P"]), len(ranges["Q"])] += 1
+        sums = self.sums[position]
+        begun = any(sums[one] for one in self.elements(position, layer.output, ranges))
+        self.turns[position][len(ranges["P"]), len(ranges["Q"]), begun] += 1
         if position and self.layers[position - 1].name in shared.backing:
             touched = self.real(position - 1, self.elements(position, self.operand(position), ranges))
             if not touched <= self.live[position - 1]:
                 raise BrokenError(f"{layer.name} reads what is not there")
         sizes = {dim: len(one) for dim, one in ranges.items()}
-        nest = next(
+        # of equal parts the nest of those that begin stands before that of those that go on
+        fitting = [
             one for one in self.nests[position] if extents(one) == {k: v for k, v in sizes.items() if v > 1}
-        )
+        ]
+        nest = fitting[begun]
         held = dict.fromkeys(shared.hoist.get(layer.name, {}), self.top - 1)
         if layer.name in shared.backing:
             held[layer.output.name] = shared.backing[layer.name]

@@ -1,0 +1,172 @@
+"""Leaves whose tiles share weights: each holds a part of them and passes it on in turn (KAPLA's ``shr``).
+
+Where a partition cuts samples, rows or columns, several tiles need the same weights. With pinned weights each
+holds all of them. Tiles that share hold a *share* each, some of the output channels, which it loads once and
+keeps for all runs. In a run all tiles compute their parts slice by slice. The tile that has a slice in its
+share, its owner, passes it on to the other sharers while these compute the slice before. With four sharers
+and two slices a share::
+
+    share of tile          0           1           2           3
+    slice               | 0 | 1     | 2 | 3     | 4 | 5     | 6 | 7
+
+    tile 0 computes     | slice 0   | slice 1   | slice 2   | slice 3   | ...
+    passed on           | 1, by 0   | 2, by 1   | 3, by 1   | 4, by 2   | ...
+    slices in tile 0    | none      | 2         | 2, 3      | 3, 4      | ...    beside its share
+
+So a tile holds a share and up to two slices in place of all weights of its part. Links carry the weights once
+in every run, to all sharers but the owner, in a tree for each slice. DRAM sends them once, as for pinned
+weights. Streamed weights come slice by slice, too, but from DRAM (:mod:`.leaf`).
+
+The sharers are neighbours in the order of their numbers: n tiles with the same weights are n / s groups of s
+sharers, and the first tiles of all groups have the same share, which DRAM sends them at once. Before its
+first run a leaf waits until the first slice has been passed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.leaf.geometry import orders_of
+from costmodel.schedule.leaf.streams import LeafRun, Placement
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Weights that ``sharers`` tiles share; ``kept`` [tiles]: bits of each tile's share."""
+
+    sharers: int
+    kept: Array
+
+
+@dataclass(frozen=True)
+class SharedLeaf:
+    """The partitions from which a search chooses: ``parts`` [n, 4] of outputs, with their costs.
+
+    ``sizes``: K, B, H and W of the outputs. ``of_channel``: bits of the weights of an output channel.
+    ``streams`` [streams, columns]: see :class:`.streams.StreamRow`; weights move no times in them.
+    ``energy_pj`` [n]: of all runs, without NoC and DRAM. ``cycles`` [n]: of the slowest tile in one run.
+    ``sharers`` [n].
+    """
+
+    run: LeafRun
+    sizes: tuple[int, int, int, int]
+    of_channel: int
+    space: Any
+    streams: Array
+    parts: Array
+    energy_pj: Array
+    cycles: Array
+    sharers: Array
+
+    @property
+    def weight_bits(self) -> int:
+        """Of all weights, each counted once."""
+        return self.sizes[0] * self.of_channel
+
+
+@dataclass(frozen=True)
+class FoundSharing:
+    """A row of the table with a placement order, and what they move over all runs.
+
+    ``links``: bits times ports on each link, of everything; ``round_links``: of slices that tiles pass on.
+    ``held`` [streams, tiles], ``kept`` [tiles]: bits that each tile needs of one batch, and of its share.
+    """
+
+    row: int
+    read: int
+    written: int
+    links: Array
+    round_links: Array
+    held: Array
+    kept: Array
+    placement: Placement
+    energy_pj: float
+    cycles: int
+
+    def value(self, exponents: tuple[float, float]) -> float:
+        """E^n D^m."""
+        return float(self.energy_pj ** exponents[0] * float(self.cycles) ** exponents[1])
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Passing on all slices in one run of a leaf, or in one band of it.
+
+    ``cycles``: for all of them, one after the other. ``first``: for the first one. ``links``: bits times
+    ports on each link over all runs, for these alone.
+    """
+
+    cycles: int
+    first: int
+    links: Array
+
+    @staticmethod
+    def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> Rounds:
+        """Of ``slices``, of which the largest has ``slice_bits``; no two of a group move at a time."""
+        busiest = chip.least_cycles(0, int(found.round_links.max()), run.times)
+        cycles = max(busiest, slices * chip.least_cycles(0, slice_bits * len(chip.ports)))
+        return Rounds(cycles, -(-cycles // slices), found.round_links)
+
+
+def most_slices(slices: Any, sharers: Any) -> Any:
+    """How many slices of others a tile holds at most at a time: the one in use and the next one."""
+    return np.minimum(2, slices - slices // sharers)
+
+
+def cheapest_sharing(
+    leaf: SharedLeaf, workspace: Any, chip: Chip, exponents: tuple[float, float], below: float
+) -> FoundSharing | None:
+    """The row and order with the least E^n D^m, the first of equal ones; None if none is below ``below``.
+
+    Rows are tried in the order of a lower bound: every bit that a tile takes in from another one crosses a
+    link at least, and DRAM sends the weights once. The search ends with the first row whose bound is no less
+    than the best value.
+    """
+    served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
+    passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
+    energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
+    least = energy ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
+    best: FoundSharing | None = None
+    for row in np.argsort(least, kind="stable").tolist():
+        if least[row] >= below:
+            break
+        for order in orders_of(leaf.parts[row]):
+            found = _counted(leaf, workspace, chip, row, order)
+            if (value := found.value(exponents)) < below:
+                best, below = found, value
+    return best
+
+
+def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tuple[int, ...]) -> FoundSharing:
+    """What one row moves in one order: all data but the weights, then shares, then what tiles pass on."""
+    from costmodel.schedule.leaf.kernels.leaf_values import KernelLeaf, LeafPlacement
+    from costmodel.schedule.leaf.kernels.reduction_kernel import count_streams
+    from costmodel.schedule.leaf.kernels.sharing_kernel import count_rounds, count_shares
+
+    run, parts, sharers = leaf.run, leaf.parts[row], int(leaf.sharers[row])
+    k, b, h, w = parts.tolist()
+    placement = Placement(run.batch, run.first_tile, (k, b, h, w), order)
+    kernel_leaf = KernelLeaf(leaf.space, leaf.sizes, run.first_tile, run.runs, leaf.streams)
+    placed = LeafPlacement(kernel_leaf, parts, placement.steps)
+    held, moved = np.zeros((len(leaf.streams), chip.tiles), np.int64), np.zeros(2, np.int64)
+    count_streams(workspace, placed, held, moved)
+    links = workspace.mesh.links.copy()
+    kept, tiles = np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)
+    count_shares(workspace, placed, leaf.of_channel, sharers, tiles, kept)
+    links += workspace.mesh.links
+    count_rounds(workspace, placed, leaf.of_channel, sharers, run.times, tiles)
+    round_links = workspace.mesh.links.copy()
+    links += round_links
+    read, written = int(moved[0]) + leaf.weight_bits, int(moved[1])
+    energy_pj = float(leaf.energy_pj[row]) + int(links.sum()) / len(chip.ports) * chip.noc.hop_pj_per_bit
+    energy_pj += read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
+    on_chip = chip.least_cycles(read + written, int(links.max()), run.runs)
+    cycles = max(int(leaf.cycles[row]), on_chip)
+    return FoundSharing(row, read, written, links, round_links, held, kept, placement, energy_pj, cycles)
