@@ -5,7 +5,8 @@ weights on n tiles, and on k tiles all inputs of each part where every output ch
 channels. Each copy is written into a buffer. Data that goes to m tiles crosses at least m - 1 links, as each
 tile but one is reached over a link of its own. From the DRAM ports it crosses at least as many links as to
 the tile that is nearest to all of them. So a leaf on few tiles may have one copy of everything and take
-little energy; a leaf on many tiles may not.
+little energy; a leaf on many tiles may not. Where tiles share weights, each takes in all of them slice by
+slice, from others or, of its share, from DRAM, so the same holds.
 
 **Fill and drain.** Let T be all tiles, t those of a leaf and x the cycles of one of its runs. Only an S cut
 gives a leaf fewer than all tiles. Take one of n sub-batches, whose children i have t_i tiles and take x_i::

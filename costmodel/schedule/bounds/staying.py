@@ -10,10 +10,10 @@ consumer, for one batch of the consumer.
 * They are still there when the consumer runs, so P' + max(I', A) <= C.
 
 P is at least the weights of one output channel on each tile: a leaf that streams holds a slice of one channel
-at least, and pinned weights take no less. A is at least the edge of one sample, as a leaf runs one sample or
-more at a time. With bands of rows that is not so, for a segment may then keep a few rows of an edge. So where
-bands are allowed, every edge between layers that can have bands counts as one that can stay, and no such
-layer is taken to need the whole chip.
+at least, and neither pinned weights nor a share of them takes less. A is at least the edge of one sample, as
+a leaf runs one sample or more at a time. With bands of rows that is not so, for a segment may then keep a few
+rows of an edge. So where bands are allowed, every edge between layers that can have bands counts as one that
+can stay, and no such layer is taken to need the whole chip.
 
 Where input channels may be cut into c parts, a tile has one c-th of its part's weights and inputs, so more
 (k, n) fit. The product of k, n and c is at most the number of tiles. All tiles together hold no less than

@@ -15,8 +15,8 @@ brings the weights of all layers behind A, less C bits. In the same way the weig
 between A and B, less C bits, come between the ends of A and of B. So the least time at which each layer can
 have ended follows from those in front of it, in the order of the network.
 
-The bound holds for all segments, sub-batches and partitions, for pinned and for streamed weights, and also
-where a segment's data comes while the one before it still computes: copies in several tiles, and inputs
+The bound holds for all segments, sub-batches and partitions, for pinned, streamed and shared weights, and
+also where a segment's data comes while the one before it still computes: copies in several tiles, and inputs
 beside the weights, only take more of the C bits. It uses two facts of the model. Rounds compute one after the
 other, so the time between two layers' ends passes once a round. And data that is fetched for later lies in
 some tile's buffer. While a layer is mapped on the whole chip no other one runs. Its time is added to this

@@ -119,6 +119,7 @@ def evaluated(
     return (found, costs) if any(node.leaf and node.leaf.sharing for node in found.nodes()) else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", CHIPS, ids=lambda on: f"{on.columns}x{on.rows}")
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 @pytest.mark.parametrize("seeds", [FEW, MANY], ids=["few", "many"])
@@ -289,6 +290,7 @@ def test_a_pipeline_fits_that_would_not_without_sharing() -> None:
     assert found.cycles == pytest.approx(again.cycles, rel=0.05)
 
 
+@pytest.mark.slow
 def test_what_fits_without_sharing_fits_with_it() -> None:
     """Leaves that share may overflow a cut in which they would fit with streamed weights."""
     fitting = 0

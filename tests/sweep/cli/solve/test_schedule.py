@@ -260,6 +260,43 @@ def test_schedules_that_cannot_be_counted_say_why(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_tiles_that_share_weights_hold_layers_that_others_do_not(
+    solve: Command, command_line: Command, tmp_path: Path
+) -> None:
+    """Three layers of 4 KiB of weights each, on tiles of 8 KiB: shared, all of them run in one segment."""
+    wide: Any = json.loads(json.dumps(CHAIN))
+    wide["layers"].append({**wide["layers"][1], "name": "c", "ifm_prevs": [1]})
+    for number, layer in enumerate(wide["layers"]):
+        layer.update({"K": 64, "H": 8, "W": 8, "ifmap_real": [64, 8, 8], "external_C": 0 if number else 64})
+    (tmp_path / "wide.json").write_text(json.dumps(wide))
+    chip = (FOLDER / "set-edge.yaml").read_text().replace("size: 1 MiB", "size: 8 KiB", 1)
+    chip = chip.replace("output_stream: 10 KiB", "output_stream: 0.5 KiB")
+    chip = chip.replace("mesh: [4, 4]", "mesh: [2, 2]").replace("stripe: 4", "stripe: 2")
+    (tmp_path / "small.yaml").write_text(chip)
+    asked = ("--network", "wide.json", "--chip", "small.yaml", "--batch", "8", "--solver", "kapla_schedule")
+    answers = []
+    for options in ((), ("--share-weights", "--program", "shared.json")):
+        status, out, errors = solve(*asked, "--params", "{}", "--most-partitions", "8", *options, "--json")
+        assert status == 0, errors
+        answers.append(json.loads(out))
+    alone, sharing = answers
+    assert "share_weights" not in alone
+    assert sharing["share_weights"]
+    assert [leaf["sharers"] for leaf in sharing["leaves"]] == [4, 4, 4]
+    assert not any("sharers" in leaf for leaf in alone["leaves"])
+    assert sharing["objective"] < 0.5 * alone["objective"]
+    (tmp_path / "schedule.json").write_text(out)
+    status, again, _ = command_line("evaluate", "schedule.json", "--json")
+    assert (status, json.loads(again)["latency_cycles"]) == (0, sharing["cycles"])
+    status, replayed, _ = command_line("replay", "shared.json", "--json")
+    assert status == 0
+    moved = json.loads(replayed)
+    assert moved["dram_read_bytes"] + moved["dram_write_bytes"] == sharing["dram_bytes"]
+    assert moved["noc_hop_bytes"] == sharing["noc_hop_bytes"]
+    assert moved["cycles"] == pytest.approx(sharing["cycles"], rel=0.05)
+
+
 def test_a_layer_that_fits_no_tiles_has_the_whole_chip(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:
