@@ -41,7 +41,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "4"
+VERSION = "5"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -320,33 +320,52 @@ class _Search:
         """The bound of a structure with what is around its run."""
         if self.parts.solves >= self._refreshed + REFRESHED:
             self._refresh()
+        return self._alone(self._total(run, number))
+
+    def _total(self, run: Segment, number: int) -> Corner:
+        """The corner of a structure with what is around its run."""
         energy, cycles, *priced = self.runs[run].corners[number].tolist()
-        return self._alone(self._around[run] + Corner(energy, cycles, tuple(priced)))
+        return self._around[run] + Corner(energy, cycles, tuple(priced))
 
     def _tighten(self, run: Segment, number: int) -> bool:
         """Ask about the parts that a structure's corner rests on; False if all of that is known."""
         structure = self.runs[run].structures[number]
         layers = range(run[1] - run[0] + 1)
-        for questions in ((self.parts.first_question,), self.parts.proving):
-            # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
-            for rank in range(max(len(turns.kinds) for turns in structure.turns)):
-                before = solved = self.parts.solves
-                for layer in layers:
-                    # the option whose bound is least is the one that has to be better than it seems
-                    parts = self._cheapest(structure, layer).parts_by_turns
-                    if rank < len(parts):
-                        slack = self._limit - self._value(run, number)
-                        if slack <= 0 and self.params.part_limits:
-                            return True
-                        turns, part = parts[rank]
-                        self.parts.ask(part, questions, self._limited(slack) / turns)
-                    if self.parts.solves > solved:
-                        solved = self.parts.solves
-                        self._renew(run, number)
-                if solved > before:
-                    self._sample(structure)
-                    return True
+        # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
+        for rank in range(max(len(turns.kinds) for turns in structure.turns)):
+            before = solved = self.parts.solves
+            for layer in layers:
+                # the option whose bound is least is the one that has to be better than it seems
+                parts = self._cheapest(structure, layer).parts_by_turns
+                if rank < len(parts):
+                    slack = self._slack(self._total(run, number))
+                    if slack <= 0 and self.params.part_limits:
+                        return True
+                    turns, part = parts[rank]
+                    self.parts.ask(part, (self.parts.first_question,), self._limited(slack) / turns)
+                if self.parts.solves > solved:
+                    solved = self.parts.solves
+                    self._renew(run, number)
+            if solved > before:
+                self._sample(structure)
+                return True
         return self._renew(run, number)
+
+    def _slack(self, total: Corner) -> float:
+        """How much more the answers to the first question may add up to before a structure is ruled out.
+
+        Of a product that question is about energy with a price on every cycle. With so much of it the product
+        reaches the limit at the least energy and at the fewest cycles, and so everywhere between them.
+        """
+        left = self._limit - self._alone(total)
+        if self.objective != "edp" or left <= 0:
+            return left
+        number, energy, cycles = self.parts.likeliest, total.energy, total.cycles
+        if not energy or not cycles:
+            return inf
+        price = self.parts.prices[number]
+        enough = max(energy + price * self._limit / energy, price * cycles + self._limit / cycles)
+        return enough - total.priced[number]
 
     @property
     def _limit(self) -> float:
@@ -373,7 +392,7 @@ class _Search:
         total = [NOTHING]
         for layer in range(len(structure.run.group.layers)):
             option = self._cheapest(structure, layer)
-            nests = [self.parts.of(part).nests for part in option.parts]
+            nests = [self.parts.nests(part) for part in option.parts]
             if option.take or not all(nests):
                 return
             total = sums(total, _of(option, self.parts.points(option.turns, nests)))
@@ -383,6 +402,8 @@ class _Search:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
         ways = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
         self.found.add((structure.run.first, structure.run.last), ways)
+        if self.parts.prices and (best := self.found.incumbent) is not None:
+            self.parts.expect(best.energy / best.cycles)
 
     def _alone(self, corner: Corner) -> float:
         """The least objective that a corner admits."""
@@ -415,7 +436,7 @@ class _Search:
 
             def slack(option: NestOption = option) -> float:
                 total = so_far + option.least(self.parts) + rest[number + 1]
-                return self._limit - self._alone(around + total)
+                return self._slack(around + total)
 
             for questions in ((), (self.parts.first_question,)):
                 option.tighten(self.parts, questions, lambda: self._limited(slack()))
@@ -440,11 +461,11 @@ class _Search:
             return reduce(Corner.__add__, (option.least(self.parts) for option in beside), self._nothing)
 
         def slack() -> float:
-            return self._limit - self._alone(self._around[run] + least())
+            return self._slack(self._around[run] + least())
 
-        for questions in ((self.parts.first_question,), self.parts.questions):
+        for question in self.parts.questions:
             for option in beside:
-                option.tighten(self.parts, questions, lambda: self._limited(slack()))
+                option.tighten(self.parts, (question,), lambda: self._limited(slack()))
             corner = least()
             if slack() <= 0:
                 return
