@@ -3,15 +3,15 @@
 1. Every layer alone gets its best mapping: the first incumbent, with everything between layers in the
 outermost memory. 2. Every structure of every run of layers (``structures.py``) gets a bound by arithmetic
 (``floors.py``), for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound every
-mapping with it. 3. Structures are looked at in the order of these bounds. First the cost model's closed forms
-of its parts raise a structure's bound. Then the exact mapper is asked for the parts that the bound rests on
-(``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out, with
+mapping with it. 3. Structures are looked at in the order of these bounds. First the bounds of its parts that
+need no search of them raise a structure's bound. Then the exact mapper is asked for the parts that the bound
+rests on (``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out, with
 every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is below
 the incumbent, or when time is up. Then the least bound is what is proven.
 
 For energy and for cycles, parts are proven one by one and add up. A product of energy and cycles does not:
-each part is also bounded at a price of cycles in pJ, near the ratio of both in the incumbent, and the product
-is least at a corner of what these bounds admit. A gap can remain there.
+each part is also bounded at prices of cycles in pJ, first at the one nearest to the ratio of both in the
+incumbent, and the product is least at a corner of what these bounds admit. A gap can remain there.
 """
 
 from __future__ import annotations
