@@ -5,9 +5,9 @@ outermost memory. 2. Every structure of every run of layers (``structures.py``) 
 (``floors.py``), for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound every
 mapping with it. 3. Structures are looked at in the order of these bounds. First the bounds of its parts that
 need no search of them raise a structure's bound. Then the exact mapper is asked for the parts that the bound
-rests on (``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out, with
-every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is below
-the incumbent, or when time is up. Then the least bound is what is proven.
+rests on (``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out,
+with every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is
+below the incumbent, or when time is up. Then the least bound is what is proven.
 
 For energy and for cycles, parts are proven one by one and add up. A product of energy and cycles does not:
 each part is also bounded at prices of cycles in pJ, first at the one nearest to the ratio of both in the
