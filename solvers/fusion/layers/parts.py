@@ -160,6 +160,11 @@ class Parts:
         self._likeliest = sorted(self.prices, key=lambda price: abs(log(price / ratio)))
 
     @property
+    def proving(self) -> tuple[str, ...]:
+        """The questions whose answers are bounds."""
+        return tuple(question for question in self.questions if question != "edp")
+
+    @property
     def likeliest(self) -> int:
         """The number of the price that the first question about a product has."""
         return self.prices.index(self._likeliest[0])

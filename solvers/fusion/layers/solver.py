@@ -349,6 +349,10 @@ class _Search:
             if solved > before:
                 self._sample(structure)
                 return True
+        if run[0] == run[1]:
+            # Layers alone are few, and stand around all runs: what is known of them raises many bounds.
+            for option in self.options.of(structure, 0):
+                option.ask(self.parts, self.parts.proving)
         return self._renew(run, number)
 
     def _slack(self, total: Corner) -> float:
