@@ -1,10 +1,10 @@
-"""A first bound on a structure, by arithmetic alone: the words between the outermost memory and the chip.
+"""A first bound on a structure, by arithmetic: the words between the outermost memory and the chip.
 
 Structures are many, and a bound by the closed forms of the cost model takes milliseconds for each part that
 is new. Most structures need none of that: their shared loops bring so many words in again that they are
-never looked at. Here a layer costs what the closed forms say of the whole layer, which is computed once for
-every choice of held tensors, and beyond that every other tensor costs the words that the structure makes it
-move again (or what the insides of its parts cost, ``insides.py``, with these words):
+never looked at. Here a layer costs what the closed forms say of the whole layer, or what its inside costs if
+that is more (``insides.py``), which is known once for every choice of held tensors. Beyond that every other
+tensor costs the words that the structure makes it move again:
 
 - unless it is hoisted, its part's words in every turn;
 - hoisted above a shared loop, its tile's words for every iteration of the loops outside up to the last one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, log
 from typing import Any
 
 from costmodel.hardware.architecture import Architecture
@@ -84,6 +84,7 @@ class Parts:
         self._known: dict[PartKey, PartNests] = {}
         self._cheap: dict[object, Corner] = {}
         self._first_bounds: dict[PartKey, Corner] = {}
+        self._likeliest = list(self.prices)
         self.insides = Insides(self.architecture, self.layers, self.prices, self.deadline)
 
     def key(
@@ -113,6 +114,11 @@ class Parts:
                 known.least = loose.least
         return known
 
+    def nests(self, key: PartKey) -> list[Mapping]:
+        """The nests that were found for a part, or for the same one whose outputs are begun or are not."""
+        found, twin = self.of(key).nests, self._known.get(replace(key, begun=not key.begun))
+        return [*found, *(nest for nest in twin.nests if nest not in found)] if twin else found
+
     def _first_bound(self, key: PartKey) -> Corner:
         """The closer of both bounds that need no search of the part, the room apart."""
         small = replace(key, rooms=())
@@ -135,35 +141,50 @@ class Parts:
 
     @property
     def first_question(self) -> str:
-        """The question whose answer says most: of a product, energy with a price of cycles."""
-        return "priced" if self.objective == "edp" else self.objective
+        """The question whose answer says most: of a product, energy with the likeliest price of cycles."""
+        return self.questions[0]
 
     @property
     def questions(self) -> tuple[str, ...]:
         """All questions about a part; the last one proves nothing but finds nests that need fewer cycles."""
         if self.objective == "edp":
-            return ("priced", "cycles", "energy", "sides", "edp")
+            likeliest, *others = (_priced(price) for price in self._likeliest)
+            return (likeliest, *others, "energy", "cycles", "edp")
         return (self.objective,)
+
+    def expect(self, ratio: float) -> None:
+        """Ask first at the prices that are near this ratio of energy to cycles, that of a good mapping.
+
+        Around that mapping the product falls as energy does at such a price.
+        """
+        self._likeliest = sorted(self.prices, key=lambda price: abs(log(price / ratio)))
 
     @property
     def proving(self) -> tuple[str, ...]:
         """The questions whose answers are bounds."""
         return tuple(question for question in self.questions if question != "edp")
 
+    @property
+    def likeliest(self) -> int:
+        """The number of the price that the first question about a product has."""
+        return self.prices.index(self._likeliest[0])
+
     def ask(self, key: PartKey, questions: tuple[str, ...], slack: float = inf) -> PartNests:
         """The part with what the exact mapper answers to these questions. Raises OutOfTimeError.
 
-        ``slack``: if every nest takes at least so much more energy than the least that is known, that is all
-        the caller wants to know. So an answer can stop there. It is used where energy is the objective, and
-        once for a part: who asks again gets the optimum.
+        ``slack``: if every nest takes at least so much more energy (with the price of its cycles) than the
+        least that is known, that is all the caller wants to know of the first question. So an answer can stop
+        there, but for cycles, and once for a part: who asks again gets the optimum.
         """
         known = self.of(key)
         for question in questions:
             if question not in known.asked and known.fits:
                 self.deadline.check()
-                limited = question == self.objective == "energy" and question not in known.limited
-                # a little above, so that sums of rounded numbers reach the caller's limit, too
-                ceiling = (known.least.energy + slack) * (1 + LIMIT_ROUNDING) if limited else inf
+                ceiling = inf
+                if question == self.first_question != "cycles" and question not in known.limited:
+                    known_pj = known.least.priced[self.likeliest] if self.prices else known.least.energy
+                    # a little above, so that sums of rounded numbers reach the caller's limit, too
+                    ceiling = (known_pj + slack) * (1 + LIMIT_ROUNDING)
                 if self.share_rooms and key.rooms and self._has_one_question:
                     # Often the best nest of all the room has the room that is left here, too.
                     all_room = replace(key, rooms=())
@@ -188,35 +209,33 @@ class Parts:
             known.asked.add(question)
             return
         asked = Question(self.architecture, self._part(key), key)
-        priced_at = {"priced": self.prices[:1], "sides": self.prices[1:]}
-        stopped = False
-        for price in priced_at.get(question, (0.0,)):
-            objective = "energy" if question in priced_at else question
-            # the last question is asked with all bandwidths, so that its nests suit them
-            problem = asked.problem(objective, price, relaxed=question != "edp")
-            # parts have neither timing nor padding, so this is all that the mapper's ``solve`` does
-            solving = Solving(problem, ceiling=ceiling + asked.taken_off)
-            outcome = solving.go_on(self.deadline.budget().wall_seconds)
-            self.solves += 1
-            self.evaluations += outcome.evaluations
-            if outcome.status is Status.INFEASIBLE:
-                known.fits, known.least = False, self._nothing_fits
-                return
-            if isinstance(outcome.solution, Mapping) and outcome.solution not in known.nests:
-                known.nests.append(outcome.solution)
-            bound = 0.0 if outcome.bound is None else outcome.bound
-            if outcome.status is Status.OPTIMAL and isinstance(outcome.solution, Mapping):
-                known.best = outcome.solution
-            stopped = bound >= ceiling + asked.taken_off
-            least = known.least
-            if question == "cycles":
-                known.least = least._replace(cycles=max(least.cycles, bound))
-            elif question == "energy":
-                known.least = least._replace(energy=max(least.energy, bound - asked.taken_off))
-            elif question in priced_at:
-                number, priced = self.prices.index(price), list(least.priced)
-                priced[number] = max(priced[number], bound - asked.taken_off)
-                known.least = least._replace(priced=tuple(priced))
+        at = [number for number, price in enumerate(self.prices) if question == _priced(price)]
+        objective, price = ("energy", self.prices[at[0]]) if at else (question, 0.0)
+        # the last question is asked with all bandwidths, so that its nests suit them
+        problem = asked.problem(objective, price, relaxed=question != "edp")
+        # parts have neither timing nor padding, so this is all that the mapper's ``solve`` does
+        solving = Solving(problem, ceiling=ceiling + asked.taken_off)
+        outcome = solving.go_on(self.deadline.budget().wall_seconds)
+        self.solves += 1
+        self.evaluations += outcome.evaluations
+        if outcome.status is Status.INFEASIBLE:
+            known.fits, known.least = False, self._nothing_fits
+            return
+        if isinstance(outcome.solution, Mapping) and outcome.solution not in known.nests:
+            known.nests.append(outcome.solution)
+        bound = 0.0 if outcome.bound is None else outcome.bound
+        if outcome.status is Status.OPTIMAL and isinstance(outcome.solution, Mapping):
+            known.best = outcome.solution
+        stopped = bound >= ceiling + asked.taken_off
+        least = known.least
+        if at:
+            priced = list(least.priced)
+            priced[at[0]] = max(priced[at[0]], bound - asked.taken_off)
+            known.least = least._replace(priced=tuple(priced))
+        elif question == "cycles":
+            known.least = least._replace(cycles=max(least.cycles, bound))
+        elif question == "energy":
+            known.least = least._replace(energy=max(least.energy, bound - asked.taken_off))
         (known.limited if stopped else known.asked).add(question)
 
     def _started(self, known: PartNests, start: Outcome[AnyMapping]) -> bool:
@@ -314,3 +333,8 @@ class Parts:
             0.0 if self.objective == "energy" else float(cycles),
             tuple(energy + price * cycles for price in self.prices),
         )
+
+
+def _priced(price: float) -> str:
+    """The question for the least energy with so many pJ for every cycle."""
+    return f"energy at {price} pJ a cycle"

@@ -3,15 +3,15 @@
 1. Every layer alone gets its best mapping: the first incumbent, with everything between layers in the
 outermost memory. 2. Every structure of every run of layers (``structures.py``) gets a bound by arithmetic
 (``floors.py``), for any choice of hoisted tiles. Runs add up, so the cheapest sums around a run bound every
-mapping with it. 3. Structures are looked at in the order of these bounds. First the cost model's closed forms
-of its parts raise a structure's bound. Then the exact mapper is asked for the parts that the bound rests on
-(``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out, with
-every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is below
-the incumbent, or when time is up. Then the least bound is what is proven.
+mapping with it. 3. Structures are looked at in the order of these bounds. First the bounds of its parts that
+need no search of them raise a structure's bound. Then the exact mapper is asked for the parts that the bound
+rests on (``parts.py``), which raises it further; a structure whose bound rests on proven parts is worked out,
+with every choice of hoisted tiles that may still improve the incumbent. 4. The search ends when no bound is
+below the incumbent, or when time is up. Then the least bound is what is proven.
 
 For energy and for cycles, parts are proven one by one and add up. A product of energy and cycles does not:
-each part is also bounded at a price of cycles in pJ, near the ratio of both in the incumbent, and the product
-is least at a corner of what these bounds admit. A gap can remain there.
+each part is also bounded at prices of cycles in pJ, first at the one nearest to the ratio of both in the
+incumbent, and the product is least at a corner of what these bounds admit. A gap can remain there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "4"
+VERSION = "5"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
@@ -320,33 +320,56 @@ class _Search:
         """The bound of a structure with what is around its run."""
         if self.parts.solves >= self._refreshed + REFRESHED:
             self._refresh()
+        return self._alone(self._total(run, number))
+
+    def _total(self, run: Segment, number: int) -> Corner:
+        """The corner of a structure with what is around its run."""
         energy, cycles, *priced = self.runs[run].corners[number].tolist()
-        return self._alone(self._around[run] + Corner(energy, cycles, tuple(priced)))
+        return self._around[run] + Corner(energy, cycles, tuple(priced))
 
     def _tighten(self, run: Segment, number: int) -> bool:
         """Ask about the parts that a structure's corner rests on; False if all of that is known."""
         structure = self.runs[run].structures[number]
         layers = range(run[1] - run[0] + 1)
-        for questions in ((self.parts.first_question,), self.parts.proving):
-            # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
-            for rank in range(max(len(turns.kinds) for turns in structure.turns)):
-                before = solved = self.parts.solves
-                for layer in layers:
-                    # the option whose bound is least is the one that has to be better than it seems
-                    parts = self._cheapest(structure, layer).parts_by_turns
-                    if rank < len(parts):
-                        slack = self._limit - self._value(run, number)
-                        if slack <= 0 and self.params.part_limits:
-                            return True
-                        turns, part = parts[rank]
-                        self.parts.ask(part, questions, self._limited(slack) / turns)
-                    if self.parts.solves > solved:
-                        solved = self.parts.solves
-                        self._renew(run, number)
-                if solved > before:
-                    self._sample(structure)
-                    return True
+        # Of a layer with several kinds of turns the most frequent one comes first: often it says enough.
+        for rank in range(max(len(turns.kinds) for turns in structure.turns)):
+            before = solved = self.parts.solves
+            for layer in layers:
+                # the option whose bound is least is the one that has to be better than it seems
+                parts = self._cheapest(structure, layer).parts_by_turns
+                if rank < len(parts):
+                    slack = self._slack(self._total(run, number))
+                    if slack <= 0 and self.params.part_limits:
+                        return True
+                    turns, part = parts[rank]
+                    self.parts.ask(part, (self.parts.first_question,), self._limited(slack) / turns)
+                if self.parts.solves > solved:
+                    solved = self.parts.solves
+                    self._renew(run, number)
+            if solved > before:
+                self._sample(structure)
+                return True
+        if run[0] == run[1]:
+            # Layers alone are few, and stand around all runs: what is known of them raises many bounds.
+            for option in self.options.of(structure, 0):
+                option.ask(self.parts, self.parts.proving)
         return self._renew(run, number)
+
+    def _slack(self, total: Corner) -> float:
+        """How much more the answers to the first question may add up to before a structure is ruled out.
+
+        Of a product that question is about energy with a price on every cycle. With so much of it the product
+        reaches the limit at the least energy and at the fewest cycles, and so everywhere between them.
+        """
+        left = self._limit - self._alone(total)
+        if self.objective != "edp" or left <= 0:
+            return left
+        number, energy, cycles = self.parts.likeliest, total.energy, total.cycles
+        if not energy or not cycles:
+            return inf
+        price = self.parts.prices[number]
+        enough = max(energy + price * self._limit / energy, price * cycles + self._limit / cycles)
+        return enough - total.priced[number]
 
     @property
     def _limit(self) -> float:
@@ -373,7 +396,7 @@ class _Search:
         total = [NOTHING]
         for layer in range(len(structure.run.group.layers)):
             option = self._cheapest(structure, layer)
-            nests = [self.parts.of(part).nests for part in option.parts]
+            nests = [self.parts.nests(part) for part in option.parts]
             if option.take or not all(nests):
                 return
             total = sums(total, _of(option, self.parts.points(option.turns, nests)))
@@ -383,6 +406,8 @@ class _Search:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
         ways = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
         self.found.add((structure.run.first, structure.run.last), ways)
+        if self.parts.prices and (best := self.found.incumbent) is not None:
+            self.parts.expect(best.energy / best.cycles)
 
     def _alone(self, corner: Corner) -> float:
         """The least objective that a corner admits."""
@@ -415,7 +440,7 @@ class _Search:
 
             def slack(option: NestOption = option) -> float:
                 total = so_far + option.least(self.parts) + rest[number + 1]
-                return self._limit - self._alone(around + total)
+                return self._slack(around + total)
 
             for questions in ((), (self.parts.first_question,)):
                 option.tighten(self.parts, questions, lambda: self._limited(slack()))
@@ -440,11 +465,11 @@ class _Search:
             return reduce(Corner.__add__, (option.least(self.parts) for option in beside), self._nothing)
 
         def slack() -> float:
-            return self._limit - self._alone(self._around[run] + least())
+            return self._slack(self._around[run] + least())
 
-        for questions in ((self.parts.first_question,), self.parts.questions):
+        for question in self.parts.questions:
             for option in beside:
-                option.tighten(self.parts, questions, lambda: self._limited(slack()))
+                option.tighten(self.parts, (question,), lambda: self._limited(slack()))
             corner = least()
             if slack() <= 0:
                 return

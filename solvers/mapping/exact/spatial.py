@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def sides(space: MappingSpace, level: int, factors: Array) -> Array:
     """Sides for the spatial factors [dims] of a level that fit its fan-out: bool [dims], True for Y.
 
     Raises ValueError if there are none."""
-    for on_y, fits in _choices(space, level, factors[None]):
+    for on_y, fits in _choices(_fan_out(space, level), factors[None]):
         if fits[0]:
             return on_y
     raise ValueError(f"spatial factors {factors.tolist()} do not fit the fan-out of level {level}")
@@ -68,34 +69,64 @@ def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
 
 def _level_spreads(space: MappingSpace, slot: Slot) -> Array:
     """All spatial factors [n, dims] int64 that one level's fan-out and rules allow, with any sides."""
-    tables, level = space.tables, slot.level
-    fanout = int(tables.fanout_x[level] * tables.fanout_y[level])
+    tables = space.tables
+    allowed = (
+        tables.divisors[dim, : tables.divisor_count[dim]].tolist() for dim in range(len(space.layer.dims))
+    )
+    divisors = tuple(
+        tuple(divisor for divisor in some if least <= divisor <= most)
+        for some, least, most in zip(allowed, slot.least, slot.most, strict=True)
+    )
+    return _fitting(divisors, _fan_out(space, slot.level))
+
+
+class _FanOut(NamedTuple):
+    """The sides of a level's fan-out, and by dim whether its rules allow it there."""
+
+    x: int
+    y: int
+    on_x: tuple[bool, ...]
+    on_y: tuple[bool, ...]
+
+
+def _fan_out(space: MappingSpace, level: int) -> _FanOut:
+    tables = space.tables
+    sides = (tuple(side[level].tolist()) for side in (tables.side_x, tables.side_y))
+    return _FanOut(int(tables.fanout_x[level]), int(tables.fanout_y[level]), *sides)
+
+
+@lru_cache(maxsize=64)
+def _fitting(divisors: tuple[tuple[int, ...], ...], fan_out: _FanOut) -> Array:
+    """All products of ``divisors``, of each dim one, that fit a fan-out: int64 [n, dims], read only.
+
+    Remembered, because the parts of a fused layer are asked about again and again with other questions.
+    """
     rows = np.ones((1, 0), np.int64)
-    for dim in range(len(space.layer.dims)):
-        divisors = tables.divisors[dim, : tables.divisor_count[dim]]
-        allowed = divisors[(divisors >= slot.least[dim]) & (divisors <= slot.most[dim])]
+    for some in divisors:
         rows = np.concatenate(
-            [rows.repeat(len(allowed), axis=0), np.tile(allowed, len(rows))[:, None]], axis=1
+            [rows.repeat(len(some), axis=0), np.tile(np.array(some, np.int64), len(rows))[:, None]], axis=1
         )
-        rows = rows[rows.prod(axis=1) <= fanout]
+        rows = rows[rows.prod(axis=1) <= fan_out.x * fan_out.y]
     fitting = np.zeros(len(rows), np.bool_)
-    for _, fits in _choices(space, level, rows):
+    for _, fits in _choices(fan_out, rows):
         fitting |= fits
-    return rows[fitting]
+    found: Array = rows[fitting]
+    found.flags.writeable = False
+    return found
 
 
-def _choices(space: MappingSpace, level: int, rows: Array) -> list[tuple[Array, Array]]:
+def _choices(fan_out: _FanOut, rows: Array) -> list[tuple[Array, Array]]:
     """Every choice of dims for side Y, bool [dims], each with which ``rows`` [n, dims] of factors fit the
     fan-out and its rules if these dims are on Y and the others on X, bool [n]."""
-    tables = space.tables
+    on_x_allowed, on_y_allowed = np.array(fan_out.on_x), np.array(fan_out.on_y)
     spread = np.flatnonzero((rows > 1).any(axis=0))
     choices = []
     for bits in range(1 << len(spread)):
         on_y = np.zeros(rows.shape[1], np.bool_)
         on_y[spread] = bits >> np.arange(len(spread)) & 1
         y, x = rows[:, on_y].prod(axis=1), rows[:, ~on_y].prod(axis=1)
-        fits = (x <= tables.fanout_x[level]) & (y <= tables.fanout_y[level])
-        fits &= (rows[:, on_y & ~tables.side_y[level]] == 1).all(axis=1)
-        fits &= (rows[:, ~on_y & ~tables.side_x[level]] == 1).all(axis=1)
+        fits = (x <= fan_out.x) & (y <= fan_out.y)
+        fits &= (rows[:, on_y & ~on_y_allowed] == 1).all(axis=1)
+        fits &= (rows[:, ~on_y & ~on_x_allowed] == 1).all(axis=1)
         choices.append((on_y, fits))
     return choices
