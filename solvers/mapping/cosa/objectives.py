@@ -112,6 +112,7 @@ class CosaTraffic:
         }
         for chosen in self._chosen.values():
             variables.program.require(dict.fromkeys(chosen, 1.0), low=1, high=1)
+        self._without_loops: dict[tuple[frozenset[str], range], Terms] = {}
         self._savings = {b: self._saving(b) for b in self.boundaries if b.child >= 0}
 
     def words(self, pattern: Pattern) -> Terms:
@@ -193,16 +194,19 @@ class CosaTraffic:
 
         At the first level outside the child this depends on the level's own order. Further out, the levels in
         between must have no loop that is relevant to the tensor, either. Where the order is a choice of the
-        program, savings are tied to the binaries of that choice.
+        program, savings are tied to the binaries of that choice. Where the user's rules put loops inside the
+        one that is saved, those must not be relevant to the tensor.
         """
         v, tensor, first = self._variables, boundary.tensor, boundary.child + 1
-        still = [self._nothing_moves(tensor, first, level)] if level > first else []
+        still = [self._no_loop_over(tensor.dims, range(first, level))] if level > first else []
         saved: dict[str, Terms] = {}
         for group in v.groups:
             if group.dim in tensor.dims:
                 continue
             chosen = self._chosen.get(level)
             conditions = still if chosen is None else [*still, self._allowing(chosen, tensor, group.dim)]
+            if inside := tensor.dims & v.level_rules[level].inside_of(group.dim, v.layer.sizes):
+                conditions = [*conditions, self._no_loop_over(inside, range(level, level + 1))]
             here = v.count(group, v.at([level], "temporal"))
             terms = self._saved_if(group, here, conditions)
             saved[group.dim] = summed([saved.get(group.dim, {}), terms])
@@ -213,17 +217,19 @@ class CosaTraffic:
         pairs = zip(chosen, self._patterns, strict=True)
         return {binary: 1.0 for binary, pattern in pairs if dim in pattern.free_dims(tensor.name)}
 
-    def _nothing_moves(self, tensor: Tensor, first: int, level: int) -> Terms:
-        """A binary that is 0 if a loop from level ``first`` to inside ``level`` is relevant to ``tensor``."""
-        v = self._variables
-        between = v.at(range(first, level), "temporal")
-        moving = summed(v.count(group, between) for group in v.groups if group.dim in tensor.dims)
-        still = v.program.variable(1)
-        # The constant of the row is as small as it can be, the most that ``moving`` reaches: larger ones
-        # would make the linear relaxation, and with it the engine's bounds, weaker.
-        most = float(sum(v.program.upper[index] for index in moving))
-        v.program.require(added((1.0, moving), (most, {still: 1.0})), high=most)
-        return {still: 1.0}
+    def _no_loop_over(self, dims: frozenset[str], levels: range) -> Terms:
+        """A binary that is 0 if a temporal loop of ``levels`` runs over one of ``dims``."""
+        if (dims, levels) not in self._without_loops:
+            v = self._variables
+            positions = v.at(levels, "temporal")
+            looping = summed(v.count(group, positions) for group in v.groups if group.dim in dims)
+            none = v.program.variable(1)
+            # The constant of the row is as small as it can be, the most that ``looping`` reaches: larger ones
+            # would make the linear relaxation, and with it the engine's bounds, weaker.
+            most = float(sum(v.program.upper[index] for index in looping))
+            v.program.require(added((1.0, looping), (most, {none: 1.0})), high=most)
+            self._without_loops[dims, levels] = {none: 1.0}
+        return self._without_loops[dims, levels]
 
     def _saved_if(self, group: PrimeGroup, here: Terms, conditions: Sequence[Terms]) -> Terms:
         """The logarithm of the loops ``here`` of ``group`` where all ``conditions`` are 1, and 0 otherwise.
