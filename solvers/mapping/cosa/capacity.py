@@ -80,8 +80,8 @@ def _splits_evenly(whole: CapacityLimit, params: Params) -> bool:
     """Whether each tensor of a level gets the same words."""
     if params.capacity_split != "auto":
         return params.capacity_split == "even"
-    # The program of costs is solved for mappings near the optimum, and where three tensors share a buffer, even
-    # parts alone put those of one shot several percent above it.
+    # Where three tensors share a buffer, even parts put the one shot of costs several percent above the
+    # optimum.
     return params.surrogate != "cost" and len(whole.tensors) > FEW_TENSORS
 
 

@@ -11,8 +11,7 @@ A convex function is the maximum of its tangents, and a program takes a few of t
 
 Where this differs from the cost model: a tile that slides is fetched whole (the cost model fetches only what
 is new), copies of sliding tiles at several instances count as different, accesses are not rounded up to
-blocks, leakage lasts for the compute cycles, and for energy times cycles an output's first read, which the
-cost model leaves out, is left out for one copy of the output only.
+blocks, and leakage lasts for the compute cycles.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2, prod
+from math import log2
 from typing import NamedTuple
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
@@ -28,7 +27,7 @@ from costmodel.workload.network import Layer
 from solvers.mapping.cosa.linear import Terms, added, value
 from solvers.mapping.cosa.objectives import Boundary, CosaTraffic, compute
 from solvers.mapping.cosa.patterns import Pattern
-from solvers.mapping.cosa.variables import FactorPosition, Variables
+from solvers.mapping.cosa.variables import Variables
 from solvers.mapping.problem import Objective
 
 
@@ -44,17 +43,17 @@ class Power(NamedTuple):
 
 
 class BoundaryWords(NamedTuple):
-    """Words over one boundary: all that instances of the parent send, and all that those of the child take.
+    """Words over one boundary, each as a logarithm.
 
-    ``sent_by_one`` and ``received_by_one`` are those of one instance. Of outputs, which move outwards, the
-    parent takes in what the child sends. ``received`` and ``received_by_one`` mean nothing for a MAC.
+    The parent's instances read ``sent`` words, and those of an output ``taken`` words in; the child's are
+    filled with ``received``. ``taken`` is None for an operand, ``received`` for a MAC. Partial sums are
+    read and filled in again at every visit but the first.
     """
 
     boundary: Boundary
     sent: Terms
-    received: Terms
-    sent_by_one: Terms
-    received_by_one: Terms
+    taken: Terms | None
+    received: Terms | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,38 +81,32 @@ class Costs:
 
     def _transfer(self, boundary: Boundary) -> BoundaryWords:
         sent = self.traffic.sent(boundary, self.pattern)
-        received = self.traffic.received(boundary, self.pattern)
-        parents, children = (self._instances(level) for level in (boundary.parent, boundary.child))
-        return BoundaryWords(
-            boundary,
-            sent,
-            received,
-            added((1.0, sent), (-1.0, parents)),
-            added((1.0, received), (-1.0, children)),
-        )
+        received = self.traffic.received(boundary, self.pattern) if boundary.child >= 0 else None
+        if not boundary.tensor.is_output:
+            return BoundaryWords(boundary, sent, None, received)
+        again = self.traffic.again(boundary)
+        back = None if received is None else added((1.0, received), (1.0, again))
+        return BoundaryWords(boundary, added((1.0, sent), (1.0, again)), sent, back)
 
     def _instances(self, level: int) -> Terms:
         """The logarithm of the instances of a level in use."""
-        return self.variables.loops(self.layer.sizes, self._fanouts_above(level))
-
-    def _fanouts_above(self, level: int) -> list[FactorPosition]:
-        return self.variables.at(range(level + 1, self.variables.depth), "x", "y")
+        v = self.variables
+        return v.loops(self.layer.sizes, v.at(range(level + 1, v.depth), "x", "y"))
 
     @cached_property
     def energy(self) -> tuple[Power, ...]:
-        """The energy that depends on the mapping, without what first reads save."""
+        """The energy that depends on the mapping."""
         powers = [*self._access_energy(), *self._leakage()]
         return tuple(power for power in powers if power.factor)
 
     def _access_energy(self) -> Iterator[Power]:
         levels = self.architecture.levels
         for transfer in self._transfers:
-            boundary = transfer.boundary
-            parent, output = levels[boundary.parent], boundary.tensor.is_output
-            sending_pj = parent.read_energy_pj + (parent.update_energy_pj if output else 0.0)
-            yield Power(sending_pj / parent.block_size, transfer.sent)
-            if boundary.child >= 0:
-                child = levels[boundary.child]
+            parent, child = levels[transfer.boundary.parent], levels[transfer.boundary.child]
+            yield Power(parent.read_energy_pj / parent.block_size, transfer.sent)
+            if transfer.taken is not None:
+                yield Power(parent.update_energy_pj / parent.block_size, transfer.taken)
+            if transfer.received is not None:
                 yield Power(child.write_energy_pj / child.block_size, transfer.received)
 
     def _leakage(self) -> Iterator[Power]:
@@ -126,42 +119,8 @@ class Costs:
         return self.layer.macs * self.architecture.compute.energy_pj
 
     @cached_property
-    def first_reads_pj(self) -> dict[int, float]:
-        """Per level that keeps outputs, what it saves for each copy of the output: its first read and fill.
-
-        A copy is there for every instance outside the level that works on the same outputs.
-        """
-        words = self.layer.output.words(self.layer.sizes)
-        saved: dict[int, float] = {}
-        for boundary in self.traffic.boundaries:
-            if boundary.tensor.is_output:
-                level = self.architecture.levels[boundary.parent]
-                pj = level.read_energy_pj
-                if boundary.parent < self.variables.depth - 1:
-                    pj += level.write_energy_pj
-                saved[boundary.parent] = words * pj / level.block_size
-        return saved
-
-    def first_read_savings(self) -> tuple[float, Terms]:
-        """What first reads save: a constant in pJ, and pJ for binaries that choose spatial factors."""
-        v, constant, chosen = self.variables, 0.0, {}
-        for level, pj in self.first_reads_pj.items():
-            positions = self._fanouts_above(level)
-            groups = [g for g in v.groups if g.dim not in self.layer.output.dims and v.count(g, positions)]
-            if not groups:
-                constant += pj
-                continue
-            most = prod(position.fanout for position in positions)
-            for binary, counts in v.choices(groups, positions, most).items():
-                chosen[binary] = pj * prod(g.prime**n for g, n in zip(groups, counts, strict=True))
-        return constant, chosen
-
-    @cached_property
     def ports(self) -> tuple[tuple[Power, ...], ...]:
-        """Per bandwidth the cycles that it asks for, as a sum of powers.
-
-        The reads of partial sums are left out of reads: most are first reads, which are none.
-        """
+        """Per bandwidth the cycles that it asks for, as a sum of powers."""
         found = []
         for index, level in enumerate(self.architecture.levels):
             reads, writes = self._moved(index)
@@ -175,9 +134,12 @@ class Costs:
         writes: list[Terms] = []
         for transfer in self._transfers:
             if transfer.boundary.parent == level:
-                (writes if transfer.boundary.tensor.is_output else reads).append(transfer.sent_by_one)
-            if transfer.boundary.child == level and not transfer.boundary.tensor.is_output:
-                writes.append(transfer.received_by_one)
+                reads.append(transfer.sent)
+                writes += [] if transfer.taken is None else [transfer.taken]
+            if transfer.boundary.child == level and transfer.received is not None:
+                writes.append(transfer.received)
+        instances = self._instances(level)
+        reads, writes = ([added((1.0, t), (-1.0, instances)) for t in terms] for terms in (reads, writes))
         return reads, writes
 
     def cycles_at(self, values: Sequence[int]) -> float:
