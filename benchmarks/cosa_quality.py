@@ -6,7 +6,8 @@
 Prints tables, then one JSON object. For each objective, random search gets 1, 10 and 100 times the seconds
 of CPU that CoSA took for the same layer; ratios are random search over CoSA, above 1 where CoSA is better.
 ``--engines`` also compares the optima of the two engines' programs. ``--optima`` shows CoSA one-shot and
-polished instead, as the paper has it and as we do, over the optima that ``exact`` proves.
+polished instead, as the paper has it and as we do, over the optima that ``exact`` proves, within the
+constraints of the architecture's file.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective
+from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Outcome, Status
+from sweep.study.hardware_space import with_hardware_constraints
 
 NETWORKS = ("cosa_resnet50", "cosa_resnext50", "deepbench", "cosa_alexnet")
 ENDLESS = random_search.Params(victory=10**9)
@@ -152,9 +155,11 @@ def over_optima(architecture: Architecture, layers: list[Layer], objective: Obje
     seconds = dict.fromkeys(VARIANTS, 0.0)
     unproven = []
     for layer in layers:
-        problem = MappingProblem(architecture, layer, objective)
+        # what the architecture's file says that its hardware cannot do is forbidden here as in a study
+        rules = with_hardware_constraints(SpaceRules(), architecture.name, layer)
+        problem = MappingProblem(architecture, layer, objective, rules)
         best = exact.solve(problem, Budget(wall_seconds=600))
-        if best.status is not Status.OPTIMAL or best.objective is None:
+        if best.status is not Status.OPTIMAL or not best.objective:  # 0: a machine without energies
             unproven.append(layer.name)
             continue
         for name, params in VARIANTS.items():
