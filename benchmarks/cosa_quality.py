@@ -149,15 +149,19 @@ def engines_agree(architecture: Architecture, layers: list[Layer]) -> dict[str, 
     return {"programs": programs, "not_proven_by_both": unproven, "furthest_apart_bits": round(furthest, 6)}
 
 
-def over_optima(architecture: Architecture, layers: list[Layer], objective: Objective) -> dict[str, Any]:
-    """Each variant over the optimum, of the layers where that is proven, and its CPU seconds."""
+def over_optima(architecture: str, layers: list[Layer], objective: Objective) -> dict[str, Any]:
+    """Each variant over the optimum, of the layers where that is proven, and its CPU seconds.
+
+    ``architecture`` is a name or a file, as for :func:`load_architecture`.
+    """
+    hardware = load_architecture(architecture)
     ratios: dict[str, list[float]] = {name: [] for name in VARIANTS}
     seconds = dict.fromkeys(VARIANTS, 0.0)
     unproven = []
     for layer in layers:
         # what the architecture's file says that its hardware cannot do is forbidden here as in a study
-        rules = with_hardware_constraints(SpaceRules(), architecture.name, layer)
-        problem = MappingProblem(architecture, layer, objective, rules)
+        rules = with_hardware_constraints(SpaceRules(), architecture, layer)
+        problem = MappingProblem(hardware, layer, objective, rules)
         best = exact.solve(problem, Budget(wall_seconds=600))
         if best.status is not Status.OPTIMAL or not best.objective:  # 0: a machine without energies
             unproven.append(layer.name)
@@ -211,7 +215,7 @@ def main() -> None:
     found: dict[str, Any] = {"architecture": architecture.name}
     if arguments.optima:
         for objective in arguments.objectives:
-            found[objective] = over_optima(architecture, layers, objective)
+            found[objective] = over_optima(arguments.architecture, layers, objective)
         record.finish(found, arguments)
         return
     for objective in arguments.objectives:
