@@ -6,7 +6,8 @@
 Prints tables, then one JSON object. For each objective, random search gets 1, 10 and 100 times the seconds
 of CPU that CoSA took for the same layer; ratios are random search over CoSA, above 1 where CoSA is better.
 ``--engines`` also compares the optima of the two engines' programs. ``--optima`` shows CoSA one-shot and
-polished instead, as the paper has it and as we do, over the optima that ``exact`` proves.
+polished instead, as the paper has it and as we do, over the optima that ``exact`` proves, within the
+constraints of the architecture's file.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective
+from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Outcome, Status
+from sweep.study.hardware_space import with_hardware_constraints
 
 NETWORKS = ("cosa_resnet50", "cosa_resnext50", "deepbench", "cosa_alexnet")
 ENDLESS = random_search.Params(victory=10**9)
@@ -146,15 +149,21 @@ def engines_agree(architecture: Architecture, layers: list[Layer]) -> dict[str, 
     return {"programs": programs, "not_proven_by_both": unproven, "furthest_apart_bits": round(furthest, 6)}
 
 
-def over_optima(architecture: Architecture, layers: list[Layer], objective: Objective) -> dict[str, Any]:
-    """Each variant over the optimum, of the layers where that is proven, and its CPU seconds."""
+def over_optima(architecture: str, layers: list[Layer], objective: Objective) -> dict[str, Any]:
+    """Each variant over the optimum, of the layers where that is proven, and its CPU seconds.
+
+    ``architecture`` is a name or a file, as for :func:`load_architecture`.
+    """
+    hardware = load_architecture(architecture)
     ratios: dict[str, list[float]] = {name: [] for name in VARIANTS}
     seconds = dict.fromkeys(VARIANTS, 0.0)
     unproven = []
     for layer in layers:
-        problem = MappingProblem(architecture, layer, objective)
+        # what the architecture's file says that its hardware cannot do is forbidden here as in a study
+        rules = with_hardware_constraints(SpaceRules(), architecture, layer)
+        problem = MappingProblem(hardware, layer, objective, rules)
         best = exact.solve(problem, Budget(wall_seconds=600))
-        if best.status is not Status.OPTIMAL or best.objective is None:
+        if best.status is not Status.OPTIMAL or not best.objective:  # 0: a machine without energies
             unproven.append(layer.name)
             continue
         for name, params in VARIANTS.items():
@@ -206,7 +215,7 @@ def main() -> None:
     found: dict[str, Any] = {"architecture": architecture.name}
     if arguments.optima:
         for objective in arguments.objectives:
-            found[objective] = over_optima(architecture, layers, objective)
+            found[objective] = over_optima(arguments.architecture, layers, objective)
         record.finish(found, arguments)
         return
     for objective in arguments.objectives:

@@ -48,9 +48,9 @@ from costmodel.schedule.leaf.reduction import (
 )
 from costmodel.schedule.leaf.sharing import (
     FoundSharing,
-    Rounds,
+    PassingRounds,
     SharedLeaf,
-    Sharing,
+    SharedWeights,
     cheapest_sharing,
 )
 from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
@@ -349,7 +349,7 @@ class LeafSearch:
         tile_cycles, slices = int(rows.cycles[row]), int(rows.slices[row])
         placement = found.placement
         largest = -(-layer.layer.k // (placement.parts[0] * slices)) * layer.parameter_bits // layer.layer.k
-        rounds = Rounds.of(chip, run, found, largest, slices)
+        rounds = PassingRounds.of(chip, run, found, largest, slices)
         cost = LeafCost(
             placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
@@ -364,7 +364,7 @@ class LeafSearch:
             runs=shared_runs(chip, layer, run, found, tile_cycles, rounds),
             slices=slices,
             value=found.value(self.exponents),
-            sharing=Sharing(int(rows.sharers[row]), found.kept),
+            sharing=SharedWeights(int(rows.sharers[row]), found.kept),
         )
         if run.bands is None:
             return cost

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.schedule.leaf.reduction import Gathering
-from costmodel.schedule.leaf.sharing import Sharing
+from costmodel.schedule.leaf.sharing import SharedWeights
 from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import NodeRuns
@@ -56,5 +56,5 @@ class LeafCost:
     """[tiles]: bits of inputs that stay from one band to the next."""
     gathering: Gathering | None = None
     """How partial sums are added, where the input channels are cut."""
-    sharing: Sharing | None = None
+    sharing: SharedWeights | None = None
     """How tiles share the weights, where they do; ``slices`` then come from tiles, else from DRAM."""

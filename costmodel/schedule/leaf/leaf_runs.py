@@ -17,7 +17,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.reduction import FoundReduction, Gathering
-from costmodel.schedule.leaf.sharing import FoundSharing, Rounds
+from costmodel.schedule.leaf.sharing import FoundSharing, PassingRounds
 from costmodel.schedule.leaf.streams import LeafRun
 from costmodel.schedule.row_bands import LeafBands
 from costmodel.schedule.starts import BatchRun, NodeRuns
@@ -79,7 +79,7 @@ def streamed_runs(
 
 
 def shared_runs(
-    chip: Chip, layer: LeafLayer, run: LeafRun, found: FoundSharing, tile_cycles: int, rounds: Rounds
+    chip: Chip, layer: LeafLayer, run: LeafRun, found: FoundSharing, tile_cycles: int, rounds: PassingRounds
 ) -> NodeRuns:
     """The runs of a leaf whose tiles share their weights.
 
@@ -131,7 +131,7 @@ def in_bands(
     bands: LeafBands,
     cost: LeafCost,
     band_cycles: Array,
-    rounds: Rounds | None = None,
+    rounds: PassingRounds | None = None,
 ) -> LeafCost:
     """The cost of a leaf that runs band by band, from its ``cost`` in one piece.
 

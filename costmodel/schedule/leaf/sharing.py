@@ -38,7 +38,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Sharing:
+class SharedWeights:
     """Weights that ``sharers`` tiles share; ``kept`` [tiles]: bits of each tile's share."""
 
     sharers: int
@@ -96,7 +96,7 @@ class FoundSharing:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class PassingRounds:
     """Passing on all slices in one run of a leaf, or in one band of it.
 
     ``cycles``: for all of them, one after the other. ``first``: for the first one. ``links``: bits times
@@ -108,11 +108,11 @@ class Rounds:
     links: Array
 
     @staticmethod
-    def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> Rounds:
+    def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> PassingRounds:
         """Of ``slices``, of which the largest has ``slice_bits``; no two of a group move at a time."""
         busiest = chip.least_cycles(0, int(found.round_links.max()), run.times)
         cycles = max(busiest, slices * chip.least_cycles(0, slice_bits * len(chip.ports)))
-        return Rounds(cycles, -(-cycles // slices), found.round_links)
+        return PassingRounds(cycles, -(-cycles // slices), found.round_links)
 
 
 def most_slices(slices: Any, sharers: Any) -> Any:

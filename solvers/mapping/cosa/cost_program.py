@@ -40,6 +40,10 @@ from solvers.mapping.space.space import MappingSpace
 REFERENCE = 10_000
 """How many units the first solution costs. Variables are whole numbers, so a power is known to one unit."""
 
+ROW_UNITS = 100
+"""Units that are 1 in a tangent's row. CP-SAT multiplies coefficients of rows; with those of single units its
+presolve called programs infeasible that have solutions."""
+
 HALVINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Where the first tangents of a power touch it: at the first solution's cost, halved so many times. Between
 two that are half a halving apart they are at most 2 % below the power."""
@@ -74,15 +78,12 @@ class CostProgram(CosaProgram):
             ceil((3 * log2(2 * space.layer.macs) + log2(most_cycles)) / UNIT)
         )
         self._bound_cycles()
-        self._constant, self._saved = self._first_reads()
         self._priced = [_Priced(power, v.program.variable(2 * REFERENCE)) for power in self._powers()]
 
-    def _first_reads(self) -> tuple[float, Terms]:
-        """The energy in pJ that no power has, and what binaries save of it; for other objectives neither."""
-        if self._objective != "energy":
-            return 0.0, {}
-        constant, saved = self._costs.first_read_savings()
-        return self._costs.mac_energy_pj - constant, saved
+    @property
+    def _constant(self) -> float:
+        """The part of the objective that no mapping changes."""
+        return self._costs.mac_energy_pj if self._objective == "energy" else 0.0
 
     def _powers(self) -> Iterator[Power]:
         """The powers whose sum is the objective, without the constant; none for cycles."""
@@ -92,9 +93,8 @@ class CostProgram(CosaProgram):
             cycles = {self._log_cycles: UNIT}
             for factor, exponent in self._costs.energy:
                 yield Power(factor, added((1.0, exponent), (1.0, cycles)))
-            fixed = self._costs.mac_energy_pj - sum(self._costs.first_reads_pj.values())
-            if fixed > 0:
-                yield Power(fixed, cycles)
+            if self._costs.mac_energy_pj:
+                yield Power(self._costs.mac_energy_pj, cycles)
 
     def _bound_cycles(self) -> None:
         """The cycles are at least those of the MACs, and of every transfer over its bandwidth by itself."""
@@ -171,10 +171,9 @@ class CostProgram(CosaProgram):
         if self._objective == "cycles":
             objective = {self._log_cycles: 1.0}
             return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best)),))
-        # A saving is a part of what powers count, so the sum stays above 0.
-        units = REFERENCE / reference
-        objective = added((1.0, {p.variable: 1.0 for p in self._priced}), (-units, self._saved))
-        ceiling = (best - self._constant) * units + 1
+        objective = {p.variable: 1.0 for p in self._priced}
+        # Every variable is whole, so it may be a unit above its power.
+        ceiling = (best - self._constant) * REFERENCE / reference + len(self._priced)
         return EngineGoal(objective, (Row(objective, high=ceiling),))
 
     def _bound_at(self, values: Sequence[int], reference: float) -> float:
@@ -184,18 +183,16 @@ class CostProgram(CosaProgram):
             return float(2.0 ** (values[self._log_cycles] * UNIT))
         # A variable is its tangents' maximum rounded up to a unit, which the bound must not count.
         units = sum(values[p.variable] for p in self._priced) - len(self._priced)
-        return units * reference / REFERENCE - value(self._saved, values) + self._constant
+        return units * reference / REFERENCE + self._constant
 
     def _cost_at(self, values: Sequence[int]) -> float:
         """The objective of a solution as the sum of powers has it."""
         if self._objective == "cycles":
             return self._costs.cycles_at(values)
         if self._objective == "energy":
-            powers = sum(p.power.at(values) for p in self._priced)
-            return powers - value(self._saved, values) + self._constant
+            return sum(power.at(values) for power in self._costs.energy) + self._constant
         cycles: float = self._costs.cycles_at(values)
-        fixed = self._costs.mac_energy_pj - sum(self._costs.first_reads_pj.values())
-        return (sum(power.at(values) for power in self._costs.energy) + max(0.0, fixed)) * cycles
+        return (sum(power.at(values) for power in self._costs.energy) + self._costs.mac_energy_pj) * cycles
 
     def _add_tangents(self, engine: Engine, values: Sequence[int], reference: float) -> None:
         """Add tangents where a solution lies: there the program counts from now on what the powers do."""
@@ -207,8 +204,11 @@ class CostProgram(CosaProgram):
 
 
 def _tangent(priced: _Priced, point: float, reference: float) -> Row:
-    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``."""
-    size = priced.power.factor * 2.0**point * REFERENCE / reference
+    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``.
+
+    It is stated in ROW_UNITS units of the reference.
+    """
+    size = priced.power.factor * 2.0**point * REFERENCE / reference / ROW_UNITS
     slope = size * LN2
-    terms = added((slope, priced.power.exponent), (-1.0, {priced.variable: 1.0}))
+    terms = added((slope, priced.power.exponent), (-1.0 / ROW_UNITS, {priced.variable: 1.0}))
     return Row(terms, high=slope * point - size)

@@ -17,8 +17,6 @@ It is close to what the cost model counts, and differs in these points:
 * Copies of such tiles at several instances count as different words, although they overlap.
 * Accesses are not rounded up to whole blocks of words.
 * Levels leak during the cycles in which MACs compute; the cost model counts those in which they wait, too.
-* For energy times cycles a read of an output before its first partial sum, which the cost model does not
-  count, is taken off for one copy of the output only.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2, prod
+from math import log2
 from typing import NamedTuple
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
@@ -34,7 +32,7 @@ from costmodel.workload.network import Layer
 from solvers.mapping.cosa.linear import Terms, added, value
 from solvers.mapping.cosa.objectives import Boundary, CosaTraffic, compute
 from solvers.mapping.cosa.patterns import Pattern
-from solvers.mapping.cosa.variables import FactorPosition, Variables
+from solvers.mapping.cosa.variables import Variables
 from solvers.mapping.problem import Objective
 
 
@@ -52,17 +50,16 @@ class Power(NamedTuple):
 class BoundaryWords(NamedTuple):
     """How many words cross a boundary, as logarithms to base 2.
 
-    ``sent`` counts at the parent, over all of its instances, each multicast once; ``received`` at the child,
-    over all of its instances, copies included. ``sent_by_one`` and ``received_by_one`` are the same for one
-    instance. Outputs move outwards: of these the child sends ``received`` words, and the parent takes in
-    ``sent`` words. A child of -1 stands for the MACs; nobody asks what these received.
+    ``sent``: what the parent's instances read, all of them together, each multicast once; ``received``: what
+    the child's are filled with, copies included. Outputs move outwards, too: the parent takes in ``taken``
+    words of them, and their partial sums are read and filled in again at every visit but the first.
+    ``taken`` is None for an operand, ``received`` for a MAC.
     """
 
     boundary: Boundary
     sent: Terms
-    received: Terms
-    sent_by_one: Terms
-    received_by_one: Terms
+    taken: Terms | None
+    received: Terms | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,30 +91,21 @@ class Costs:
 
     def _transfer(self, boundary: Boundary) -> BoundaryWords:
         sent = self.traffic.sent(boundary, self.pattern)
-        received = self.traffic.received(boundary, self.pattern)
-        parents, children = (self._instances(level) for level in (boundary.parent, boundary.child))
-        return BoundaryWords(
-            boundary,
-            sent,
-            received,
-            added((1.0, sent), (-1.0, parents)),
-            added((1.0, received), (-1.0, children)),
-        )
+        received = self.traffic.received(boundary, self.pattern) if boundary.child >= 0 else None
+        if not boundary.tensor.is_output:
+            return BoundaryWords(boundary, sent, None, received)
+        again = self.traffic.again(boundary)
+        back = None if received is None else added((1.0, received), (1.0, again))
+        return BoundaryWords(boundary, added((1.0, sent), (1.0, again)), sent, back)
 
     def _instances(self, level: int) -> Terms:
         """The logarithm of how many instances of a level are in use."""
-        return self.variables.loops(self.layer.sizes, self._fanouts_above(level))
-
-    def _fanouts_above(self, level: int) -> list[FactorPosition]:
-        return self.variables.at(range(level + 1, self.variables.depth), "x", "y")
+        v = self.variables
+        return v.loops(self.layer.sizes, v.at(range(level + 1, v.depth), "x", "y"))
 
     @cached_property
     def energy(self) -> tuple[Power, ...]:
-        """The energy in pJ that depends on the mapping, as powers to be added up.
-
-        It includes reads of outputs before their first partial sums, which are none: see
-        :attr:`first_reads_pj`.
-        """
+        """The energy in pJ that depends on the mapping, as powers to be added up."""
         powers = [*self._access_energy(), *self._leakage()]
         return tuple(power for power in powers if power.factor)
 
@@ -125,12 +113,11 @@ class Costs:
         # A parent reads what it sends. Of an output it reads the partial sum and writes the updated one.
         levels = self.architecture.levels
         for transfer in self._transfers:
-            boundary = transfer.boundary
-            parent, output = levels[boundary.parent], boundary.tensor.is_output
-            sending_pj = parent.read_energy_pj + (parent.update_energy_pj if output else 0.0)
-            yield Power(sending_pj / parent.block_size, transfer.sent)
-            if boundary.child >= 0:
-                child = levels[boundary.child]
+            parent, child = levels[transfer.boundary.parent], levels[transfer.boundary.child]
+            yield Power(parent.read_energy_pj / parent.block_size, transfer.sent)
+            if transfer.taken is not None:
+                yield Power(parent.update_energy_pj / parent.block_size, transfer.taken)
+            if transfer.received is not None:
                 yield Power(child.write_energy_pj / child.block_size, transfer.received)
 
     def _leakage(self) -> Iterator[Power]:
@@ -143,49 +130,8 @@ class Costs:
         return self.layer.macs * self.architecture.compute.energy_pj
 
     @cached_property
-    def first_reads_pj(self) -> dict[int, float]:
-        """By level that keeps outputs, the pJ that :attr:`energy` counts too much for a copy of the output.
-
-        The powers count a read of the level, and a fill from outside, before every update of an output. The
-        first update finds nothing there that would have to be read or filled, so the cost model leaves these
-        out. There are as many copies of the output at a level as its instances that sum into the same
-        outputs.
-        """
-        words = self.layer.output.words(self.layer.sizes)
-        saved: dict[int, float] = {}
-        for boundary in self.traffic.boundaries:
-            if boundary.tensor.is_output:
-                level = self.architecture.levels[boundary.parent]
-                pj = level.read_energy_pj
-                if boundary.parent < self.variables.depth - 1:
-                    pj += level.write_energy_pj
-                saved[boundary.parent] = words * pj / level.block_size
-        return saved
-
-    def first_read_savings(self) -> tuple[float, Terms]:
-        """What is to be subtracted for all first reads: a constant in pJ, and pJ for each of some binaries.
-
-        How many copies of the output a level has depends on the spatial factors of summed dims outside it.
-        Where the program can choose them, each choice has a binary, of which exactly one is 1.
-        """
-        v, constant, chosen = self.variables, 0.0, {}
-        for level, pj in self.first_reads_pj.items():
-            positions = self._fanouts_above(level)
-            groups = [g for g in v.groups if g.dim not in self.layer.output.dims and v.count(g, positions)]
-            if not groups:
-                constant += pj
-                continue
-            most = prod(position.fanout for position in positions)
-            for binary, counts in v.choices(groups, positions, most).items():
-                chosen[binary] = pj * prod(g.prime**n for g, n in zip(groups, counts, strict=True))
-        return constant, chosen
-
-    @cached_property
     def ports(self) -> tuple[tuple[Power, ...], ...]:
-        """For every bandwidth in turn, the cycles that it asks for, as powers to be added up.
-
-        A level's reads of partial sums are left out: most of them are first reads, which are none.
-        """
+        """For every bandwidth in turn, the cycles that it asks for, as powers to be added up."""
         found = []
         for index, level in enumerate(self.architecture.levels):
             reads, writes = self._moved(index)
@@ -199,9 +145,12 @@ class Costs:
         writes: list[Terms] = []
         for transfer in self._transfers:
             if transfer.boundary.parent == level:
-                (writes if transfer.boundary.tensor.is_output else reads).append(transfer.sent_by_one)
-            if transfer.boundary.child == level and not transfer.boundary.tensor.is_output:
-                writes.append(transfer.received_by_one)
+                reads.append(transfer.sent)
+                writes += [] if transfer.taken is None else [transfer.taken]
+            if transfer.boundary.child == level and transfer.received is not None:
+                writes.append(transfer.received)
+        instances = self._instances(level)
+        reads, writes = ([added((1.0, t), (-1.0, instances)) for t in terms] for terms in (reads, writes))
         return reads, writes
 
     def cycles_at(self, values: Sequence[int]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
+from math import log2, prod
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Tensor
@@ -19,6 +19,10 @@ def network_level(architecture: Architecture) -> int:
     """The level above the network on chip: the outermost one that feeds several instances."""
     fed = [index for index, level in enumerate(architecture.levels) if level.fanout > 1]
     return fed[-1] if fed else len(architecture.levels) - 1
+
+
+NEVER = -40.0
+"""The logarithm that stands for that of 0: what is multiplied by 2 ** -40 counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,7 @@ class CosaTraffic:
         }
         for chosen in self._chosen.values():
             variables.program.require(dict.fromkeys(chosen, 1.0), low=1, high=1)
+        self._without_loops: dict[tuple[frozenset[str], range], Terms] = {}
         self._savings = {b: self._saving(b) for b in self.boundaries if b.child >= 0}
 
     def words(self, pattern: Pattern) -> Terms:
@@ -148,13 +153,13 @@ class CosaTraffic:
 
     def _saved(self, boundary: Boundary, pattern: Pattern) -> Terms:
         saved: list[Terms] = []
-        for level, per_dim in self._savings.get(boundary, {}).items():
+        for level, by_group in self._savings.get(boundary, {}).items():
             # The network's level may have the order of the pattern that this program is solved for. Savings
             # of levels whose order is the program's choice have been tied to that (``_allowing``), and any
             # other level may save all of them.
             given = level == self.network and level not in self._chosen
-            free = pattern.free_dims(boundary.tensor.name) if given else per_dim
-            saved += [terms for dim, terms in per_dim.items() if dim in free]
+            free = pattern.free_dims(boundary.tensor.name) if given else self._variables.layer.sizes
+            saved += [terms for group, terms in by_group.items() if group.dim in free]
         return summed(saved)
 
     def _without_reuse(self, boundary: Boundary) -> Terms:
@@ -176,8 +181,29 @@ class CosaTraffic:
             ]
         )
 
-    def _saving(self, boundary: Boundary) -> dict[int, dict[str, Terms]]:
-        """Level -> irrelevant dim -> the logarithm of its loops there, which the level's order can save."""
+    def again(self, boundary: Boundary) -> Terms:
+        """Of an output that crosses ``boundary``: log2 of the part of its words that has crossed it before.
+
+        Every word crosses V times, once for each iteration of the loops outside the child that sum and are
+        not saved; ``(V - 1) / V`` of that is not the first time. It is no power of V, so a binary for every
+        choice of V's primes makes it linear. Every level's order must be the program's choice.
+        """
+        v = self._variables
+        outside = v.at(range(boundary.child + 1, v.depth), "temporal")
+        savings = self._savings.get(boundary, {}).values()
+        counts: dict[PrimeGroup, Terms] = {}
+        for group in v.groups:
+            if group.dim not in boundary.tensor.dims:
+                saved = summed(by_group[group] for by_group in savings if group in by_group)
+                counts[group] = added((1.0, v.count(group, outside)), (-1.0 / log2(group.prime), saved))
+        return {
+            way: log2(1 - 1 / visits) if (visits := prod(bounds.values())) > 1 else NEVER
+            for way, bounds in v.choices(counts).items()
+        }
+
+    def _saving(self, boundary: Boundary) -> dict[int, dict[PrimeGroup, Terms]]:
+        """Level -> irrelevant primes -> the logarithm of their loops there, which the level's order can
+        save."""
         first = boundary.child + 1
         levels = {level for level in self._chosen if level >= first}
         # Several tensors kept at the child would each want another order of the level just outside it; for a
@@ -188,24 +214,26 @@ class CosaTraffic:
             levels.add(self.network)
         return {level: self._saved_at(boundary, level) for level in sorted(levels)}
 
-    def _saved_at(self, boundary: Boundary, level: int) -> dict[str, Terms]:
-        """Dim -> what ``level`` can save of T (Eq. 9, 10): loops inside which nothing moves the tensor.
+    def _saved_at(self, boundary: Boundary, level: int) -> dict[PrimeGroup, Terms]:
+        """What ``level`` can save of T (Eq. 9, 10), by primes: loops inside which nothing moves the tensor.
 
         At the first level outside the child this depends on the level's own order. Further out, the levels in
         between must have no loop that is relevant to the tensor, either. Where the order is a choice of the
-        program, savings are tied to the binaries of that choice.
+        program, savings are tied to the binaries of that choice. Where the user's rules put loops inside the
+        one that is saved, those must not be relevant to the tensor.
         """
         v, tensor, first = self._variables, boundary.tensor, boundary.child + 1
-        still = [self._nothing_moves(tensor, first, level)] if level > first else []
-        saved: dict[str, Terms] = {}
+        still = [self._no_loop_over(tensor.dims, range(first, level))] if level > first else []
+        saved: dict[PrimeGroup, Terms] = {}
         for group in v.groups:
             if group.dim in tensor.dims:
                 continue
             chosen = self._chosen.get(level)
             conditions = still if chosen is None else [*still, self._allowing(chosen, tensor, group.dim)]
+            if inside := tensor.dims & v.level_rules[level].inside_of(group.dim, v.layer.sizes):
+                conditions = [*conditions, self._no_loop_over(inside, range(level, level + 1))]
             here = v.count(group, v.at([level], "temporal"))
-            terms = self._saved_if(group, here, conditions)
-            saved[group.dim] = summed([saved.get(group.dim, {}), terms])
+            saved[group] = self._saved_if(group, here, conditions)
         return saved
 
     def _allowing(self, chosen: Sequence[int], tensor: Tensor, dim: str) -> Terms:
@@ -213,17 +241,19 @@ class CosaTraffic:
         pairs = zip(chosen, self._patterns, strict=True)
         return {binary: 1.0 for binary, pattern in pairs if dim in pattern.free_dims(tensor.name)}
 
-    def _nothing_moves(self, tensor: Tensor, first: int, level: int) -> Terms:
-        """A binary that is 0 if a loop from level ``first`` to inside ``level`` is relevant to ``tensor``."""
-        v = self._variables
-        between = v.at(range(first, level), "temporal")
-        moving = summed(v.count(group, between) for group in v.groups if group.dim in tensor.dims)
-        still = v.program.variable(1)
-        # The constant of the row is as small as it can be, the most that ``moving`` reaches: larger ones
-        # would make the linear relaxation, and with it the engine's bounds, weaker.
-        most = float(sum(v.program.upper[index] for index in moving))
-        v.program.require(added((1.0, moving), (most, {still: 1.0})), high=most)
-        return {still: 1.0}
+    def _no_loop_over(self, dims: frozenset[str], levels: range) -> Terms:
+        """A binary that is 0 if a temporal loop of ``levels`` runs over one of ``dims``."""
+        if (dims, levels) not in self._without_loops:
+            v = self._variables
+            positions = v.at(levels, "temporal")
+            looping = summed(v.count(group, positions) for group in v.groups if group.dim in dims)
+            none = v.program.variable(1)
+            # The constant of the row is as small as it can be, the most that ``looping`` reaches: larger ones
+            # would make the linear relaxation, and with it the engine's bounds, weaker.
+            most = float(sum(v.program.upper[index] for index in looping))
+            v.program.require(added((1.0, looping), (most, {none: 1.0})), high=most)
+            self._without_loops[dims, levels] = {none: 1.0}
+        return self._without_loops[dims, levels]
 
     def _saved_if(self, group: PrimeGroup, here: Terms, conditions: Sequence[Terms]) -> Terms:
         """The logarithm of the loops ``here`` of ``group`` where all ``conditions`` are 1, and 0 otherwise.

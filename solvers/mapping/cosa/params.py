@@ -85,9 +85,9 @@ class Params:
     * ``capacity_fractions``: level name -> role -> the fraction of the level's words that this role's tiles
       may take, as in the paper.
     * ``capacity_split`` is for levels without ``capacity_fractions``: "free" bounds the sum of the tiles,
-      "even" gives each tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a
-      third of the time for mappings as good). The polish uses neither: there the tiles only have to fit
-      together.
+      "even" gives each tensor the same words. "auto" is "free" with the surrogate "cost" and for up to two
+      tensors, and "even" for more (a third of the time, and what is lost the polish gets back). The polish
+      uses neither: there the tiles only have to fit together.
     * ``keep_choices``: as many choices of kept tensors get programs
       (:func:`solvers.mapping.cosa.capacity.keep_choices`).
 

@@ -104,7 +104,8 @@ class CosaProgram:
     def _level(self, values: Sequence[int], level: int, orders: dict[int, Pattern]) -> LevelMapping:
         temporal, x, y = (self._variables.block(values, level, kind) for kind in ("temporal", "x", "y"))
         pattern = orders.get(level) or self._natural(level)
-        # Patterns know nothing of loop orders that the user asks for: those are put right afterwards.
+        # A pattern is a class of all orders; those that the user asks for are put right afterwards, and the
+        # savings that they forbid are not counted (``CosaTraffic``).
         ordered = self._variables.level_rules[level].ordered(pattern.ordered(temporal))
         return LevelMapping(ordered, x, y, self._keep[level])
 

@@ -12,9 +12,10 @@ The product of some loop bounds becomes linear in these counts by taking logarit
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from itertools import product
-from math import inf, log2, prod
+from math import inf, log2
 from typing import Literal
 
 from costmodel.hardware.architecture import Architecture
@@ -22,7 +23,7 @@ from costmodel.mapping.mapping import Loop, loops
 from costmodel.workload.network import Tensor
 from costmodel.workload.projection import Axis
 from solvers.divisors import prime_powers
-from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
+from solvers.mapping.cosa.linear import IntegerProgram, Terms, added, summed
 from solvers.mapping.space.space import MappingSpace
 
 Kind = Literal["temporal", "x", "y"]
@@ -143,32 +144,29 @@ class Variables:
         The extent is no product of the tile sizes t, so its logarithm is not linear in counts. A binary for
         every choice of counts within the tile, of which exactly one is 1, makes it linear.
         """
-        groups = [group for group in self.groups if group.dim in dict(live)]
-        ways = self.choices(groups, self.within(level))
+        within = self.within(level)
+        counts = {g: self.count(g, within) for g in self.groups if g.dim in dict(live)}
         return {
-            way: log2(1 + sum(c * (_bound(groups, counts, dim) - 1) for dim, c in live))
-            for way, counts in ways.items()
+            way: log2(1 + sum(c * (bounds.get(dim, 1) - 1) for dim, c in live))
+            for way, bounds in self.choices(counts).items()
         }
 
-    def choices(
-        self, groups: Sequence[PrimeGroup], positions: Collection[FactorPosition], most: float = inf
-    ) -> dict[int, tuple[int, ...]]:
-        """A binary for every choice of how many primes of each group stand at ``positions``; one is 1.
+    def choices(self, counts: ReadOnlyDict[PrimeGroup, Terms]) -> dict[int, dict[str, int]]:
+        """A binary for every choice of how many primes each group has by ``counts``, of which one is 1.
 
-        There are as many as the product of (count + 1) over the groups, a few dozen for two or three dims.
-        Choices whose product of primes is above ``most`` are left out: they must be impossible otherwise.
+        With each choice are the products of its primes, by dim. There are as many as the product of
+        (count + 1) over the groups, a few dozen for two or three dims.
         """
+        groups = list(counts)
         ways = {
-            self.program.variable(1): counts
-            for counts in product(*(range(group.count + 1) for group in groups))
-            if prod(group.prime**n for group, n in zip(groups, counts, strict=True)) <= most
+            self.program.variable(1): chosen
+            for chosen in product(*(range(group.count + 1) for group in groups))
         }
         self.program.require(dict.fromkeys(ways, 1.0), low=1, high=1)
         for number, group in enumerate(groups):
-            terms = self.count(group, positions)
-            terms.update({way: -float(counts[number]) for way, counts in ways.items() if counts[number]})
-            self.program.require(terms, low=0, high=0)
-        return ways
+            picked = {way: float(chosen[number]) for way, chosen in ways.items() if chosen[number]}
+            self.program.require(added((1.0, counts[group]), (-1.0, picked)), low=0, high=0)
+        return {way: _bounds(groups, chosen) for way, chosen in ways.items()}
 
     def block(self, values: Sequence[int], level: int, kind: Kind) -> tuple[Loop, ...]:
         """The loops at one position in a solution, in the layer's order of dims."""
@@ -188,5 +186,8 @@ def _most(group: PrimeGroup, position: FactorPosition) -> int:
     return most
 
 
-def _bound(groups: list[PrimeGroup], counts: tuple[int, ...], dim: str) -> int:
-    return prod(g.prime**n for g, n in zip(groups, counts, strict=True) if g.dim == dim)
+def _bounds(groups: Sequence[PrimeGroup], counts: Sequence[int]) -> dict[str, int]:
+    bounds: dict[str, int] = {}
+    for group, count in zip(groups, counts, strict=True):
+        bounds[group.dim] = bounds.get(group.dim, 1) * group.prime**count
+    return bounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
@@ -118,9 +118,17 @@ class LevelRules:
 
     def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         """``loops`` (innermost first), reordered only as far as the rules demand it."""
-        rank = {dim: position - len(self.innermost) for position, dim in enumerate(self.innermost)}
-        rank |= {dim: len(self.outermost) - position for position, dim in enumerate(self.outermost)}
-        return tuple(sorted(loops, key=lambda loop: rank.get(loop[0], 0)))
+        return tuple(sorted(loops, key=lambda loop: self._rank(loop[0])))
+
+    def inside_of(self, dim: str, dims: Iterable[str]) -> frozenset[str]:
+        """Which of ``dims`` have their loops inside the loop over ``dim`` in every order that is allowed."""
+        return frozenset(other for other in dims if self._rank(other) < self._rank(dim))
+
+    def _rank(self, dim: str) -> int:
+        """Loops of lower ranks stand inside those of higher ones; rank 0 are dims in any order."""
+        if dim in self.innermost:
+            return self.innermost.index(dim) - len(self.innermost)
+        return len(self.outermost) - self.outermost.index(dim) if dim in self.outermost else 0
 
     def for_layer(self, layer: Layer) -> LevelRules:
         """The rules without dims and tensors that ``layer`` does not have."""

@@ -21,6 +21,7 @@ from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.mapping.space.space import MappingSpace
 
 COST = Params(surrogate="cost", polish=False, capacity_split="free")
@@ -47,17 +48,33 @@ LAYERS = [
 ]
 
 
-def program_of(layer: Layer, objective: Any, architecture: Architecture = SMALL) -> CostProgram:
-    space = MappingSpace(architecture, layer)
+ORDERS = {
+    "any order": SpaceRules(),
+    "summed inside": SpaceRules(levels=(LevelRules("DRAM", innermost=("K", "C")),)),
+    "one order": SpaceRules(
+        levels=(
+            LevelRules("DRAM", outermost=("K", "C", "M", "P", "N", "Q")),
+            LevelRules("Global", innermost=("N", "P"), outermost=("M",)),
+        )
+    ),
+}
+"""Rules on loop orders, for the dims of all ``LAYERS`` together."""
+
+
+def program_of(
+    layer: Layer, objective: Any, architecture: Architecture = SMALL, rules: SpaceRules = ORDERS["any order"]
+) -> CostProgram:
+    space = MappingSpace(architecture, layer, rules)
     return CostProgram(space, next(keep_choices(space, COST)), COST, objective)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("orders", ORDERS)
 @pytest.mark.parametrize("engine", [CpSat, Highs])
-def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, engine: Any) -> None:
+def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, orders: str, engine: Any) -> None:
     """Of every solution that the program goes through, where nothing slides and a block is a word."""
-    program = program_of(layer, "energy")
+    program = program_of(layer, "energy", rules=ORDERS[orders].for_layer(layer))
     seen: list[tuple[float, float]] = []
     inner = engine(program.integer, 0)
 
@@ -82,9 +99,12 @@ def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, engine:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
-def test_a_proven_program_of_energy_has_the_best_mapping_of_its_keep_choice(layer: Layer) -> None:
+@pytest.mark.parametrize("orders", ORDERS)
+def test_a_proven_program_of_energy_has_the_best_mapping_of_its_keep_choice(
+    layer: Layer, orders: str
+) -> None:
     """Against every mapping of the space, of which this one's levels keep as much as they can."""
-    problem = MappingProblem(SMALL, layer, "energy")
+    problem = MappingProblem(SMALL, layer, "energy", ORDERS[orders].for_layer(layer))
     best = exhaustive.solve(problem, Budget(), exhaustive.Params(limit=10**8))
     outcome = solve(problem, Budget(), COST)
     assert outcome.program_proven
