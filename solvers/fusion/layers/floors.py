@@ -161,10 +161,10 @@ class LayerFloors:
             for left, times, begun in iterations(layer.sizes, cuts, tensor.dims)
         ]
         found = [_movement(tensor, outer, first, turns)]
-        room = self._room(key, tensor)
+        capacity = self._capacity(key, tensor)
         for depth in range(len(cuts)):
             sizes = layer.sizes | {cut.dim: cut.longest for cut in cuts[:depth]}
-            if touched_words(tensor, sizes) <= room:
+            if touched_words(tensor, sizes) <= capacity:
                 last = max((n + 1 for n in range(depth) if cuts[n].dim in tensor.dims), default=0)
                 entering = sum(
                     times * touched_words(tensor, left)
@@ -176,7 +176,7 @@ class LayerFloors:
                 )
         return _Moved(*(min(values) for values in zip(*found, strict=True)))
 
-    def _room(self, key: _FloorKey, tensor: Tensor) -> float:
+    def _capacity(self, key: _FloorKey, tensor: Tensor) -> float:
         """The most words that a hoisted tile of the tensor can have."""
         number = self._group.outermost - 1
         level = self._group.architecture.levels[number]

@@ -50,7 +50,7 @@ class Insides:
         levels = list(architecture.levels)
         if levels[1:]:
             levels[self._level] = replace(levels[self._level], size_words=None)
-        self._roomy = replace(architecture, levels=tuple(levels))
+        self._ample = replace(architecture, levels=tuple(levels))
 
     def least(self, key: PartKey) -> Corner | None:
         """What one turn of the part takes at least, its cycles apart; None where nothing is known.
@@ -68,8 +68,9 @@ class Insides:
     def passing(self, key: PartKey) -> frozenset[str] | None:
         """The tensors that every nest keeps in the outermost level of the chip; None: there is no inside.
 
-        That is so where tensors are held further in, the level has several instances or no room for a word of
-        each tensor, or first visits of outputs are not one for each word, as where their windows overlap.
+        That is so where tensors are held further in, the level has several instances or less capacity than a
+        word of each tensor, or first visits of outputs are not one for each word, as where their windows
+        overlap.
         """
         part, level = part_of(self._layers, key), self._architecture.levels[self._level]
         able = frozenset(tensor.name for tensor in part.tensors if level.can_keep(tensor))
@@ -91,14 +92,14 @@ class Insides:
             for dim, size in part.dims
         }
         held = tuple(sorted((name, self._level) for name in {*able, *dict(key.held)}))
-        inside = replace(key, sizes=tuple(sizes.items()), held=held, rooms=())
+        inside = replace(key, sizes=tuple(sizes.items()), held=held, capacities=())
         if inside not in self._proven:
             self._proven[inside] = self._prove(inside)
         return part.macs / prod(sizes.values()), self._proven[inside]
 
     def _prove(self, inside: PartKey) -> Corner:
         """The bounds that the exact mapper has for an inside."""
-        question = Question(self._roomy, part_of(self._layers, inside), inside)
+        question = Question(self._ample, part_of(self._layers, inside), inside)
         found = []
         for price in (0.0, *self._prices):
             self._deadline.check()

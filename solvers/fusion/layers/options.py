@@ -35,7 +35,7 @@ class NestOptionKey(NamedTuple):
 class NestOption:
     """One choice of hoisted tiles of a layer.
 
-    ``parts`` are those of every kind of turn, with all the room that backing tiles and its own hoisted tiles
+    ``parts`` are those of every kind of turn, with the capacity that backing tiles and its own hoisted tiles
     leave. ``take`` are the words of its hoisted tiles, by depth.
     """
 
@@ -97,10 +97,10 @@ class NestOption:
         usable = self.turns.group.architecture.levels[level].usable_words
         parts = []
         for part in self.parts:
-            rooms = dict(part.rooms)
+            capacities = dict(part.capacities)
             if usable < inf:
-                rooms[level] = rooms.get(level, int(usable)) - taken
-            parts.append(replace(part, rooms=tuple(sorted(rooms.items()))))
+                capacities[level] = capacities.get(level, int(usable)) - taken
+            parts.append(replace(part, capacities=tuple(sorted(capacities.items()))))
         return replace(self, parts=tuple(parts), points=None)
 
 
@@ -170,7 +170,7 @@ class LayerOptions:
             return None
         parts = []
         for kind in turns.kinds:
-            rooms = []
+            capacities = []
             for level in group.holding:
                 inside = sum(
                     turns.layer.tensor(name).words(kind.part.sizes)
@@ -178,13 +178,13 @@ class LayerOptions:
                     if at == level
                 )
                 if used[level] and usable[level] < inf:
-                    rooms.append((level, int(usable[level]) - used[level] + inside))
+                    capacities.append((level, int(usable[level]) - used[level] + inside))
             parts.append(
                 self.parts.key(
                     structure.run.first + bare.position,
                     kind.part.dims,
                     tuple(sorted(turns.held.items())),
-                    tuple(rooms),
+                    tuple(capacities),
                     begun=kind.part.output.begun,
                 )
             )

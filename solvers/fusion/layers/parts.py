@@ -1,4 +1,4 @@
-"""The nests of a layer's part, asked of the exact mapper on an architecture with the room that is left.
+"""The nests of a layer's part, asked of the exact mapper on an architecture with the capacity that is left.
 
 ``questions.py`` says what is asked. Before anything is, a part has a bound by the closed forms of the cost
 model, and by its share of the layer's inside (``insides.py``).
@@ -60,12 +60,12 @@ class Parts:
         objective: FusionObjective,
         deadline: Deadline,
         *,
-        share_rooms: bool = True,
+        share_capacities: bool = True,
         share_insides: bool = True,
     ) -> None:
-        """``share_rooms`` and ``share_insides``: see the solver's ``Params``."""
+        """``share_capacities`` and ``share_insides``: see the solver's ``Params``."""
         self.architecture, self.layers = architecture, layers
-        self.objective, self.deadline, self.share_rooms = objective, deadline, share_rooms
+        self.objective, self.deadline, self.share_capacities = objective, deadline, share_capacities
         self.share_insides = share_insides
         self.prices: tuple[float, ...] = ()
         """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
@@ -92,23 +92,23 @@ class Parts:
         position: int,
         sizes: tuple[tuple[str, int], ...],
         held: tuple[tuple[str, int], ...],
-        rooms: tuple[tuple[int, int], ...] = (),
+        capacities: tuple[tuple[int, int], ...] = (),
         *,
         begun: bool = False,
     ) -> PartKey:
         """The key of a part of the layer at ``position``, which layers of equal shape have in common."""
-        return PartKey(self._first[position], sizes, held, rooms, begun)
+        return PartKey(self._first[position], sizes, held, capacities, begun)
 
     def of(self, key: PartKey) -> PartNests:
         """The part, with the bound that needs no search at least."""
         if key not in self._known:
             known = PartNests(self._first_bound(key))
-            if any(words < 1 for _, words in key.rooms):
+            if any(words < 1 for _, words in key.capacities):
                 known.fits, known.least = False, self._nothing_fits
             self._known[key] = known
         known = self._known[key]
-        if (loose := self._known.get(replace(key, rooms=()))) and self._has_one_question:
-            # with less room nothing costs less; this may have been learned since the last time
+        if (loose := self._known.get(replace(key, capacities=()))) and self._has_one_question:
+            # with less capacity nothing costs less; this may have been learned since the last time
             known.fits = known.fits and loose.fits
             if loose.least > known.least:
                 known.least = loose.least
@@ -120,8 +120,8 @@ class Parts:
         return [*found, *(nest for nest in twin.nests if nest not in found)] if twin else found
 
     def _first_bound(self, key: PartKey) -> Corner:
-        """The closer of both bounds that need no search of the part, the room apart."""
-        small = replace(key, rooms=())
+        """The closer of both bounds that need no search of the part, whatever its capacity."""
+        small = replace(key, capacities=())
         if small not in self._first_bounds:
             bound = self.closed_form(key)
             if self.share_insides and self.objective != "cycles":
@@ -185,11 +185,11 @@ class Parts:
                     known_pj = known.least.priced[self.likeliest] if self.prices else known.least.energy
                     # a little above, so that sums of rounded numbers reach the caller's limit, too
                     ceiling = (known_pj + slack) * (1 + LIMIT_ROUNDING)
-                if self.share_rooms and key.rooms and self._has_one_question:
-                    # Often the best nest of all the room has the room that is left here, too.
-                    all_room = replace(key, rooms=())
-                    more = ceiling - self.of(all_room).least.energy
-                    loose = self.ask(all_room, (question,), more)
+                if self.share_capacities and key.capacities and self._has_one_question:
+                    # Often the best nest with the whole capacity fits what is left here, too.
+                    whole = replace(key, capacities=())
+                    more = ceiling - self.of(whole).least.energy
+                    loose = self.ask(whole, (question,), more)
                     known = self.of(key)
                     if not known.fits or known.least.energy >= ceiling:
                         continue
@@ -201,7 +201,7 @@ class Parts:
         return known
 
     def _fits(self, key: PartKey, nest: Mapping) -> bool:
-        """Whether a nest found for all the room is one for the room that this part has."""
+        """Whether a nest that was found with the whole capacity fits the capacity that this part has."""
         return not violations(Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
 
     def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
@@ -287,14 +287,14 @@ class Parts:
         return part_of(self.layers, key)
 
     def closed_form(self, key: PartKey) -> Corner:
-        """The bound by the closed forms of the cost model, the room apart.
+        """The bound by the closed forms of the cost model, whatever the capacity.
 
         They take outputs to begin at zero, so what partial sums cost at least is added.
         """
         small = key.position, key.sizes, key.held
         if small not in self._cheap:
-            # whatever the room: so the bound is made once for all of them
-            fresh = replace(key, rooms=(), begun=False)
+            # whatever the capacity: so the bound is made once for all of them
+            fresh = replace(key, capacities=(), begun=False)
             question = Question(self.architecture, self._part(fresh), fresh)
             bounds = space_bounds(question.problem("energy", 0.0))
             self._cheap[small] = self._without_way(question, bounds.energy_pj, bounds.cycles)
@@ -314,7 +314,7 @@ class Parts:
         """
         whole = "unequal", key.position, key.sizes, key.held
         if whole not in self._cheap:
-            question = Question(self.architecture, self._part(key), replace(key, rooms=()))
+            question = Question(self.architecture, self._part(key), replace(key, capacities=()))
             problem, outer = question.problem("energy", 0.0), self.architecture.levels[-1]
             scope = Scope(innermost_levels(problem), problem.layer)
             bounds = lower_bounds(problem.architecture, problem.layer, scope)

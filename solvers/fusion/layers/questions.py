@@ -28,14 +28,14 @@ class PartKey:
     """A part of a layer, what is held, and the words that each holding level has for the part.
 
     ``position`` is that of the first layer of the same shape: parts of equal layers are one. ``sizes`` are
-    those of its dims. ``held`` are names and levels, ``rooms`` levels and words, which include
+    those of its dims. ``held`` are names and levels, ``capacities`` levels and words, which include
     the held tensors as far as the part touches them. ``begun``: whether it goes on with partial sums.
     """
 
     position: int
     sizes: tuple[tuple[str, int], ...]
     held: tuple[tuple[str, int], ...]
-    rooms: tuple[tuple[int, int], ...]
+    capacities: tuple[tuple[int, int], ...]
     begun: bool = False
 
 
@@ -48,7 +48,7 @@ def part_of(layers: Sequence[Layer], key: PartKey) -> Layer:
 
 @dataclass(frozen=True)
 class Question:
-    """A part on an architecture, with what is held and the room that is left."""
+    """A part on an architecture, with what is held and the capacity that is left."""
 
     architecture: Architecture
     part: Layer
@@ -57,7 +57,7 @@ class Question:
     def problem(self, objective: str, price: float, *, relaxed: bool = True) -> MappingProblem:
         """The mapping problem of a part; every cycle costs ``price`` pJ in addition."""
         levels = list(self.architecture.levels)
-        for level, words in self.key.rooms:
+        for level, words in self.key.capacities:
             levels[level] = replace(levels[level], size_words=max(1, words), multiple_buffering=1.0)
         if relaxed:
             for _, level in self.key.held:
@@ -79,7 +79,7 @@ class Question:
         for number, level in enumerate(self.architecture.levels):
             bypass = tuple(name for name, at in self.key.held if at < number < outermost)
             able = [one.name for one in self.part.tensors if level.can_keep(one) and one.name not in bypass]
-            # Where room is taken, levels keep what they keep with all of it: bounds without it then hold.
+            # Where capacity is taken, levels keep what they keep with all of it: bounds without it then hold.
             keep: tuple[str, ...] = ()
             if self.architecture.instances[number] == 1 and len(able) <= level.usable_words:
                 keep = tuple(able)

@@ -58,19 +58,20 @@ class Params:
     """``tolerance``: the search may end at a mapping that is within this fraction of the optimum.
 
     ``part_limits``: stop the proof of a part where its structure cannot beat the best mapping any more.
-    ``share_rooms``: solve a part with all the room first, and take that answer wherever it fits.
+    ``share_capacities``: solve a part with the whole capacity of its level first, and take that answer
+    wherever it fits.
     ``share_insides``: bound a part by its share of what the whole layer takes inside the chip.
     """
 
     tolerance: float = 0.0
     part_limits: bool = True
-    share_rooms: bool = True
+    share_capacities: bool = True
     share_insides: bool = True
 
     def __post_init__(self) -> None:
         right = is_number(self.tolerance, 0, 1)
         check("fusion_layers", "tolerance", right, "a number from 0 to 1", self.tolerance)
-        check_switches("fusion_layers", self, "part_limits", "share_rooms", "share_insides")
+        check_switches("fusion_layers", self, "part_limits", "share_capacities", "share_insides")
 
 
 @noting_limits
@@ -141,7 +142,7 @@ class _Search:
             self.group.layers,
             self.objective,
             deadline,
-            share_rooms=params.share_rooms,
+            share_capacities=params.share_capacities,
             share_insides=params.share_insides,
         )
         self.options = LayerOptions(self.parts)
@@ -261,7 +262,7 @@ class _Search:
         return reduce(Corner.__add__, floors, self._nothing)
 
     def _refine(self, run: Segment, number: int) -> bool:
-        """Bound a structure by what is known of its parts; False if held tiles leave a part no room.
+        """Bound a structure by what is known of its parts; False if held tiles leave a part no capacity.
 
         Layer after layer, until that is enough to rule the structure out: bounds only rise, and nobody looks
         at it again.
@@ -392,7 +393,7 @@ class _Search:
         return min(self.options.of(structure, layer), key=lambda one: self._alone(one.least(self.parts)))
 
     def _sample(self, structure: GroupStructure) -> None:
-        """Try the nests that are known for the cheapest options, if these leave one another their room."""
+        """Try the nests that are known for the cheapest options, if all of them fit."""
         total = [NOTHING]
         for layer in range(len(structure.run.group.layers)):
             option = self._cheapest(structure, layer)

@@ -2,7 +2,7 @@
 
 A *run* is a sequence of layers that nothing cuts in two: over every border between neighbours passes an
 intermediate that stays on the chip. Between runs nothing but the outermost memory connects layers, so their
-costs add up and their room does not.
+costs add up and the capacity that they take does not.
 """
 
 from __future__ import annotations

@@ -106,12 +106,11 @@ def test_parts_know_the_same_whichever_way_they_are_asked(objective: str) -> Non
         machine = random_groups.architecture(random, room=random.randint(8, 12), registers=3)
         group = random_groups.chain(machine, random_groups.products(random, count, (4,)))
 
-        def fresh(group: LayerGroup = group, *, share_rooms: bool) -> Parts:
-            return Parts(
-                group.architecture, group.layers, cast(Any, objective), Deadline(60), share_rooms=share_rooms
-            )
+        def fresh(group: LayerGroup = group, *, share_capacities: bool) -> Parts:
+            asked, deadline = cast(Any, objective), Deadline(60)
+            return Parts(group.architecture, group.layers, asked, deadline, share_capacities=share_capacities)
 
-        alone, shared = fresh(share_rooms=False), fresh(share_rooms=True)
+        alone, shared = fresh(share_capacities=False), fresh(share_capacities=True)
         options = LayerOptions(alone)
         found = list(structures(Run(group, 0, count - 1)))
         keys = {
@@ -136,7 +135,7 @@ def test_parts_know_the_same_whichever_way_they_are_asked(objective: str) -> Non
             assert answered.fits == told.fits
             assert answered.least.energy == pytest.approx(told.least.energy, rel=1e-8)
             assert answered.least.cycles == told.least.cycles
-            tight += bool(key.rooms) and answered.fits
+            tight += bool(key.capacities) and answered.fits
     assert tight > 10
     assert limited > (5 if objective == "energy" else -1)
 
@@ -147,7 +146,7 @@ def test_switches_of_the_search_change_no_optimum() -> None:
     for _ in range(4):
         problem = LayerFusionProblem(small(random), "energy")
         usual = solve(problem, Budget(60))
-        for params in (Params(part_limits=False), Params(share_rooms=False)):
+        for params in (Params(part_limits=False), Params(share_capacities=False)):
             other = solve(problem, Budget(60), params)
             assert other.objective == pytest.approx(usual.objective, rel=1e-12)
             assert other.bound == pytest.approx(usual.bound, rel=1e-8)
