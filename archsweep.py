@@ -476,14 +476,11 @@ def replay(
         True
     """
     _ready()
-    from costmodel.formats.json.programs import read_program
-    from costmodel.replay.replay import replay as replayed
     from costmodel.replay.tables import ReplayOptions
     from results.report.replay_page import write_replay_page
-    from sweep.solve.replay import replay_shown
+    from sweep.solve.replay import replay_of, replay_shown
 
-    read = read_program(Path(program))
-    found = replayed(read, ReplayOptions(dram_latency, hop_latency), log=page is not None)
+    read, found = replay_of(Path(program), ReplayOptions(dram_latency, hop_latency), log=page is not None)
     if page is not None:
         write_replay_page(Path(page), replay_shown(read, found))
     return found

@@ -11,6 +11,7 @@ from results.explain.neighbour import BetterDesign, better_designs
 from results.explain.stored_rows import rows_of
 from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
+from results.report.sections.layers import gained_cycles
 from results.store.schema.chips import SCHEDULES
 from results.store.schema.rows import FusedEntry, LeafRow, LevelColumn
 from results.store.schema.tables import FUSIONS, LAYERS
@@ -122,11 +123,7 @@ class DesignExplanation:
     @property
     def gains(self) -> dict[str, float]:
         """By cause, the cycles of all runs of all layers that would go if it took no time; the most first."""
-        gained: dict[str, float] = defaultdict(float)
-        for layer in self.layers:
-            for cause, left in layer.cycles_without.items():
-                gained[cause] += layer.runs * (layer.cycles - left)
-        return dict(sorted(gained.items(), key=lambda pair: -pair[1]))
+        return gained_cycles((layer.runs, layer.cycles, layer.cycles_without) for layer in self.layers)
 
     @property
     def lacking(self) -> int:

@@ -10,17 +10,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from costmodel.errors import InputError
-from costmodel.formats.json.programs import read_program
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.pe_mesh import PeMesh
-from costmodel.replay.replay import Replay, replay
+from costmodel.replay.replay import Replay
 from costmodel.replay.tables import ReplayOptions
 from costmodel.replay.trace import trace_lines
 from results.report.replay_page import write_replay_page
 from sweep.cli.arguments.files_to_write import check_file_to_write, write_file
 from sweep.cli.messages import shown
-from sweep.solve.replay import replay_numbers, replay_shown
+from sweep.solve.replay import replay_numbers, replay_of, replay_shown
 
 DIRECTIONS = ("east", "north", "west", "south")
 
@@ -35,11 +33,7 @@ def replay_file(
     """
     check_file_to_write("--trace", trace)
     check_file_to_write("--page", page)
-    program = read_program(path)
-    try:
-        found = replay(program, options, log=bool(trace or page))
-    except InputError as error:
-        raise error.at(str(path)) from None
+    program, found = replay_of(path, options, log=bool(trace or page))
     if trace:
         write_file("--trace", trace, "".join(trace_lines(program, found)))
     if page:

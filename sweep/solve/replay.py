@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from costmodel.errors import InputError
+from costmodel.formats.json.programs import read_program
 from costmodel.hardware.chip import Chip
 from costmodel.replay.frames import Moving, replay_frames
-from costmodel.replay.replay import Replay
+from costmodel.replay.replay import Replay, replay
+from costmodel.replay.tables import ReplayOptions
 from costmodel.schedule.program.program import Program
 from results.report.replay_page import Frame, Line, ReplayShown
 
@@ -17,6 +21,15 @@ MOST_SQUARES = 40_000
 """Frames times tiles of a page: large chips have fewer frames, or a page would be hundreds of megabytes."""
 MOST_MOVING = 40
 """Messages that a frame shows, those that carry the most."""
+
+
+def replay_of(path: Path, options: ReplayOptions, *, log: bool) -> tuple[Program, Replay]:
+    """The program of a file and its replay; InputError, with the file, for one that is none or cannot run."""
+    program = read_program(path)
+    try:
+        return program, replay(program, options, log=log)
+    except InputError as error:
+        raise error.at(str(path)) from None
 
 
 def replay_numbers(found: Replay) -> dict[str, Any]:

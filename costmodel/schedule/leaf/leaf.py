@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.counted_row import CountedRow, with_transfers
 from costmodel.schedule.leaf.geometry import placement_orders, same_shapes
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
@@ -55,6 +56,7 @@ from costmodel.schedule.leaf.sharing import (
 )
 from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.starts import NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
@@ -230,10 +232,7 @@ class LeafSearch:
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
         slices = int(rows.slices[row]) if run.streamed else 0
-        cycles = max(tile_cycles, chip.least_cycles(read + written, busiest, run.runs))
-        # Links count bits times ports, as data is spread over all ports of DRAM.
-        energy_pj += int(links.sum()) / len(chip.ports) * chip.noc.hop_pj_per_bit
-        energy_pj += read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
+        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, (read, written), links)
         placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
         traffic = LeafTraffic(read, written, busiest)
         return LeafCost(
@@ -293,25 +292,29 @@ class LeafSearch:
             self.chip.least_cycles(0, int(found.sum_links.max()), run.runs),
             found.sums,
         )
-        k, b, h, w = parts.tolist()
-        placement = Placement(run.batch, run.first_tile, (k, b, h, w), found.order, run.reduced)
-        tile_cycles = int(rows.cycles[row])
-        runs = reduced_runs(self.chip, layer, run, found, gathering, tile_cycles)
+        runs = reduced_runs(self.chip, layer, run, found, gathering, int(rows.cycles[row]))
+        cost = self._found_cost(run, rows, found, runs)
+        return replace(cost, cycles=max(found.cycles, runs.later.running), gathering=gathering)
+
+    def _found_cost(
+        self, run: LeafRun, rows: PartitionRows, found: CountedRow, runs: NodeRuns, slices: int = 0
+    ) -> LeafCost:
+        """The cost of a row that was counted as a whole; its weights are loaded once for all runs."""
+        row = found.row
         return LeafCost(
-            placement=self._placements.setdefault(placement, placement),
+            placement=self._placements.setdefault(found.placement, found.placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
-            cycles=max(found.cycles, runs.later.running),
-            tile_cycles=tile_cycles,
+            cycles=found.cycles,
+            tile_cycles=int(rows.cycles[row]),
             dram_read_bits=found.read,
             dram_write_bits=found.written,
             links=found.links,
             held=found.held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
             runs=runs,
-            slices=0,
+            slices=slices,
             value=found.value(self.exponents),
-            gathering=gathering,
         )
 
     def _cheapest_sharing(
@@ -347,25 +350,12 @@ class LeafSearch:
         """The cost of what the search with shared weights found."""
         row, chip = found.row, self.chip
         tile_cycles, slices = int(rows.cycles[row]), int(rows.slices[row])
-        placement = found.placement
-        largest = -(-layer.layer.k // (placement.parts[0] * slices)) * layer.parameter_bits // layer.layer.k
+        k = layer.layer.k
+        largest = -(-k // (found.placement.parts[0] * slices)) * layer.parameter_bits // k
         rounds = PassingRounds.of(chip, run, found, largest, slices)
-        cost = LeafCost(
-            placement=self._placements.setdefault(placement, placement),
-            tiles_pj=float(run.runs * rows.tiles_pj[row]),
-            transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
-            cycles=found.cycles,
-            tile_cycles=tile_cycles,
-            dram_read_bits=found.read,
-            dram_write_bits=found.written,
-            links=found.links,
-            held=found.held,
-            leakage_pj_per_cycle=float(rows.leakage_pj[row]),
-            runs=shared_runs(chip, layer, run, found, tile_cycles, rounds),
-            slices=slices,
-            value=found.value(self.exponents),
-            sharing=SharedWeights(int(rows.sharers[row]), found.kept),
-        )
+        runs = shared_runs(chip, layer, run, found, tile_cycles, rounds)
+        shared = SharedWeights(int(rows.sharers[row]), found.kept)
+        cost = replace(self._found_cost(run, rows, found, runs, slices), sharing=shared)
         if run.bands is None:
             return cost
         return in_bands(chip, layer, run, run.bands, cost, rows.band_cycles[row], rounds)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from costmodel.schedule.boxes.arrays import Interval
 from costmodel.schedule.boxes.partition import part_of
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.leaf.geometry import orders_of
-from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun
+from costmodel.schedule.leaf.counted_row import CountedRow, cheapest_row, with_transfers
+from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement
 
 Array = NDArray[Any]
 
@@ -90,28 +91,12 @@ class ReducedLeaf:
     cycles: Array
 
 
-@dataclass(frozen=True)
-class FoundReduction:
-    """A row of the table with a placement order, and what they move over all runs.
+@dataclass(frozen=True, kw_only=True)
+class FoundReduction(CountedRow):
+    """``sum_links``: as ``links``, of partial sums alone. ``sums`` [tiles]: bits of one batch."""
 
-    ``links``: bits times ports on each link, of everything; ``sum_links``: of partial sums alone. ``held``
-    [streams, tiles], ``sums`` [tiles]: bits of one batch.
-    """
-
-    row: int
-    order: tuple[int, ...]
-    read: int
-    written: int
-    links: Array
     sum_links: Array
-    held: Array
     sums: Array
-    energy_pj: float
-    cycles: int
-
-    def value(self, exponents: tuple[float, float]) -> float:
-        """E^n D^m."""
-        return float(self.energy_pj ** exponents[0] * float(self.cycles) ** exponents[1])
 
 
 def channel_parts(layer: NetworkLayer, reduced: int) -> list[Interval]:
@@ -122,21 +107,12 @@ def channel_parts(layer: NetworkLayer, reduced: int) -> list[Interval]:
 def cheapest_reduction(
     leaf: ReducedLeaf, workspace: Any, chip: Chip, exponents: tuple[float, float]
 ) -> FoundReduction | None:
-    """The row and order with the least E^n D^m, the first of equal ones; None where there are no rows.
+    """The row and order with the least E^n D^m; None where there are no rows.
 
-    Rows are tried in the order of their values without links and DRAM, which are lower bounds. The search
-    ends with the first row whose bound is no less than the best value.
+    The bounds of rows are their values without links and DRAM.
     """
     least = leaf.energy_pj ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
-    best: FoundReduction | None = None
-    for row in np.argsort(least, kind="stable").tolist():
-        if best is not None and least[row] >= best.value(exponents):
-            break
-        for order in orders_of(leaf.parts[row]):
-            found = _counted(leaf, workspace, chip, row, order)
-            if best is None or found.value(exponents) < best.value(exponents):
-                best = found
-    return best
+    return cheapest_row(least, leaf.parts, partial(_counted, leaf, workspace, chip), exponents)
 
 
 def _counted(
@@ -147,10 +123,8 @@ def _counted(
     from costmodel.schedule.leaf.kernels.reduction_kernel import count_streams, count_sums
 
     run, parts = leaf.run, leaf.parts[row]
-    steps, step = [0, 0, 0, 0], run.reduced
-    for axis in reversed(order):
-        steps[axis], step = step, step * int(parts[axis])
-    k, b, h, w = steps
+    k, b, h, w = parts.tolist()
+    placement = Placement(run.batch, run.first_tile, (k, b, h, w), order, run.reduced)
     links = np.zeros(len(workspace.mesh.links), np.int64)
     held = np.zeros((len(leaf.streams), chip.tiles), np.int64)
     of_part, moved, total = np.zeros_like(held), np.zeros(2, np.int64), np.zeros(2, np.int64)
@@ -158,7 +132,7 @@ def _counted(
     placements = []
     for number, space in enumerate(leaf.spaces):
         kernel_leaf = KernelLeaf(space, leaf.sizes, run.first_tile + number, run.runs, streams.copy())
-        placements.append(LeafPlacement(kernel_leaf, parts, (k, b, h, w)))
+        placements.append(LeafPlacement(kernel_leaf, parts, placement.steps))
         count_streams(workspace, placements[-1], of_part, moved)
         links += workspace.mesh.links
         held += of_part
@@ -170,8 +144,17 @@ def _counted(
     sum_links = workspace.mesh.links.copy()
     links += sum_links
     read, written = total.tolist()
-    energy_pj = float(leaf.energy_pj[row]) + int(links.sum()) / len(chip.ports) * chip.noc.hop_pj_per_bit
-    energy_pj += read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
-    on_chip = chip.least_cycles(read + written, int(links.max()), run.runs)
-    cycles = max(int(leaf.cycles[row]), on_chip)
-    return FoundReduction(row, order, read, written, links, sum_links, held, sums, energy_pj, cycles)
+    own = float(leaf.energy_pj[row]), int(leaf.cycles[row])
+    energy_pj, cycles = with_transfers(chip, run.runs, *own, (read, written), links)
+    return FoundReduction(
+        row=row,
+        placement=placement,
+        read=read,
+        written=written,
+        links=links,
+        held=held,
+        energy_pj=energy_pj,
+        cycles=cycles,
+        sum_links=sum_links,
+        sums=sums,
+    )

@@ -25,13 +25,14 @@ first run a leaf waits until the first slice has been passed on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.leaf.geometry import orders_of
+from costmodel.schedule.leaf.counted_row import CountedRow, cheapest_row, with_transfers
 from costmodel.schedule.leaf.streams import LeafRun, Placement
 
 Array = NDArray[Any]
@@ -71,28 +72,12 @@ class SharedLeaf:
         return self.sizes[0] * self.of_channel
 
 
-@dataclass(frozen=True)
-class FoundSharing:
-    """A row of the table with a placement order, and what they move over all runs.
+@dataclass(frozen=True, kw_only=True)
+class FoundSharing(CountedRow):
+    """``round_links``: as ``links``, of slices that tiles pass on. ``kept`` [tiles]: bits of the shares."""
 
-    ``links``: bits times ports on each link, of everything; ``round_links``: of slices that tiles pass on.
-    ``held`` [streams, tiles], ``kept`` [tiles]: bits that each tile needs of one batch, and of its share.
-    """
-
-    row: int
-    read: int
-    written: int
-    links: Array
     round_links: Array
-    held: Array
     kept: Array
-    placement: Placement
-    energy_pj: float
-    cycles: int
-
-    def value(self, exponents: tuple[float, float]) -> float:
-        """E^n D^m."""
-        return float(self.energy_pj ** exponents[0] * float(self.cycles) ** exponents[1])
 
 
 @dataclass(frozen=True)
@@ -123,25 +108,16 @@ def most_slices(slices: Any, sharers: Any) -> Any:
 def cheapest_sharing(
     leaf: SharedLeaf, workspace: Any, chip: Chip, exponents: tuple[float, float], below: float
 ) -> FoundSharing | None:
-    """The row and order with the least E^n D^m, the first of equal ones; None if none is below ``below``.
+    """The row and order with the least E^n D^m; None if none is below ``below``.
 
-    Rows are tried in the order of a lower bound: every bit that a tile takes in from another one crosses a
-    link at least, and DRAM sends the weights once. The search ends with the first row whose bound is no less
-    than the best value.
+    The bounds of rows: every bit that a tile takes in from another one crosses a link at least, and DRAM
+    sends the weights once.
     """
     served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
     passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
     energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
     least = energy ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
-    best: FoundSharing | None = None
-    for row in np.argsort(least, kind="stable").tolist():
-        if least[row] >= below:
-            break
-        for order in orders_of(leaf.parts[row]):
-            found = _counted(leaf, workspace, chip, row, order)
-            if (value := found.value(exponents)) < below:
-                best, below = found, value
-    return best
+    return cheapest_row(least, leaf.parts, partial(_counted, leaf, workspace, chip), exponents, below)
 
 
 def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tuple[int, ...]) -> FoundSharing:
@@ -165,8 +141,17 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
     round_links = workspace.mesh.links.copy()
     links += round_links
     read, written = int(moved[0]) + leaf.weight_bits, int(moved[1])
-    energy_pj = float(leaf.energy_pj[row]) + int(links.sum()) / len(chip.ports) * chip.noc.hop_pj_per_bit
-    energy_pj += read * chip.dram.read_pj_per_bit + written * chip.dram.write_pj_per_bit
-    on_chip = chip.least_cycles(read + written, int(links.max()), run.runs)
-    cycles = max(int(leaf.cycles[row]), on_chip)
-    return FoundSharing(row, read, written, links, round_links, held, kept, placement, energy_pj, cycles)
+    own = float(leaf.energy_pj[row]), int(leaf.cycles[row])
+    energy_pj, cycles = with_transfers(chip, run.runs, *own, (read, written), links)
+    return FoundSharing(
+        row=row,
+        placement=placement,
+        read=read,
+        written=written,
+        links=links,
+        held=held,
+        energy_pj=energy_pj,
+        cycles=cycles,
+        round_links=round_links,
+        kept=kept,
+    )

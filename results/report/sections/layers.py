@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from results.front.networks import NetworkRuns, group_label
@@ -78,6 +79,18 @@ def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry
         # what only rows of single layers have is unknown here
         "solve": {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
     }
+
+
+def gained_cycles(layers: Iterable[tuple[float, float, Mapping[str, float]]]) -> dict[str, float]:
+    """By cause, the cycles of all runs that would go if it took no time; the most first.
+
+    ``layers``: runs of each, cycles of one, and by cause the cycles that would be left of these without it.
+    """
+    gained: dict[str, float] = defaultdict(float)
+    for runs, cycles, without in layers:
+        for cause, left in without.items():
+            gained[cause] += runs * (cycles - left)
+    return dict(sorted(gained.items(), key=lambda pair: -pair[1]))
 
 
 def energy_pj(layer: LayerCost) -> float:

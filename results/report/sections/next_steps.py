@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import prod
 
 from results.report.data import RunData
 from results.report.html import ReportSection, element, joined, paragraph
-from results.report.sections.layers import design_layers
+from results.report.sections.layers import design_layers, gained_cycles
 from results.units import percent, value_order
 
 LEAST_GAIN = 0.05
@@ -77,14 +76,13 @@ def _what_binds(run: RunData) -> Iterator[str]:
     """What the knee's cycles wait for, by how many would go without it."""
     if run.knee is None or not set(run.objectives) - {"energy_pj", "area_um2", "joules_per_token"}:
         return
-    gained: dict[str, float] = defaultdict(float)
-    total = 0.0
-    for layer in design_layers(run, run.knee):
-        total += layer["cycles"]
-        without = layer["solve"].get("cycles_without")
-        for cause, left in without.items() if isinstance(without, Mapping) else ():
-            gained[cause] += layer["cycles"] * (1 - left / layer["solve"]["cycles"])
-    for cause, cycles in sorted(gained.items(), key=lambda pair: -pair[1])[:2]:
+    layers = design_layers(run, run.knee)
+    total = sum(layer["cycles"] for layer in layers)
+    told = [(one["cycles"], one["solve"]) for one in layers if one["solve"].get("cycles_without")]
+    gained = gained_cycles(
+        (cycles / solve["cycles"], solve["cycles"], solve["cycles_without"]) for cycles, solve in told
+    )
+    for cause, cycles in list(gained.items())[:2]:
         if cycles >= LEAST_GAIN * total:
             what = "a larger array" if cause == MAC_UNITS else "more of it"
             yield (

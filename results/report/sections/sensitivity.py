@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,12 @@ def sensitivity_section(run: RunData) -> ReportSection | None:
     designs = [design for design in run.drawn if run.energy_by_part(design)]
     if not run.front or not set(run.objectives) & set(PROPORTIONAL) or not set(run.front) & set(designs):
         return None
-    spent, energy = _spent(run, designs)
+    every = [run.energy_by_part(design) for design in designs]
+    energy = np.array([sum(parts.values()) for parts in every])
+    fractions = _fractions(run, designs, every, energy)
+    spent = {name: np.array([parts.get(name, 0.0) for parts in every]) for name in fractions}
     changes = list(price_changes(run.points[designs], run.objectives, spent, energy))
-    rows = [_cells(run, designs, change, spent, energy) for change in changes]
+    rows = [_cells(run, designs, change, fractions[change.part]) for change in changes]
     headers = ["Part", "Of the front's energy", "Costs", "On the front", "Leave it", "Join it"]
     headers.append(f"Least {run.scale(_priced(run)).label.lower()}")
     texts = [_explained(run, designs), _said(run, designs, changes)]
@@ -39,18 +42,20 @@ def _priced(run: RunData) -> str:
     return next(name for name in run.objectives if name in PROPORTIONAL)
 
 
-def _spent(
-    run: RunData, designs: Sequence[int]
-) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.float64]]:
-    """The energy (pJ) of each design in each part that matters, the largest first; and its whole energy."""
-    every = [run.energy_by_part(design) for design in designs]
-    energy = np.array([sum(parts.values()) for parts in every])
-    names = dict.fromkeys(name for parts in every for name in parts)
-    spent = {name: np.array([parts.get(name, 0.0) for parts in every]) for name in names}
+def _fractions(
+    run: RunData, designs: Sequence[int], every: Sequence[Mapping[str, float]], energy: NDArray[np.float64]
+) -> dict[str, tuple[float, float]]:
+    """Of every part that matters, the least and the most that it takes of a front design's energy.
+
+    The largest come first. ``every``: the energy (pJ) of each design by part; ``energy`` [designs]: the sum.
+    """
     on_front = [index for index, design in enumerate(designs) if design in run.on_front]
-    most = {name: float((of_part / energy)[on_front].max()) for name, of_part in spent.items()}
-    kept = sorted((name for name in names if most[name] >= LEAST_FRACTION), key=lambda name: -most[name])
-    return {name: spent[name] for name in kept}, energy
+    found = {}
+    for name in dict.fromkeys(name for parts in every for name in parts):
+        of_front = [every[index].get(name, 0.0) / energy[index] for index in on_front]
+        found[name] = float(min(of_front)), float(max(of_front))
+    kept = [name for name, (_, most) in found.items() if most >= LEAST_FRACTION]
+    return {name: found[name] for name in sorted(kept, key=lambda name: -found[name][1])}
 
 
 def _explained(run: RunData, designs: Sequence[int]) -> str:
@@ -84,20 +89,14 @@ def _all(designs: Sequence[int], chosen: Sequence[int]) -> set[int]:
 
 
 def _cells(
-    run: RunData,
-    designs: Sequence[int],
-    change: PriceChange,
-    spent: dict[str, NDArray[np.float64]],
-    energy: NDArray[np.float64],
+    run: RunData, designs: Sequence[int], change: PriceChange, fractions: tuple[float, float]
 ) -> list[Cell]:
-    on_front = [index for index, design in enumerate(designs) if design in run.on_front]
-    fractions = (spent[change.part] / energy)[on_front]
-    least, most = float(fractions.min()), float(fractions.max())
-    spread = percent(most) if percent(least) == percent(most) else f"{percent(least)} to {percent(most)}"
+    least, most = map(percent, fractions)
+    spread = most if least == most else f"{least} to {most}"
     left, joined_ = ([designs[index] for index in chosen] for chosen in (change.left, change.joined))
     return [
         Cell(change.part),
-        number_cell(spread, most),
+        number_cell(spread, fractions[1]),
         Cell(FACTOR_NAMES[change.factor], sort=change.factor),
         number_cell(f"{len(change.front):,}", len(change.front)),
         Cell(_named(run, left), sort=len(left)),

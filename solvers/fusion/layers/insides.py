@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import ceil, prod
+from math import prod
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.bounds.bounds import touched_words
 from costmodel.workload.network import Layer
 from solvers.budget import Deadline
 from solvers.fusion.layers.corners import Corner
-from solvers.fusion.layers.questions import PartKey, Question, part_of
+from solvers.fusion.layers.questions import PartKey, Question, part_of, way_pj
 from solvers.mapping.exact import Solving
 
 
@@ -115,12 +115,8 @@ class Insides:
         for tensor in part.tensors:
             if tensor.name not in coming:
                 continue
-            words = touched_words(tensor, part.sizes)
-            if tensor.is_output:
-                energy += ceil(words / outer.block_size) * outer.update_energy_pj
-            if tensor.begun or not tensor.is_output:
-                energy += ceil(words / outer.block_size) * outer.read_energy_pj
-                energy += ceil(words / level.block_size) * level.write_energy_pj
+            for pj in way_pj(tensor, touched_words(tensor, part.sizes), outer, level):
+                energy += pj
         return energy
 
     def of_turns(self, whole: PartKey, turns: Collection[tuple[dict[str, int], int]]) -> Corner:

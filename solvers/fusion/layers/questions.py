@@ -11,14 +11,14 @@ that it finds is counted on the real one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.workload.network import Layer
+from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 
@@ -92,15 +92,11 @@ class Question:
     @cached_property
     def taken_off(self) -> float:
         """pJ of the held tensors' way between the outermost memory and their levels, once for each word."""
-        outer, energy = self.architecture.levels[-1], 0.0
+        levels, energy = self.architecture.levels, 0.0
         for name, number in self.key.held:
             tensor = self.part.tensor(name)
-            words, level = tensor.words(self.part.sizes), self.architecture.levels[number]
-            if tensor.is_output:
-                energy += _blocks(words, outer) * outer.update_energy_pj
-            if tensor.begun or not tensor.is_output:
-                energy += _blocks(words, outer) * outer.read_energy_pj
-                energy += _blocks(words, level) * level.write_energy_pj
+            for pj in way_pj(tensor, tensor.words(self.part.sizes), levels[-1], levels[number]):
+                energy += pj
         return energy
 
 
@@ -124,5 +120,14 @@ def sums_pj(architecture: Architecture, part: Layer, held: ReadOnlyDict[str, int
     return energy
 
 
-def _blocks(words: int, level: StorageLevel) -> int:
-    return ceil(words / level.block_size)
+def way_pj(tensor: Tensor, words: int, outer: StorageLevel, level: StorageLevel) -> Iterator[float]:
+    """pJ of each kind of access by which ``words`` pass once between the outermost memory and a level.
+
+    Outputs are written back, and read and filled in before that where they are sums to go on with.
+    """
+    blocks = ceil(words / outer.block_size)
+    if tensor.is_output:
+        yield blocks * outer.update_energy_pj
+    if tensor.begun or not tensor.is_output:
+        yield blocks * outer.read_energy_pj
+        yield ceil(words / level.block_size) * level.write_energy_pj

@@ -41,6 +41,11 @@ class RepeatedBlock:
         """The number of the first layer behind all copies."""
         return self.first + self.layers * self.copies
 
+    def ranges(self, graph: LayerGraph) -> list[tuple[int, int]]:
+        """Head, one copy and tail of the network: first layer and the end; those without layers left out."""
+        every = (0, self.first), (self.first, self.first + self.layers), (self.end, len(graph.layers))
+        return [(first, end) for first, end in every if first < end]
+
 
 def repeated_block(graph: LayerGraph) -> RepeatedBlock | None:
     """The block whose copies have the most layers of the network; None where no block repeats.
@@ -110,9 +115,8 @@ def _crossing(graph: LayerGraph, boundary: int) -> int:
 
 def _stands_alone(graph: LayerGraph, block: RepeatedBlock) -> bool:
     """Whether head, block and tail can be scheduled as graphs of their own."""
-    parts = (0, block.first), (block.first, block.first + block.layers), (block.end, len(graph.layers))
     try:
-        return all(first == end or part_of(graph, first, end) is not None for first, end in parts)
+        return all(part_of(graph, first, end) is not None for first, end in block.ranges(graph))
     except InputError:
         # what other layers make stands in front of a layer's own inputs, which not every operand allows
         return False

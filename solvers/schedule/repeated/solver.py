@@ -86,8 +86,7 @@ def solve_repeated(
 
 def _parts(graph: LayerGraph, block: RepeatedBlock) -> list[tuple[int, LayerGraph]]:
     """Head, one copy and tail, each with the number of its first layer; those without layers are left out."""
-    ranges = (0, block.first), (block.first, block.first + block.layers), (block.end, len(graph.layers))
-    parts = ((first, part_of(graph, first, end)) for first, end in ranges if first < end)
+    parts = ((first, part_of(graph, first, end)) for first, end in block.ranges(graph))
     return [(first, part) for first, part in parts if part is not None]
 
 

@@ -284,12 +284,10 @@ class DesignSpace:
         limited = any(constraint.quantity == "area_um2" for constraint in self.constraints)
         if "area_um2" not in objectives and not limited:
             return
-        first = {axis.key: axis.choices[0] for axis in self.axes}
         for axis in self.axes:
             if axis.key not in PRICES or len(axis.choices) < 2:
                 continue
-            ends = (first | {axis.key: choice} for choice in (axis.choices[0], axis.choices[-1]))
-            areas = {area_um2(self._made(values).hardware) for values in ends}
+            areas = {area_um2(hardware) for hardware in self._ends(axis)}
             if len(areas) == 1:
                 own, law = PRICES[axis.key]
                 remedy = (
@@ -306,13 +304,11 @@ class DesignSpace:
 
         A file may state both whatever the size. Then larger levels look free, or smaller ones no better.
         """
-        first = {axis.key: axis.choices[0] for axis in self.axes}
         for axis in self.axes:
             name, _, key = axis.key.rpartition(".")
             if key != "size" or len(axis.choices) < 2 or self.load is not load_architecture:
                 continue
-            ends = (first | {axis.key: choice} for choice in (axis.choices[0], axis.choices[-1]))
-            small, large = (_level(self._made(values).hardware, name) for values in ends)
+            small, large = (_level(hardware, name) for hardware in self._ends(axis))
             prices = {"energy": (small.read_energy_pj, large.read_energy_pj)}
             prices["area"] = small.area_um2, large.area_um2
             # a number that nobody stated is 0 at every size
@@ -323,6 +319,11 @@ class DesignSpace:
                     f"{self.base}: {axis.key} varies and the {' and '.join(fixed)} of {name} {do} not: state "
                     "at_size beside the number, or leave it to a technology"
                 )
+
+    def _ends(self, axis: Axis) -> list[Hardware]:
+        """The hardware with the first and with the last value of an axis, other axes at their first ones."""
+        first = {one.key: one.choices[0] for one in self.axes}
+        return [self._made(first | {axis.key: axis.choices[end]}).hardware for end in (0, -1)]
 
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""

@@ -49,7 +49,7 @@ from tests.costmodel.schedule.chip_cases import (
     read_in_part,
 )
 from tests.costmodel.schedule.chip_counts import energy_pj, most_held, recount
-from tests.costmodel.schedule.program.test_writer import check_counts, needed, read_by_computes
+from tests.costmodel.schedule.program.test_writer import needed, read_by_computes, replayed_as_counted
 from tests.costmodel.schedule.test_evaluate import check_segment, fetched_weights, stages_of
 
 SHARES = ((2, 1), (2, 2), (3, 1), (4, 1), (6, 1))
@@ -162,14 +162,8 @@ def test_programs_of_random_trees(on: Chip, idle: bool, seeds: range) -> None:
             continue
         evaluation, _ = found
         program = write_program(graph, evaluation)
-        check_counts(program, evaluation)
-        again = replay(program)
-        links = sum(one.links for one in evaluation.segments) * evaluation.rounds
-        assert again.link_port_bits.ravel().tolist() == links.tolist()  # type: ignore[union-attr]
-        moved = again.dram_read_bits, again.dram_write_bits
-        assert moved == (evaluation.dram_read_bits, evaluation.dram_write_bits)
-        assert again.operations == evaluation.tree.batch * sum(one.operations for one in graph.layers)
-        assert int(again.peak_bits.max()) <= evaluation.most_held
+        operations = evaluation.tree.batch * sum(one.operations for one in graph.layers)
+        again = replayed_as_counted(program, evaluation, operations)
         if graph.name == "wide":  # short layers with branches overlap more than the model says in any case
             ratios.append(evaluation.cycles / again.cycles)
         for code in program.tiles if seed < 3 else ():
@@ -196,14 +190,8 @@ def test_programs_of_random_segments_with_bands(seeds: range) -> None:
         graph, program, evaluation = found
         leaves_of = [node.leaf for node in evaluation.nodes() if node.leaf]
         sharing += sum(1 for one in leaves_of if one.sharing and one.bands)
-        check_counts(program, evaluation)
-        again = replay(program)
-        links = sum(one.links for one in evaluation.segments) * evaluation.rounds
-        assert again.link_port_bits.ravel().tolist() == links.tolist()  # type: ignore[union-attr]
-        moved = again.dram_read_bits, again.dram_write_bits
-        assert moved == (evaluation.dram_read_bits, evaluation.dram_write_bits)
-        assert again.operations == evaluation.tree.batch * sum(one.operations for one in graph.layers)
-        assert int(again.peak_bits.max()) <= evaluation.most_held
+        operations = evaluation.tree.batch * sum(one.operations for one in graph.layers)
+        again = replayed_as_counted(program, evaluation, operations)
         if evaluation.rounds == 1:
             ratios.append(evaluation.cycles / again.cycles)
     assert sharing > 5

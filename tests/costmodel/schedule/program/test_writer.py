@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from costmodel.replay.replay import replay
+from costmodel.replay.replay import Replay, replay
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -101,6 +101,19 @@ def test_random_schedules_with_streamed_weights(idle: bool) -> None:
     assert {2, 3} <= set(slices)
     assert len(ratios) > 5
     assert 0.85 < mean(ratios) < 1.15
+
+
+def replayed_as_counted(program: Program, evaluation: ChipEvaluation, operations: int) -> Replay:
+    """The replay of a program, which moves what the model counts link by link, and holds no more."""
+    check_counts(program, evaluation)
+    again = replay(program)
+    links = sum(one.links for one in evaluation.segments) * evaluation.rounds
+    assert again.link_port_bits.ravel().tolist() == links.tolist()  # type: ignore[union-attr]
+    assert again.dram_read_bits == evaluation.dram_read_bits
+    assert again.dram_write_bits == evaluation.dram_write_bits
+    assert again.operations == operations
+    assert int(again.peak_bits.max()) <= evaluation.most_held
+    return again
 
 
 def check_counts(program: Program, evaluation: ChipEvaluation) -> None:
