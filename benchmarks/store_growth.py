@@ -114,6 +114,7 @@ def trials_beside(scratch: Path, trials: int, parts: list[int]) -> Iterator[Meas
     study = study_file(scratch / "trials", f"{{method: optuna, trials: {trials}}}", 100)
     store = scratch / "trials" / "runs"
     run_command(study)
+    # The run before has compiled the kernels, which is no cost of a store.
     empty = run_command(study)
     yield Measured(f"{trials} trials beside an empty store", empty)
     written = 0
@@ -142,6 +143,7 @@ def write_old_part(store: Path, number: int) -> None:
     run, index = divmod(number, PARTS_A_RUN)
     folder = store / f"earlier{run}" / "layers"
     folder.mkdir(parents=True, exist_ok=True)
+    # Other tasks' answers: the store has to find out that it does not have what is asked.
     first = number * ROWS_A_PART
     rows = [LAYERS.encode(layer_row(first + row)) for row in range(ROWS_A_PART)]
     write_part(to_arrow(LAYERS, rows), folder / f"{index + 1:08d}.parquet")

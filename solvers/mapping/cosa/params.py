@@ -44,6 +44,7 @@ OURS: dict[str, Any] = {
 }
 PAPER: dict[str, Any] = {
     "surrogate": "weighted-sum",
+    # The three weights are those of the released code; everything else is as the paper prints it.
     "utilisation_weight": 0.1,
     "compute_weight": 10.0,
     "traffic_weight": 1.0,
@@ -132,6 +133,7 @@ class Params:
         for level, fractions in self.capacity_fractions.items():
             _check_fractions(f"capacity_fractions.{level}", fractions)
 
+    # Apart from the other checks: a study builds its settings before it has any of its architectures.
     def check_levels(self, architecture: Architecture) -> None:
         """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have."""
         names = [level.name for level in architecture.levels]
