@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from results.report.colors import COLORS, MAC_COLOR
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.report.page import page_of, write_page
-from results.report.sections.spending import COLORS, MAC_COLOR
 from results.units import percent
 
 MESSAGE_COLOR, DRAM_COLOR = "#0d8b9b", "#98a0aa"
