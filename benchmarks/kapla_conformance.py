@@ -76,9 +76,8 @@ def directives(cases: list[SchemeCase]) -> dict[str, int]:
             scheme = scheme_directives(
                 case.name, case.layer, case.batch, unit, case.blocking, case.hardware.array
             )
-        # Directives cannot say every blocking (nor do the tool's own files); how many they can is one of the
-        # numbers.
         except InputError:
+            # Directives cannot say every blocking; how many they can say is one of the numbers.
             continue
         found["expressed"] += 1
         found.update(agreement(case, scheme))
