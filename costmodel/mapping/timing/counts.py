@@ -56,7 +56,11 @@ class TransferCounts:
 
 @dataclass(frozen=True)
 class StoringSteps:
-    """How many steps end by storing outputs. ``alone``: whether no two such steps follow each other."""
+    """How many steps end by storing outputs, and whether these are isolated.
+
+    ``alone``: no two of them follow each other, so a step that does not store runs between any two. (The
+    name is also a key of stored evaluations, which is why it stays.)
+    """
 
     count: int
     alone: bool

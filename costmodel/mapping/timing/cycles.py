@@ -69,8 +69,8 @@ class TimedCycles:
     processing: ProcessingCycles | None = None
     """The cycles of an array of PEs by cause; ``array`` includes them."""
     whole: StoringSteps | None = None
-    """On a machine whose steps keep their half of the buffers until they have stored: the steps that store.
-    None on others."""
+    """The steps that store outputs, on a machine with ``whole_steps``: there a step keeps its half of the
+    buffers from its load to the end of its store. None on other machines."""
     ahead: float = 0.0
     """Cycles by which a part of such a step (load, compute, store) may overlap with the part before it."""
     times: int = 1
