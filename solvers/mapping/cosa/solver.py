@@ -40,7 +40,7 @@ _LOADED: set[tuple[str, bool]] = set()
 
 @dataclass(frozen=True)
 class _Allowed:
-    """How one solve searches and how long it may: settings, budget, and the clock that runs since it began."""
+    """How one solve searches and how long it may: settings, budget, and a clock that runs since then."""
 
     params: Params
     budget: Budget
