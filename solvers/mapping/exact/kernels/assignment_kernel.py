@@ -6,7 +6,7 @@ are open. The assignment decides the instances of every level, the multicast gro
 MAC units ask for, and the least number of words for every fill. Where a count depends on the loops as well,
 the number here is a bound in the direction that keeps costs from being overestimated.
 
-Items are those of the cost model's list of counts, ``tests/data/timeloop/README.md``.
+Items are those of the cost model's list of counts, ``costmodel/mapping/counts/traffic.py``.
 """
 
 from __future__ import annotations
