@@ -40,7 +40,7 @@ _LOADED: set[tuple[str, bool]] = set()
 
 @dataclass(frozen=True)
 class _Allowed:
-    """How one solve searches and how long it may: settings, budget, and a clock that runs since then."""
+    """How one solve searches and how long it may: settings, budget, and the running clock."""
 
     params: Params
     budget: Budget
@@ -64,10 +64,16 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 
     ``budget.iterations`` is the most programs to solve; there is one for each reuse pattern and choice of
-    kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The status is
-    OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a process
-    does once: loading the engine and the compiled evaluator. Raises InputError for ``capacity_fractions`` of
-    a level that the architecture does not have, and for an architecture with a precision.
+    kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The seconds
+    leave out what a process does once: loading the engine and the compiled evaluator.
+
+    The status is OPTIMAL only if the objective meets the cost model's lower bound, else FEASIBLE. It is
+    INFEASIBLE if the rules allow no mapping, or if with no choice of kept tensors tiles of one word fit; and
+    UNKNOWN if the rules allow nothing that was found. The decorators ask once for each padded size and each
+    choice of layouts, and improve answers for machines whose cycles the programs do not count.
+
+    Raises InputError for ``capacity_fractions`` of a level that the architecture does not have, and for an
+    architecture with a precision.
     """
     refuse_precision(problem, "cosa")
     params.check_levels(problem.architecture)
