@@ -20,7 +20,11 @@ class SolveIds:
         self._parts = table.parts
         self._asked = [solve.asked for solve in workload.solves]
         self._texts: dict[tuple[int, int], str] = {}
-        """By position and number of a part, the part without its area as canonical JSON."""
+        """By position and number of a part, the part without its area as canonical JSON.
+
+        Of the machine, the last part: its keys ``precision`` and ``timing``, as far as it has them, each with a
+        comma before it.
+        """
 
     def of_group(self, group: int) -> list[str]:
         """The ids of a group's solves, in their order."""
@@ -32,11 +36,12 @@ class SolveIds:
 
     def _architecture(self, numbers: list[int]) -> str:
         """The canonical JSON of :func:`sweep.tasks.mapping.architecture_content`: its keys are sorted."""
-        *levels, compute = numbers[:-1]
-        if any((position, number) not in self._texts for position, number in enumerate(numbers[:-1])):
+        if any((position, number) not in self._texts for position, number in enumerate(numbers)):
             content = architecture_content(self._parts.architecture(numbers))
-            parts = *content["levels"], content["compute"]
-            self._texts |= {(p, n): canonical_json(parts[p]) for p, n in enumerate(numbers[:-1])}
-        texts = ",".join(self._texts[position, number] for position, number in enumerate(levels))
-        mac = self._texts[len(levels), compute]
-        return f'{{"compute":{mac},"frequency_hz":1.0,"levels":[{texts}],"name":""}}'
+            parts = map(canonical_json, (*content["levels"], content["compute"]))
+            machine = "".join(
+                f',"{key}":{canonical_json(content[key])}' for key in ("precision", "timing") if key in content
+            )
+            self._texts |= dict(zip(enumerate(numbers), (*parts, machine), strict=True))
+        *levels, mac, machine = (self._texts[position, number] for position, number in enumerate(numbers))
+        return f'{{"compute":{mac},"frequency_hz":1.0,"levels":[{",".join(levels)}],"name":""{machine}}}'

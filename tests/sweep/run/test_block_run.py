@@ -15,6 +15,7 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
 from costmodel.formats.cases.mapping import mapping_from_json
+from costmodel.formats.yaml.architecture_document import PrecisionKeys
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.network import Layer
@@ -102,8 +103,18 @@ def test_rows_are_those_of_a_run_by_tasks(family: Study, tmp_path: Path, in_proc
     assert spent.count(True) == 6, "of two designs that need the same solves, one has their CPU time"
 
 
-def test_ids_in_bulk_are_those_of_the_tasks(family: Study) -> None:
-    planned = plan(family)
+@pytest.mark.parametrize(
+    ("changes", "distinct"),
+    [
+        ({}, 6 * 13),
+        ({"architecture": "gemmini", "axes": {"frequency": AxisChoices(choices=("1 GHz", "2 GHz"))}}, 13),
+        ({"precision": PrecisionKeys(weights="int8")}, 6 * 13),
+    ],
+    ids=["words", "timing", "precision"],
+)
+def test_ids_in_bulk_are_those_of_the_tasks(family: Study, changes: dict[str, Any], distinct: int) -> None:
+    """Of machines with timing and with a precision, too: by these ids stored answers are found again."""
+    planned = plan(family.model_copy(update=changes))
     assert planned.table is not None
     assert isinstance(planned.workload, MappingWorkload)
     ids = list(SolveIds(planned.table, planned.workload))
@@ -112,7 +123,7 @@ def test_ids_in_bulk_are_those_of_the_tasks(family: Study) -> None:
         for row in order[begins[group] : begins[group + 1]].tolist():
             tasks = planned.workload.tasks(planned.table.design(row))
             assert list(dict.fromkeys(task.id for task in tasks)) == found
-    assert planned.distinct == len({task_id for found in ids for task_id in found}) == 6 * 13
+    assert planned.distinct == len({task_id for found in ids for task_id in found}) == distinct
 
 
 def test_designs_travel_as_numbers_of_parts_that_workers_have(family: Study, tmp_path: Path) -> None:
