@@ -22,8 +22,8 @@ class SolveIds:
         self._texts: dict[tuple[int, int], str] = {}
         """By position and number of a part, the part without its area as canonical JSON.
 
-        Of the machine, the last part: its keys ``precision`` and ``timing``, as far as it has them, each with a
-        comma before it.
+        Of the machine, the last part: its keys ``precision`` and ``timing``, as far as it has them, each with
+        a comma before it.
         """
 
     def of_group(self, group: int) -> list[str]:
@@ -40,7 +40,9 @@ class SolveIds:
             content = architecture_content(self._parts.architecture(numbers))
             parts = map(canonical_json, (*content["levels"], content["compute"]))
             machine = "".join(
-                f',"{key}":{canonical_json(content[key])}' for key in ("precision", "timing") if key in content
+                f',"{key}":{canonical_json(content[key])}'
+                for key in ("precision", "timing")
+                if key in content
             )
             self._texts |= dict(zip(enumerate(numbers), (*parts, machine), strict=True))
         *levels, mac, machine = (self._texts[position, number] for position, number in enumerate(numbers))
