@@ -127,8 +127,10 @@ def _edges(graph: LayerGraph, chip: Chip) -> Iterator[tuple[int, int, int]]:
 
 
 def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool:
-    """Whether the conditions of the module's docstring can be met; ``arriving``: bits of one sample, held
-    once.
+    """Whether the conditions of the module's docstring can be met.
+
+    ``before``, ``after``: the ways to cut the producer and the consumer, with the columns of :func:`_held`.
+    ``arriving``: bits of one sample, held once.
     """
     if not len(before) or not len(after):
         return False
