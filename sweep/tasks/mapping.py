@@ -31,6 +31,7 @@ from solvers.mapping.space.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import canonical_json, checked_params, content_hash, text_hash
+from sweep.tasks.columns import proof_columns
 
 
 def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
@@ -225,17 +226,11 @@ def run_mapping_task(content: ReadOnlyDict[str, Any]) -> MappingColumns:
 def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """The columns of a ``layers`` row that the solve decides (see ``results/store/schema/tables.py``)."""
     columns: MappingColumns = {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
+        **proof_columns(outcome),
         **_bounds(problem, outcome),
         "program_proven": outcome.program_proven,
         "solved_by": outcome.solved_by or None,
         "space": space_content(problem, outcome.solution),
-        "cpu_seconds": outcome.cpu_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "note": outcome.note or None,
     }
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 
