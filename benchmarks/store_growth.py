@@ -46,8 +46,8 @@ from sweep.study.study import load_study
 from sweep.tasks.mapping import run_mapping_task
 
 MOST_RATIO = 1.3
-"""To open a part of a few rows and read the index's four columns takes pyarrow 0.23 ms, so that 1,500 parts add a
-tenth to a command of 3 CPU seconds before anything is done with them; with 1.2 the limit was met by chance."""
+"""pyarrow takes 0.23 ms to open a part of a few rows and to read the index's four columns. So 1,500 parts add
+a tenth to a command of 3 CPU seconds before anything is done with them: with 1.2 chance decided."""
 MOST_SECONDS = 60.0
 SCALE = 100_000
 """Designs that MOST_SECONDS are for."""
