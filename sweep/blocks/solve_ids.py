@@ -20,7 +20,7 @@ class SolveIds:
         self._parts = table.parts
         self._asked = [solve.asked for solve in workload.solves]
         self._texts: dict[tuple[int, int], str] = {}
-        """By position and number of a level or of the MAC units, the part without its area as canonical JSON."""
+        """By position and number of a level or the MAC units, its canonical JSON without its area."""
         self._machines: dict[int, dict[str, str]] = {}
         """By number of a machine, what else an architecture's content has: keys with canonical JSON."""
 
