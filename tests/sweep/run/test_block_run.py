@@ -118,7 +118,7 @@ def precise_family(family: Study) -> Study:
 
 
 @pytest.mark.parametrize(
-    "made, architectures",
+    ("made", "architectures"),
     [(lambda family: family, 6), (timed_family, 2), (precise_family, 12)],
     ids=["plain", "timed", "precise"],
 )
