@@ -149,6 +149,7 @@ def write_old_part(store: Path, number: int) -> None:
     run, index = divmod(number, PARTS_A_RUN)
     folder = store / f"earlier{run}" / "layers"
     folder.mkdir(parents=True, exist_ok=True)
+    # Other tasks' answers: the store has to find out that it does not have what is asked.
     first = number * ROWS_A_PART
     rows = [LAYERS.encode(layer_row(first + row)) for row in range(ROWS_A_PART)]
     write_part(to_arrow(LAYERS, rows), folder / f"{index + 1:08d}.parquet")

@@ -1,7 +1,7 @@
 """Compiled: checks and counts whole mappings, row after row of arrays, as ``evaluate`` does one.
 
 What the exact mapper counts as well stands in ``counting_kernel.py``. Item numbers are those of the semantics
-list in ``tests/data/timeloop/README.md``. Importing this module imports numba, which takes a while:
+list in ``costmodel/mapping/counts/traffic.py``. Importing this module imports numba, which takes a while:
 :mod:`costmodel.mapping.batch.batch` does it when it first evaluates.
 """
 

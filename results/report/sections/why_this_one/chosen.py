@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from results.report.colors import level_color
 from results.report.data import RunData
+from results.report.design_layers import (
+    CERTIFICATE_HEADERS,
+    LayerCost,
+    certificate,
+    chart_content,
+    design_layers,
+    energy_pj,
+    spaces_text,
+)
 from results.report.html import (
     Markup,
     ReportSection,
@@ -15,23 +25,14 @@ from results.report.html import (
     live_table,
     paragraph,
 )
-from results.report.sections.compare import (
+from results.report.sections.why_this_one.compare import (
     COMPARISON_HEADERS,
     HARDWARE_HEADERS,
     hardware_rows,
     layer_ratios,
     metric_rows,
 )
-from results.report.sections.layers import (
-    CERTIFICATE_HEADERS,
-    LayerCost,
-    certificate,
-    chart_content,
-    design_layers,
-    energy_pj,
-    spaces_text,
-)
-from results.report.sections.spending import level_color, level_names
+from results.report.sections.why_this_one.spending import level_names
 from results.units import Scale, scale_for
 
 HINT = (
