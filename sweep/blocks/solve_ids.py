@@ -20,11 +20,9 @@ class SolveIds:
         self._parts = table.parts
         self._asked = [solve.asked for solve in workload.solves]
         self._texts: dict[tuple[int, int], str] = {}
-        """By position and number of a part, the part without its area as canonical JSON.
-
-        Of the machine, the last part: its keys ``precision`` and ``timing``, as far as it has them, each with
-        a comma before it.
-        """
+        """By position and number of a level or the MAC units, its canonical JSON without its area."""
+        self._machines: dict[int, dict[str, str]] = {}
+        """By number of a machine, what else an architecture's content has: keys with canonical JSON."""
 
     def of_group(self, group: int) -> list[str]:
         """The ids of a group's solves, in their order."""
@@ -36,14 +34,13 @@ class SolveIds:
 
     def _architecture(self, numbers: list[int]) -> str:
         """The canonical JSON of :func:`sweep.tasks.mapping.architecture_content`: its keys are sorted."""
-        if any((position, number) not in self._texts for position, number in enumerate(numbers)):
-            content = architecture_content(self._parts.architecture(numbers))
-            parts = map(canonical_json, (*content["levels"], content["compute"]))
-            machine = "".join(
-                f',"{key}":{canonical_json(content[key])}'
-                for key in ("precision", "timing")
-                if key in content
-            )
-            self._texts |= dict(zip(enumerate(numbers), (*parts, machine), strict=True))
-        *levels, mac, machine = (self._texts[position, number] for position, number in enumerate(numbers))
-        return f'{{"compute":{mac},"frequency_hz":1.0,"levels":[{",".join(levels)}],"name":""{machine}}}'
+        *parts, machine = numbers
+        new = any((position, number) not in self._texts for position, number in enumerate(parts))
+        if new or machine not in self._machines:
+            content = dict(architecture_content(self._parts.architecture(numbers)))
+            written = *content.pop("levels"), content.pop("compute")
+            self._texts |= {(p, n): canonical_json(written[p]) for p, n in enumerate(parts)}
+            self._machines[machine] = {key: canonical_json(value) for key, value in content.items()}
+        *levels, compute = (self._texts[position, number] for position, number in enumerate(parts))
+        whole = self._machines[machine] | {"compute": compute, "levels": f"[{','.join(levels)}]"}
+        return "{" + ",".join(f'"{key}":{whole[key]}' for key in sorted(whole)) + "}"

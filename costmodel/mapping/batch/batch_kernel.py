@@ -302,8 +302,9 @@ def _tensor_cost(
         reads, fills, updates = reads * wide, fills * wide, updates * wide - finished * (wide - narrow)
         counts.read_demand[level] += reads / compute_cycles
         counts.write_demand[level] += (fills + updates) / compute_cycles
-        counts.read_words[level] += reads
-        counts.written_words[level] += fills + updates
+        if tables.timing.timed is not None:  # known when this is compiled: other machines do without
+            counts.read_words[level] += reads
+            counts.written_words[level] += fills + updates
         keepers += 1
         if tables.timing.processes:
             _count_links(tables, counts, level, tensor, (reads, updates))

@@ -179,7 +179,10 @@ def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[St
     * a loop around it, whose step also takes all loops inside back to their start: as many words if the tile
       moves in all as the first moving loop moves it, nothing if it does not move, else a whole tile.
     """
-    words, outer = prod(extents), prod(loop.bound for loop in outside)
+    if not tensor.slides:  # every step from the first moving loop outwards delivers a whole tile
+        moving = dropwhile(lambda loop: loop.dim not in tensor.steps, outside)
+        return prod(extents) * prod([loop.bound for loop in moving])
+    words, outer = prod(extents), prod([loop.bound for loop in outside])
     for loop, step in zip(outside, step_words(tensor, extents, outside), strict=True):
         outer //= loop.bound
         words += (loop.bound - 1) * outer * step

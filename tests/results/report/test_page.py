@@ -333,6 +333,7 @@ def test_sections_without_data_are_absent_or_say_why(
     page = _page(run_path)
     text = " ".join(page.text)
     assert "The study names no baseline" in text
+    assert "Baseline" not in text, "nor a column of it"
     assert "The importance of the axes cannot be told: no axis takes two values" in text
     assert not {key for key in page.data if key.startswith(("progress", "memory"))}
     assert [trace["name"] for trace in page.data["gaps-data"]["data"]] == ["cosa"]

@@ -15,7 +15,6 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
 from costmodel.formats.cases.mapping import mapping_from_json
-from costmodel.formats.yaml.architecture_document import PrecisionKeys
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.network import Layer
@@ -103,18 +102,31 @@ def test_rows_are_those_of_a_run_by_tasks(family: Study, tmp_path: Path, in_proc
     assert spent.count(True) == 6, "of two designs that need the same solves, one has their CPU time"
 
 
+def timed_family(family: Study) -> Study:
+    """Gemmini with two of its timing's constants, and clocks, which mappings cannot tell apart."""
+    axes = {
+        "timing.issue": AxisChoices(choices=(100, 400)),
+        "frequency": AxisChoices(choices=("100 MHz", "200 MHz")),
+    }
+    return family.model_copy(update={"architecture": "gemmini", "axes": axes})
+
+
+def precise_family(family: Study) -> Study:
+    """The family around Eyeriss with weights of two widths."""
+    axes = family.axes | {"precision.weights": AxisChoices(choices=("int4", "int8"))}
+    return family.model_copy(update={"axes": axes})
+
+
 @pytest.mark.parametrize(
-    ("changes", "distinct"),
-    [
-        ({}, 6 * 13),
-        ({"architecture": "gemmini", "axes": {"frequency": AxisChoices(choices=("1 GHz", "2 GHz"))}}, 13),
-        ({"precision": PrecisionKeys(weights="int8")}, 6 * 13),
-    ],
-    ids=["words", "timing", "precision"],
+    ("made", "architectures"),
+    [(lambda family: family, 6), (timed_family, 2), (precise_family, 12)],
+    ids=["plain", "timed", "precise"],
 )
-def test_ids_in_bulk_are_those_of_the_tasks(family: Study, changes: dict[str, Any], distinct: int) -> None:
-    """Of machines with timing and with a precision, too: by these ids stored answers are found again."""
-    planned = plan(family.model_copy(update=changes))
+def test_ids_in_bulk_are_those_of_the_tasks(
+    family: Study, made: Callable[[Study], Study], architectures: int
+) -> None:
+    study = made(family)
+    planned = plan(study)
     assert planned.table is not None
     assert isinstance(planned.workload, MappingWorkload)
     ids = list(SolveIds(planned.table, planned.workload))
@@ -123,7 +135,16 @@ def test_ids_in_bulk_are_those_of_the_tasks(family: Study, changes: dict[str, An
         for row in order[begins[group] : begins[group + 1]].tolist():
             tasks = planned.workload.tasks(planned.table.design(row))
             assert list(dict.fromkeys(task.id for task in tasks)) == found
-    assert planned.distinct == len({task_id for found in ids for task_id in found}) == distinct
+    assert planned.distinct == len({task_id for found in ids for task_id in found}) == architectures * 13
+
+
+@pytest.mark.slow
+def test_a_timed_machine_s_solves_are_found_again(family: Study, tmp_path: Path) -> None:
+    study = timed_family(family).model_copy(update={"networks": family.networks[:1]})
+    run_study(study, tmp_path / "a", HERE)
+    assert plan(study, StoredAnswers(tmp_path)).open == 0
+    again = run_study(study, tmp_path / "b", HERE)
+    assert all(row["cached_solves"] == row["solves"] == 1 for row in again.read_rows("designs"))
 
 
 def test_designs_travel_as_numbers_of_parts_that_workers_have(family: Study, tmp_path: Path) -> None:
