@@ -114,7 +114,7 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
 
 @inlined
 def _later(run: ReplayState, one: Int, other: Int) -> Truth:
-    """Whether one place of the heap has an event that comes after that of the other."""
+    """Whether one entry of the heap is an event that comes after that of another entry."""
     queue = run.queue
     if queue.time[one] != queue.time[other]:
         return queue.time[one] > queue.time[other]

@@ -87,7 +87,11 @@ class LayerDemand:
 
 @dataclass(frozen=True)
 class LayerSolve:
-    """One solve that every architecture needs: a named layer, how it is solved, and ``asked_of`` the two."""
+    """One solve that every architecture needs: a named layer, and how it is solved.
+
+    ``asked``: what :meth:`.SolveSettings.asked_of` says of both, the part of the task's id that does not
+    depend on the architecture.
+    """
 
     layer: Layer
     settings: SolveSettings
