@@ -118,8 +118,6 @@ def cheapest_sharing(
     The bounds of rows: every bit that a tile takes in from another one crosses a link at least, and DRAM
     sends the weights once.
     """
-    # Parts beyond a dim's size are empty, and their tiles need no weights. ``served``: tiles with the same
-    # weights, of which in each run all but the owner take a slice in.
     served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
     passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
     energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
