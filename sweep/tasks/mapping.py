@@ -32,6 +32,7 @@ from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import canonical_json, checked_params, content_hash, text_hash
 from sweep.tasks.columns import proof_columns
+from sweep.tasks.energy_cycles import EnergyCycles
 
 
 def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
@@ -238,20 +239,19 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> Map
 def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
     bounds = space_bounds(problem)
-    energy, cycles = proven_bounds((bounds.energy_pj, float(bounds.cycles)), problem.objective, outcome.bound)
-    return {"energy_bound_pj": energy, "cycles_bound": cycles}
+    least = EnergyCycles(bounds.energy_pj, float(bounds.cycles))
+    proven = proven_bounds(least, problem.objective, outcome.bound)
+    return {"energy_bound_pj": proven.energy_pj, "cycles_bound": proven.cycles}
 
 
-def proven_bounds(
-    bounds: tuple[float, float], objective: str, of_objective: float | None
-) -> tuple[float, float]:
-    """``bounds`` on energy (pJ) and cycles, with a solver's own on the objective where that is above them."""
+def proven_bounds(bounds: EnergyCycles, objective: str, of_objective: float | None) -> EnergyCycles:
+    """``bounds`` on energy and cycles, with a solver's own on the objective where that is above them."""
     energy, cycles = bounds
     if of_objective is not None and objective == "energy":
         energy = max(energy, of_objective)
     if of_objective is not None and objective == "cycles":
         cycles = max(cycles, of_objective)
-    return energy, cycles
+    return EnergyCycles(energy, cycles)
 
 
 def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:
