@@ -13,8 +13,6 @@ from typing import Literal
 from costmodel.workload.library.builder import Blocks, NetworkBuilder
 from costmodel.workload.network import Network, batched_matmul
 
-HeadNorm = Literal["none", "each_head"]
-
 
 @dataclass(frozen=True)
 class Attention:
