@@ -2,8 +2,8 @@
 
     python benchmarks/faults.py [--only NAME ...]
 
-The scenarios are those of tests/sweep/run/test_faults.py. `extra` counts solves that were begun more often
-than once until every task had its answer; `equal` says that the rows are then the undisturbed run's.
+The scenarios are those of tests/sweep/run/faults/test_faults.py. `extra` counts solves that were begun more
+often than once until every task had its answer; `equal` says that the rows are then the undisturbed run's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLUMNS = ("fault", "rows", "failed", "repeated", "resumed", "extra", "equal")
 
 
 def survive(scenarios: Sequence[Callable[[Any], Any]]) -> Iterator[dict[str, Any]]:
-    from tests.sweep.run.fault_scenarios import Scene
+    from tests.sweep.run.faults.fault_scenarios import Scene
 
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -46,7 +46,7 @@ def main() -> None:
     only = options.only
     os.environ["PYTHONPATH"] = str(ROOT)
     sys.path.insert(0, str(ROOT))
-    from tests.sweep.run import fault_scenarios as faults
+    from tests.sweep.run.faults import fault_scenarios as faults
 
     rows = []
     for group, local in ((faults.CLUSTER_SCENARIOS, False), (faults.SCENARIOS, True)):

@@ -32,19 +32,8 @@ from solvers.scratchpad import comparison
 from solvers.scratchpad.budgets import NAMES, budget_bytes
 from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.problem import ScratchpadProblem
+from sweep.papers.cosma import HUMAN
 
-HUMAN = (
-    "resnet50",
-    "densenet121",
-    "resnext50_32x4d",
-    "r2plus1d_18",
-    "s3d",
-    "fcn_resnet50",
-    "lraspp_mobilenet_v3",
-    "deeplabv3_resnet50",
-    "transformer",
-    "vit_b_16",
-)
 NAS = ("amoebanet_d", "nasnet_a_large", "pnasnet5_large", "randwire", "darts")
 SCHEMES = [
     (order, policy) for order in ("default", "minimum_peak") for policy in ("belady", "greedy")

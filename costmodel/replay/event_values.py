@@ -40,9 +40,8 @@ class Code(NamedTuple):
     ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
     up to the next one's; of a store that is the copy in whose bytes the outputs lie, of a send the copy that
-    it passes on. Of a LOOP ``times`` says
-    how often it runs and of an END ``body`` where it goes back to; ``depth`` is how many loops are around
-    both.
+    it passes on. Of a LOOP ``times`` says how often it runs, and of an END ``body`` where it goes back to;
+    ``depth`` is how many loops are around both.
     """
 
     begin: Array

@@ -2,8 +2,8 @@
 
 When a chosen tile begins a loop's body anew, the state of the whole run is described by numbers that do not
 say when it is: moments as what is left until then, and no totals. If an earlier turn of the loop began in the
-same state, all that has happened since happens again, in the same time, for as long as every tile goes on in
-the loops in which it is::
+same state, all that has happened since happens again, in the same time. That goes on for as long as every
+tile stays in its loops::
 
     turn    1     2     3     4     5     6   ...   998   999   1000
     state   a     b     c     d     c     d          d     c     d
@@ -114,7 +114,7 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
 
 @inlined
 def _later(run: ReplayState, one: Int, other: Int) -> Truth:
-    """Whether one place of the heap has an event that comes after that of the other."""
+    """Whether one entry of the heap is an event that comes after that of another entry."""
     queue = run.queue
     if queue.time[one] != queue.time[other]:
         return queue.time[one] > queue.time[other]

@@ -34,9 +34,8 @@ class ChipEvaluation:
 
     @cached_property
     def parts_pj(self) -> dict[str, float]:
-        """Energy by ENERGY_PARTS over all rounds, and ``idle`` where the chip takes power without working.
-
-        That is what all tiles and DRAM take in every cycle of the run, whether they work or wait.
+        """Energy in pJ by ENERGY_PARTS over all rounds, and ``idle`` if the chip's ``idle_pj_per_cycle`` is
+        above 0: what all tiles and DRAM take in every cycle of the run, whether they work or wait.
         """
         sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
         parts = {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
@@ -46,10 +45,12 @@ class ChipEvaluation:
 
     @cached_property
     def energy_pj(self) -> float:
+        """Of the whole batch, all parts."""
         return sum(self.parts_pj.values())
 
     @cached_property
     def cycles(self) -> int:
+        """Of the whole batch: all segments in all rounds, less what segments save by overlapping."""
         by_themselves = self.rounds * sum(segment.cycles for segment in self.segments)
         return by_themselves - sum(times * one.saved_cycles for one, times in self._transitions())
 
@@ -72,10 +73,12 @@ class ChipEvaluation:
 
     @property
     def dram_read_bits(self) -> int:
+        """Bits read from DRAM for the whole batch."""
         return self.rounds * sum(segment.dram_read_bits for segment in self.segments)
 
     @property
     def dram_write_bits(self) -> int:
+        """Bits written to DRAM for the whole batch."""
         return self.rounds * sum(segment.dram_write_bits for segment in self.segments)
 
     @property

@@ -38,8 +38,8 @@ ROW_AXIS = IMAGE_AXES[0]
 BY_ROWS = ("conv", "groupconv", "pool", "eltwise")
 """Kinds of layers each of whose rows reads some neighbouring rows.
 
-An ``fc`` reads all of them; a ``ptp`` may be a softmax or a normalisation over rows, and a ``transpose``
-exchanges them.
+(Kinds are those of ``layer_graph/layer.py``.) An ``fc``, a matrix product, reads all of them; a ``ptp``, a
+function of one operand, may be a softmax or a normalisation over rows, and a ``transpose`` exchanges them.
 """
 
 
@@ -48,8 +48,8 @@ class LeafBands:
     """The bands of one layer; each of the numbers below is one for every band.
 
     ``made``: rows of outputs up to the band's end. ``first``, ``end``: the first row of inputs that the band
-    reads, and the one behind the last. ``sent``: for producers that send over the NoC their own ``made``, by
-    the producer's number.
+    reads, and the one behind the last. ``sent``: (number, rows) of each producer that sends over the NoC: the
+    rows that this producer has made by the end of each band.
     """
 
     made: Rows
@@ -88,10 +88,11 @@ class LeafBands:
         return list(zip((self.first[0], *arrived), arrived, strict=False))
 
     def held(self, producer: int | None, again: bool) -> tuple[int, int]:
-        """Rows of inputs that stay in a buffer from band to band, and that come for one band, at most.
+        """Returns the most rows of inputs that stay in a buffer from band to band, and the most that come.
 
-        ``again``: the first band of other samples follows the last band. Nothing stays for the first band, so
-        what comes for it may lie where rows stay later, unless the last band still has those.
+        For the first band nothing stays, so its rows may lie in the bytes of those that stay later, and only
+        what exceeds these counts. Not so with ``again``, where the first band of other samples follows the
+        last band, whose rows are still there.
         """
         rows = [end - begin for begin, end in self.coming(producer)]
         stay = max(

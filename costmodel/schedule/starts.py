@@ -28,7 +28,8 @@ class BatchRun:
     """How a node runs one batch.
 
     ``ahead_bits``: bits that have to come from DRAM before the batch starts; data for several tiles counts
-    once. ``link_cycles``: cycles that the busiest link needs for the data of the leaves that start first.
+    once. ``link_cycles``: cycles that the busiest link needs for the data that has to come before the batch
+    starts.
     ``running``: cycles of the batch from the moment when all that data is there. ``dram_bits``: all bits that
     DRAM moves for the batch.
     """
@@ -98,7 +99,8 @@ def pipelined(
     DRAM and links may be fast enough for each child and too slow for all together. ``on_links``: cycles that
     the busiest link needs for a batch of all children. Tiles of later stages fetch their weights and first
     inputs at the same time as those of the first stage, so the first stage starts when all that data is
-    there.
+    there. From then on the pipeline takes the slowest child of each stage once (fill), then the period of the
+    slowest child for each further sub-batch; at least what DRAM and links take.
     """
     period = max(child.later.period(chip) for child in children)
     moved = sum(child.later.dram_bits for child in children)

@@ -95,8 +95,9 @@ class FloorRows:
     """The least that a layer takes in each of n groups of its partitions; all arrays are [n].
 
     A group is all partitions of ``batch`` samples among ``tiles`` tiles that cut the outputs into ``k_parts``
-    along the channels, and ``other_parts`` along samples, rows and columns together. Parts without an index
-    do not count. ``energy_pj`` and ``cycles`` are the least of :class:`TileRows`, perhaps of different rows.
+    along the channels, and ``other_parts`` along samples, rows and columns together. Where there are more
+    parts than indices of a dim, those without an index are counted in neither. ``energy_pj`` and ``cycles``
+    are the least of :class:`TileRows`, perhaps of different rows.
     """
 
     batch: Array

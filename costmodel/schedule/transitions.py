@@ -133,7 +133,8 @@ class Ending:
     """By layer: from its runs follows when its outputs are in DRAM."""
     last: _LastRuns
     running: int
-    """Cycles of the segment, without its first fetch unless that overlaps the computation that needs it."""
+    """Cycles of the segment after its first fetch; on a chip of one tile, where that fetch overlaps the
+    computation, all of its cycles."""
     dram_bits: int
     """Bits that DRAM moves in these cycles."""
     link_cycles: int
@@ -351,7 +352,8 @@ def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False
     """What the segment ``after`` saves by fetching while ``before`` ends.
 
     ``again``: both are the same segment, in two rounds. A tile holds a message once at a time, so it frees
-    the weights and inputs of one round before it fetches those of the next.
+    the weights and inputs of one round before it fetches those of the next: nothing fits early, and every
+    tile fetches when its last step has ended.
     """
     together = before.held + after.need
     fits = together <= (0 if again else chip.tile.buffer.size_bits)

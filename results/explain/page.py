@@ -178,17 +178,22 @@ def _energy(design: DesignExplanation, key: str) -> Markup:
     chart = Figure(
         f"{key}-levels", "Energy of each layer by level", traces, _bars(design, scale.title), _height(rows)
     )
+    return joined([_energies(design.energy_by_level_pj, "Level", "Energy by level"), chart.html()])
+
+
+def _energies(energy_pj: Mapping[str, float], what: str, caption: str) -> Markup:
+    """A table of energies (pJ) by name, each with its fraction of all; ``what`` the names are of."""
     # a design whose every energy is 0 has parts of 0 %, not a division by zero
-    total = sum(design.energy_by_level_pj.values()) or 1.0
-    shown = [
+    total = sum(energy_pj.values()) or 1.0
+    rows = [
         (
             name,
             number_cell(scale_for("energy_pj", [pj]).text(pj), pj),
             number_cell(percent(pj / total), pj / total),
         )
-        for name, pj in design.energy_by_level_pj.items()
+        for name, pj in energy_pj.items()
     ]
-    return joined([table(("Level", "Energy", "Of all"), shown, "Energy by level"), chart.html()])
+    return table((what, "Energy", "Of all"), rows, caption)
 
 
 def _bars(design: DesignExplanation, title: str) -> dict[str, Any]:
@@ -356,16 +361,7 @@ def _schedules(design: DesignExplanation) -> Markup:
             )
             for leaf in schedule.leaves
         ]
-        total = sum(schedule.energy_by_part_pj.values()) or 1.0
-        energies = [
-            (
-                name,
-                number_cell(scale_for("energy_pj", [pj]).text(pj), pj),
-                number_cell(percent(pj / total), pj / total),
-            )
-            for name, pj in schedule.energy_by_part_pj.items()
-        ]
-        parts.append(table(("Part", "Energy", "Of all"), energies, "Energy by part of the chip"))
+        parts.append(_energies(schedule.energy_by_part_pj, "Part", "Energy by part of the chip"))
         parts.append(table(headers, rows, "Leaves of the schedule"))
         parts.append(element("pre", schedule.tree))
     return joined(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from results.front.networks import NetworkRuns, group_label
@@ -31,18 +32,42 @@ CERTIFICATE_HEADERS = (
     "Space",
 )
 
-LayerCost = dict[str, Any]
 _NO_NUMBERS = dict.fromkeys(LAYERS.names("int", "float"), float("nan"))
 
 
+@dataclass(frozen=True)
+class LayerCost:
+    """What all occurrences of one layer, in all runs of its network, cost a design.
+
+    ``levels``: energy in pJ by storage level or part of the chip. ``solve``: the layer's row of the table
+    ``layers``, empty where the run has none; of layers that are mapped together, what their row of
+    ``fusions`` has of these columns.
+    """
+
+    name: str
+    levels: Mapping[str, float]
+    cycles: float
+    solve: Mapping[str, Any]
+
+    @property
+    def energy_pj(self) -> float:
+        return float(sum(self.levels.values()))
+
+
+@dataclass(frozen=True)
+class LayerAxes:
+    """How layers' energies and cycles are drawn: the ``levels`` in their order, and the scales of both."""
+
+    levels: tuple[str, ...]
+    energy: Scale
+    cycles: Scale
+
+
 def design_layers(run: RunData, design: int) -> list[LayerCost]:
-    """The distinct layers of a design in network order: name, count, energy by level (pJ), cycles, solve.
+    """The distinct layers of a design in network order; their energies and cycles add up to the design's.
 
-    Layers that are mapped together are one entry, behind those that are mapped by themselves.
-
-    Energies and cycles count all occurrences of a layer in all runs of its network, so they add up to the
-    design's totals: ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve``: the row
-    of the table ``layers``.
+    ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. Layers that are mapped together are
+    one entry, behind those that are mapped by themselves.
     """
     networks = run.networks(design)
     named = len(networks) > 1 or any(network.weight != 1 for network in networks.values())
@@ -60,12 +85,12 @@ def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, 
     levels = solve.get("energy_by_level_pj")
     if not isinstance(levels, dict):
         levels = {NOT_ITEMISED: layer["energy_pj"]}
-    return {
-        "name": f"{prefix}{layer['name']}" + (f" {TIMES}{count}" if count != 1 else ""),
-        "levels": {level: runs * energy for level, energy in levels.items()},
-        "cycles": runs * layer["cycles"],
-        "solve": solve,
-    }
+    return LayerCost(
+        f"{prefix}{layer['name']}" + (f" {TIMES}{count}" if count != 1 else ""),
+        {level: runs * energy for level, energy in levels.items()},
+        runs * layer["cycles"],
+        solve,
+    )
 
 
 def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry) -> LayerCost:
@@ -73,13 +98,13 @@ def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry
     row, count = run.fusions.get(group["task_id"]), group["count"]
     runs = network.weight * count
     levels = (row and row["energy_by_level_pj"]) or {NOT_ITEMISED: group["energy_pj"]}
-    return {
-        "name": f"{prefix}{group_label(group['layers'])}" + (f" {TIMES}{count}" if count != 1 else ""),
-        "levels": {level: runs * energy for level, energy in levels.items()},
-        "cycles": runs * group["cycles"],
+    return LayerCost(
+        f"{prefix}{group_label(group['layers'])}" + (f" {TIMES}{count}" if count != 1 else ""),
+        {level: runs * energy for level, energy in levels.items()},
+        runs * group["cycles"],
         # what only rows of single layers have is unknown here
-        "solve": {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
-    }
+        {**dict.fromkeys(OF_A_SOLVE), **_NO_NUMBERS, **row} if row else {},
+    )
 
 
 def gained_cycles(layers: Iterable[tuple[float, float, Mapping[str, float]]]) -> dict[str, float]:
@@ -94,26 +119,22 @@ def gained_cycles(layers: Iterable[tuple[float, float, Mapping[str, float]]]) ->
     return dict(sorted(gained.items(), key=lambda pair: -pair[1]))
 
 
-def energy_pj(layer: LayerCost) -> float:
-    return float(sum(layer["levels"].values()))
-
-
-def chart_content(
-    layers: list[LayerCost], names: list[str], energy: Scale, cycles: Scale
-) -> dict[str, list[Any]]:
+def chart_content(layers: list[LayerCost], axes: LayerAxes) -> dict[str, list[Any]]:
     """The data that ``report.js`` draws for a design's layers: energies by level, cycles, hover boxes."""
     return {
-        "layers": [chart_text(layer["name"]) for layer in layers],
-        "hovers": [_hover(layer, energy, cycles) for layer in layers],
-        "energies": [[energy.number(layer["levels"].get(name)) for layer in layers] for name in names],
-        "cycles": [cycles.number(layer["cycles"]) for layer in layers],
+        "layers": [chart_text(layer.name) for layer in layers],
+        "hovers": [_hover(layer, axes) for layer in layers],
+        "energies": [
+            [axes.energy.number(layer.levels.get(level)) for layer in layers] for level in axes.levels
+        ],
+        "cycles": [axes.cycles.number(layer.cycles) for layer in layers],
     }
 
 
-def _hover(layer: LayerCost, energy: Scale, cycles: Scale) -> str:
-    solve = layer["solve"]
-    lines = [f"<b>{chart_text(layer['name'])}</b>", f"Energy: {energy.text(energy_pj(layer))}"]
-    lines.append(f"Latency: {cycles.text(layer['cycles'])}")
+def _hover(layer: LayerCost, axes: LayerAxes) -> str:
+    solve = layer.solve
+    lines = [f"<b>{chart_text(layer.name)}</b>", f"Energy: {axes.energy.text(layer.energy_pj)}"]
+    lines.append(f"Latency: {axes.cycles.text(layer.cycles)}")
     if solve:
         lines.append(chart_text(f"solver: {found_by(solve)}, {solve['status']}"))
         lines += [f"bound by {chart_text(bound_by(solve))}"] if bound_by(solve) != NOTHING else []
@@ -161,11 +182,11 @@ def _utilization(solve: Mapping[str, Any]) -> str:
 
 def certificate(run: RunData, layer: LayerCost) -> list[Any]:
     """The cells under CERTIFICATE_HEADERS: text, or [text, the number to sort by]."""
-    solve = layer["solve"]
+    solve = layer.solve
     if not solve:
-        return [layer["name"], "not in this run", *[""] * (len(CERTIFICATE_HEADERS) - 2)]
+        return [layer.name, "not in this run", *[""] * (len(CERTIFICATE_HEADERS) - 2)]
     return [
-        layer["name"],
+        layer.name,
         str(solve["status"]),
         str(solve["objective_name"]),
         _objective(solve, "objective"),

@@ -84,10 +84,25 @@ def trajectory_content(search: Iterable[Mapping[str, Any]] | None, best: float) 
     return {"rounds": rounds, "ratios": ratios, "phases": names}
 
 
+class OperatorCounts(NamedTuple):
+    """Trees that one operator made in one phase of a search: ``tried`` of them.
+
+    ``invalid``: the chip cannot run them. ``accepted``: the search went on from them, though they may cost
+    more than the tree before; ``better``: they cost less.
+    """
+
+    phase: str
+    operator: str
+    tried: int
+    invalid: int
+    accepted: int
+    better: int
+
+
 def acceptance(
     searches: Iterable[Iterable[Mapping[str, Any]] | None],
-) -> list[tuple[str, str, int, int, int, int]]:
-    """(phase, operator, tried, invalid, accepted, better), summed over the seeds."""
+) -> list[OperatorCounts]:
+    """What became of each operator's changes in each phase, summed over the seeds."""
     sums: dict[tuple[str, str], list[int]] = {}
     for search in searches:
         for phase in search or ():
@@ -96,4 +111,4 @@ def acceptance(
                 entry = sums.setdefault(key, [0, 0, 0, 0])
                 for index, name in enumerate(("tried", "invalid", "accepted", "better")):
                     entry[index] += count[name]
-    return [(*key, *counts) for key, counts in sums.items()]  # type: ignore[misc]
+    return [OperatorCounts(*key, *counts) for key, counts in sums.items()]

@@ -15,8 +15,8 @@ def path_inside(folder: Path, name: object, source: str) -> Path:
     """The path of ``name`` below ``folder``; what ``source`` names may lie nowhere else.
 
     ``name`` is relative, with ``/`` between its parts, as in ``layers/00000001.parquet``. Nothing needs to
-    exist. Raises UnsafeNameError, which quotes ``source``, for a name that is no text, empty, absolute or
-    with a drive, that has ``..``, control characters or a backslash, that no file system takes, or that
+    exist. Raises UnsafeNameError, which quotes ``source``, for any other name: no text, empty, absolute or
+    with a drive; with ``..``, control characters or a backslash; one that no file system takes; or one that
     leads out of the folder over a symbolic link.
     """
     reason = _fault(name) if isinstance(name, str) else "is no text"

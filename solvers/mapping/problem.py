@@ -33,9 +33,9 @@ class MappingProblem:
     """Minimise ``objective`` (energy in pJ, cycles, or their product) of ``layer`` on ``architecture``.
 
     ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
-    that there is not, and for uneven levels on an architecture with a timing of processing, which only
-    ``evaluate`` counts there (what a solver proved without it would be no proof), with timed steps of another
-    level than the outermost, or with a precision.
+    that there is not. Also for uneven levels on an architecture with a precision, with timed steps of another
+    level than the outermost, or with a timing of processing: for uneven mappings only ``evaluate`` counts
+    that, and what a solver proved without it would be no proof.
     """
 
     architecture: Architecture

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any, cast
 
 import numpy as np
@@ -51,6 +51,7 @@ from sweep.study.designs.design_space import Design, DesignSpace
 from sweep.study.identity import checked_params
 from sweep.study.study import Study
 from sweep.tasks.completions import failed_row, said
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.mapping import (
     MappingTask,
     answer_columns,
@@ -223,23 +224,23 @@ class _Group:
         self.answers: list[MappingSummary] = []
 
     @cached_property
-    def bounds(self) -> list[tuple[float, float]]:
-        """Proven lower bounds on energy (pJ) and cycles of one run of each solve's layer."""
+    def bounds(self) -> list[EnergyCycles]:
+        """Proven lower bounds on energy and cycles of one run of each solve's layer."""
         problems = (self.solver.problem(self.architecture, number) for number in range(len(self.ids)))
-        return [(found.energy_pj, float(found.cycles)) for found in map(space_bounds, problems)]
+        return [EnergyCycles(found.energy_pj, float(found.cycles)) for found in map(space_bounds, problems)]
 
-    def least_of_each(self) -> list[tuple[float, float]]:
-        """For each solve, the least energy (pJ) and cycles that its answer can have, of one run of the layer.
+    def least_of_each(self) -> list[EnergyCycles]:
+        """For each solve, the least energy and cycles that its answer can have, of one run of the layer.
 
         What is answered counts as it is, the rest by its bounds. Who adds them does so in the order in which
         answers are added (:meth:`MappingWorkload.sums`), so that no rounding lifts the sum above theirs.
         """
-        known = [(answer.energy_pj, float(answer.cycles)) for answer in self.answers]
+        known = [answer.cost for answer in self.answers]
         return [*known, *self.bounds[len(known) :]]
 
-    def proven(self) -> tuple[float, float]:
-        """Proven lower bounds on energy (pJ) and cycles of the designs, whatever solver maps them."""
-        known = [(answer.energy_bound_pj, answer.cycles_bound) for answer in self.answers]
+    def proven(self) -> EnergyCycles:
+        """Proven lower bounds on energy and cycles of the designs, whatever solver maps them."""
+        known = [answer.bounds for answer in self.answers]
         return self.solver.workload.sums([*known, *self.bounds[len(known) :]])
 
     def obstacle(self) -> str:
@@ -291,10 +292,10 @@ class _BlockOfSolves:
 
     def discarded(self, work: DiscardedDesigns) -> BlockAnswers:
         """The rows of designs that bounds discard."""
-        bounds, reasons = work.bounds.tolist(), work.reasons
-        for (begin, end), (energy_pj, cycles) in zip(pairwise(self.block.begins), bounds, strict=True):
+        bounds, reasons = starmap(EnergyCycles, work.bounds.tolist()), work.reasons
+        for (begin, end), least in zip(pairwise(self.block.begins), bounds, strict=True):
             designs = self.block.designs(self.solver.space, begin, end)
-            self._close(self.solver.closing.discarded(designs, (energy_pj, cycles), reasons[begin:end]))
+            self._close(self.solver.closing.discarded(designs, least, reasons[begin:end]))
         self.tally.close(self.closed, self.solver.study.objectives)
         return BlockAnswers(0, (RowBatch.of("designs", self.designs),), (), self.tally)
 

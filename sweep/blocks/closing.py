@@ -16,6 +16,7 @@ from sweep.design.design_row import (
 from sweep.design.mapping_workload import MappingWorkload
 from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.summaries import MappingSummary
 
 
@@ -67,13 +68,13 @@ class Closing:
     def discarded(
         self,
         designs: Iterable[Design],
-        bounds: tuple[float, float],
+        bounds: EnergyCycles,
         reasons: Sequence[Reason],
         *,
-        least: tuple[float, float] | None = None,
+        least: EnergyCycles | None = None,
         answers: Sequence[MappingSummary] = (),
     ) -> list[DesignRow]:
-        """The rows of the designs of a group that has these ``bounds`` on energy (pJ) and cycles.
+        """The rows of the designs of a group that has these ``bounds``.
 
         ``reasons``: of each design, why it is not solved. ``answers``: to those of the solves that were done
         before that was known; ``least``: what energy and cycles come to with them.

@@ -14,6 +14,7 @@ from sweep.study.designs.hardware import area_um2, frequency_hz, hardware_column
 from sweep.study.identity import canonical_json, text_hash
 from sweep.study.network_choice import ServedRequest
 from sweep.study.study import Study
+from sweep.tasks.energy_cycles import EnergyCycles
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,18 @@ def infeasible_row(
 def dominated_row(
     study: Study,
     design: Design,
-    bounds: tuple[float, float],
+    bounds: EnergyCycles,
     better: Sequence[float],
     identity: DesignIdentity | None = None,
     *,
-    least: tuple[float, float] | None = None,
+    least: EnergyCycles | None = None,
 ) -> DesignRow:
     """The row of a design that cannot be on the front, known without solves or after some of them.
 
-    ``bounds`` are proven ones on its energy (pJ) and cycles, whatever solver maps it. ``least``: the energy
-    and cycles that this study's answers cannot undercut, where some of them are known; None: the bounds. An
-    evaluated design with the objectives ``better`` dominates what they make of its objectives.
+    ``bounds`` are proven ones, whatever solver maps it. ``least``: the energy and cycles that this study's
+    answers cannot undercut, where some of them are known; None: the bounds. An evaluated design with the
+    objectives ``better`` dominates what they make of its objectives.
     """
-    energy_pj, cycles = bounds
     reached = objective_bounds(study, design, *(least or bounds))
     pairs = zip(study.objectives, reached, better, strict=True)
     note = (
@@ -104,8 +104,8 @@ def dominated_row(
     found: DesignRow = {
         "status": "dominated",
         "solves": 0,
-        "energy_bound_pj": energy_pj,
-        "cycles_bound": cycles,
+        "energy_bound_pj": bounds.energy_pj,
+        "cycles_bound": bounds.cycles,
         "note": "; ".join(note),
     }
     return design_row(study, design, identity) | found
@@ -183,15 +183,14 @@ def broken_row(
     study: Study,
     design: Design,
     note: str,
-    bounds: tuple[float, float],
+    bounds: EnergyCycles,
     identity: DesignIdentity | None = None,
 ) -> DesignRow:
     """The row of a design that breaks constraints whatever its answers: see :func:`broken_by_bounds`.
 
-    ``bounds`` are proven ones on its energy (pJ) and cycles, whatever solver maps it.
+    ``bounds`` are proven ones, whatever solver maps it.
     """
-    energy_pj, cycles = bounds
-    known: DesignRow = {"energy_bound_pj": energy_pj, "cycles_bound": cycles}
+    known: DesignRow = {"energy_bound_pj": bounds.energy_pj, "cycles_bound": bounds.cycles}
     return infeasible_row(study, design, note, identity) | known
 
 
@@ -205,21 +204,18 @@ def whole_cycles(cycles: float) -> int:
 
 
 def complete(
-    design: Design,
-    found: tuple[float, int],
-    bounds: tuple[float, float],
-    tokens: float | None = None,
+    design: Design, found: EnergyCycles, bounds: EnergyCycles, tokens: float | None = None
 ) -> DesignRow:
-    """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
+    """The columns of a design whose energy and cycles were ``found``, with proven ``bounds`` on both.
 
     ``tokens`` are the study's. Columns that are no objectives follow: the mean power, which falls when cycles
     grow, and tokens a second.
 
-    The cycles in ``found`` are rounded by :func:`whole_cycles`, so the bound on them is rounded where that
-    lowers it: a sum of at least 2.5 cycles may stand in the column as 2.
+    The cycles found are rounded by :func:`whole_cycles`, so the bound on them is rounded where that lowers
+    it: a sum of at least 2.5 cycles may stand in the column as 2.
     """
-    (energy, cycles), (energy_bound, cycles_bound) = found, bounds
-    cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
+    energy, cycles = found.energy_pj, whole_cycles(found.cycles)
+    cycles_bound = min(bounds.cycles, float(whole_cycles(bounds.cycles)))
     row = objectives(design, energy, cycles, tokens)
     seconds = row["latency_seconds"]
     assert seconds is not None
@@ -227,9 +223,9 @@ def complete(
     row |= token_rate(row, tokens)
     return row | {
         "status": "complete",
-        "energy_bound_pj": energy_bound,
+        "energy_bound_pj": bounds.energy_pj,
         "cycles_bound": cycles_bound,
-        "energy_gap": (energy - energy_bound) / energy,
+        "energy_gap": (energy - bounds.energy_pj) / energy,
         "cycles_gap": (cycles - cycles_bound) / cycles,
     }
 

@@ -18,6 +18,7 @@ from solvers.fusion.problem import value
 from sweep.study.fusion_choice import FusionChoice
 from sweep.study.study import Study
 from sweep.study.study_names import complete_params, network_of
+from sweep.tasks.energy_cycles import EnergyCycles, least_of, sum_of
 from sweep.tasks.fusion import FusedLayers, FusionSolve, FusionTask
 from sweep.tasks.summaries import FusionSummary, MappingSummary
 
@@ -134,16 +135,15 @@ class FusedGroups:
             for group, answer in zip(self.groups, answers, strict=True)
         ]
 
-    def bounds(
-        self, tasks: Sequence[FusionTask], layers: Sequence[tuple[float, float]]
-    ) -> list[tuple[float, float]]:
-        """Lower bounds on energy (pJ) and cycles of each group, together or one by one.
+    def bounds(self, tasks: Sequence[FusionTask], layers: Sequence[EnergyCycles]) -> list[EnergyCycles]:
+        """Lower bounds on energy and cycles of each group, together or one by one.
 
         ``layers``: those of all demands, one by one.
         """
         return [
             _bounds_of_either(
-                group_bounds(group.fused.on(task.architecture)), [layers[member] for member in group.members]
+                EnergyCycles(*group_bounds(group.fused.on(task.architecture))),
+                [layers[member] for member in group.members],
             )
             for group, task in zip(self.groups, tasks, strict=True)
         ]
@@ -158,9 +158,9 @@ class GroupOutcome:
     layers: tuple[MappingSummary, ...]
 
     @cached_property
-    def unfused(self) -> tuple[float, int]:
-        """Energy (pJ) and cycles of the layers one by one."""
-        return sum(layer.energy_pj for layer in self.layers), sum(layer.cycles for layer in self.layers)
+    def unfused(self) -> EnergyCycles:
+        """What the layers cost one by one."""
+        return sum_of(layer.cost for layer in self.layers)
 
     @cached_property
     def together(self) -> bool:
@@ -169,21 +169,17 @@ class GroupOutcome:
             return False
         objective = self.demand.fused.solve.objective
         # Layers one by one have a solver each, and budgets of their own, so they may turn out to be better.
-        fused = value(objective, self.answer.energy_pj, self.answer.cycles)
-        return fused < value(objective, *self.unfused)
+        return value(objective, *self.answer.cost) < value(objective, *self.unfused)
 
     @property
-    def cost(self) -> tuple[float, int]:
-        """Energy (pJ) and cycles of the better of both."""
-        return (self.answer.energy_pj, self.answer.cycles) if self.together else self.unfused
+    def cost(self) -> EnergyCycles:
+        """What the better of both costs."""
+        return self.answer.cost if self.together else self.unfused
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """Proven lower bounds on energy (pJ) and cycles, together or one by one."""
-        return _bounds_of_either(
-            (self.answer.energy_bound_pj, self.answer.cycles_bound),
-            [(layer.energy_bound_pj, layer.cycles_bound) for layer in self.layers],
-        )
+    def bounds(self) -> EnergyCycles:
+        """Proven lower bounds on energy and cycles, together or one by one."""
+        return _bounds_of_either(self.answer.bounds, [layer.bounds for layer in self.layers])
 
     @property
     def levels(self) -> dict[str, float]:
@@ -196,13 +192,10 @@ class GroupOutcome:
         return dict(found)
 
 
-def _bounds_of_either(
-    together: tuple[float, float], layers: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
-    """Lower bounds on energy (pJ) and cycles of a group that is mapped together or layer by layer."""
+def _bounds_of_either(together: EnergyCycles, layers: Sequence[EnergyCycles]) -> EnergyCycles:
+    """Lower bounds on energy and cycles of a group that is mapped together or layer by layer."""
     # what is mapped the better way costs no less than the lower of both bounds
-    energy, cycles = sum(energy for energy, _ in layers), sum(cycles for _, cycles in layers)
-    return min(together[0], energy), min(together[1], cycles)
+    return least_of((together, sum_of(layers)))
 
 
 def _architecture(study: Study) -> Architecture:

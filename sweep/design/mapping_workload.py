@@ -43,6 +43,7 @@ from sweep.study.study_names import (
     network_of,
 )
 from sweep.study.timeloop_space import constrained_by_timeloop
+from sweep.tasks.energy_cycles import EnergyCycles, least_of
 from sweep.tasks.fusion import FusionTask
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask, SolveSettings
@@ -87,7 +88,11 @@ class LayerDemand:
 
 @dataclass(frozen=True)
 class LayerSolve:
-    """One solve that every architecture needs: a named layer, how it is solved, and ``asked_of`` the two."""
+    """One solve that every architecture needs: a named layer, and how it is solved.
+
+    ``asked``: what :meth:`.SolveSettings.asked_of` says of both, the part of the task's id that does not
+    depend on the architecture.
+    """
 
     layer: Layer
     settings: SolveSettings
@@ -236,8 +241,8 @@ class MappingWorkload:
         """Why some network has no plan in the design's scratchpad; empty where none is known to lack one."""
         return self._scratchpads.obstacle(design.architecture) if self._scratchpads else ""
 
-    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever its batches."""
+    def bounds(self, tasks: Sequence[Task]) -> EnergyCycles:
+        """Proven lower bounds on energy and cycles of a design with these tasks, whatever its batches."""
         problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
         if self._groups is None:
             return _bounds(self.demands, problems)
@@ -252,8 +257,8 @@ class MappingWorkload:
         grouped = self._groups.grouped
         return [replace(one, count=one.count - grouped[n]) for n, one in enumerate(self.demands)]
 
-    def sums(self, parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-        """Energy (pJ) and cycles of a design from those of one run of each of its :attr:`solves`.
+    def sums(self, parts: Sequence[EnergyCycles]) -> EnergyCycles:
+        """Energy and cycles of a design from those of one run of each of its :attr:`solves`.
 
         Where batches vary, the least of each over them: designs of one architecture have all solves in
         common, and what holds for the least holds for all of these designs.
@@ -268,19 +273,19 @@ class MappingWorkload:
         own = self._own_demands(design)
         return self._broken(design, own, _each_bounded(problems)[own])
 
-    def broken_by_least(self, design: Design, parts: Sequence[tuple[float, float]]) -> str:
+    def broken_by_least(self, design: Design, parts: Sequence[EnergyCycles]) -> str:
         """As :meth:`broken_by_bounds`, from what one run of each of the :attr:`solves` takes at least."""
         if not self._limits:
             return ""
         own = self._own_demands(design)
         return self._broken(design, own, [parts[number] for number in self.solve_of_demand[own]])
 
-    def _broken(self, design: Design, own: slice, parts: Sequence[tuple[float, float]]) -> str:
+    def _broken(self, design: Design, own: slice, parts: Sequence[EnergyCycles]) -> str:
         demands, request = self.demands[own], self._request
-        energy, cycles = _sums(demands, parts)
-        row = objectives(design, energy, whole_cycles(cycles), request.tokens)
+        total = _sums(demands, parts)
+        row = objectives(design, total.energy_pj, whole_cycles(total.cycles), request.tokens)
         row |= token_rate(row, request.tokens)
-        least = _cycles_by_network(demands, [cycles for _, cycles in parts])
+        least = _cycles_by_network(demands, [part.cycles for part in parts])
         return broken_by_bounds(self._limits, row | request_times(design, request, least, least))
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
@@ -303,7 +308,7 @@ class MappingWorkload:
         if self._scratchpads:
             row |= self._scratchpads.totals(design.architecture, plans)
         parts = [
-            _Part(d, (a.energy_pj, a.cycles), (a.energy_bound_pj, a.cycles_bound), dict(a.levels))
+            _Part(d, a.cost, a.bounds, dict(a.levels))
             for d, a in zip(self._by_itself() if self._groups else demands, mine, strict=True)
         ]
         if self._groups:
@@ -311,48 +316,48 @@ class MappingWorkload:
             _enter_groups(row["networks"], demands, outcomes, of_groups)
             without = [*(part.cost for part in parts), *(one.unfused for one in outcomes)]
             parts += [_Part(one.demand, one.cost, one.bounds, one.levels) for one in outcomes]
-            energy, cycles = _sums([part.demand for part in parts], without)
-            row |= {"unfused_energy_pj": energy, "unfused_cycles": whole_cycles(cycles)}
+            unfused = _sums([part.demand for part in parts], without)
+            row |= {"unfused_energy_pj": unfused.energy_pj, "unfused_cycles": whole_cycles(unfused.cycles)}
         row |= _totals(design, parts, self._request)
         return row | broken_constraints(self._limits, row)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a design's sums: energy (pJ) and cycles of one occurrence, proven bounds on both, and the
-    energy by storage level."""
+    """A part of a design's sums: what one occurrence costs, proven bounds on that, and the energy by storage
+    level (pJ)."""
 
     demand: Demand
-    cost: tuple[float, int]
-    bounds: tuple[float, float]
+    cost: EnergyCycles
+    bounds: EnergyCycles
     levels: dict[str, float]
 
 
 def _totals(design: Design, parts: Sequence[_Part], request: ServedRequest) -> DesignRow:
     """Sums over all layers, which run one after the other, each times its count and network's weight."""
     demands = [part.demand for part in parts]
-    energy, cycles = _sums(demands, [part.cost for part in parts])
+    found = _sums(demands, [part.cost for part in parts])
     bounds = _sums(demands, [part.bounds for part in parts])
     levels: Counter[str] = Counter()
     for part in parts:
         levels.update({name: part.demand.runs * pj for name, pj in part.levels.items()})
-    row = complete(design, (energy, whole_cycles(cycles)), bounds, request.tokens)
-    one_run = _cycles_by_network(demands, [float(part.cost[1]) for part in parts])
-    least = _cycles_by_network(demands, [part.bounds[1] for part in parts])
+    row = complete(design, found, bounds, request.tokens)
+    one_run = _cycles_by_network(demands, [part.cost.cycles for part in parts])
+    least = _cycles_by_network(demands, [part.bounds.cycles for part in parts])
     row |= request_times(design, request, one_run, least)
     return row | {"energy_by_level_pj": dict(levels)}
 
 
-def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> tuple[float, float]:
+def _bounds(demands: tuple[LayerDemand, ...], problems: Sequence[MappingProblem]) -> EnergyCycles:
     """Lower bounds on the sums of a design."""
     return _least_sums(demands, _each_bounded(problems))
 
 
-def _each_bounded(problems: Sequence[MappingProblem]) -> list[tuple[float, float]]:
-    """Lower bounds on energy (pJ) and cycles; a problem that several demands have is bounded once."""
+def _each_bounded(problems: Sequence[MappingProblem]) -> list[EnergyCycles]:
+    """Lower bounds on energy and cycles; a problem that several demands have is bounded once."""
     found = {id(problem): space_bounds(problem) for problem in problems}
     parts = [found[id(problem)] for problem in problems]
-    return [(bounds.energy_pj, bounds.cycles) for bounds in parts]
+    return [EnergyCycles(bounds.energy_pj, bounds.cycles) for bounds in parts]
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
@@ -360,8 +365,8 @@ def problem_of(task: MappingTask) -> MappingProblem:
     return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
 
 
-def _sums(demands: Sequence[Demand], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Energy (pJ) and cycles of all runs of all layers, from those of one run of each.
+def _sums(demands: Sequence[Demand], parts: Iterable[EnergyCycles]) -> EnergyCycles:
+    """Energy and cycles of all runs of all layers, from those of one run of each.
 
     Values and bounds are added in the same order, the demands', so that rounding keeps bounds below values.
     """
@@ -369,12 +374,10 @@ def _sums(demands: Sequence[Demand], parts: Iterable[tuple[float, float]]) -> tu
     for demand, (energy_pj, layer_cycles) in zip(demands, parts, strict=True):
         energy += demand.runs * energy_pj
         cycles += demand.runs * layer_cycles
-    return energy, cycles
+    return EnergyCycles(energy, cycles)
 
 
-def _least_sums(
-    demands: tuple[LayerDemand, ...], parts: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
+def _least_sums(demands: tuple[LayerDemand, ...], parts: Sequence[EnergyCycles]) -> EnergyCycles:
     """:func:`_sums` of each variant of the study by itself, and the least energy and cycles of them."""
     if demands[-1].variant == 0:
         return _sums(demands, parts)
@@ -382,7 +385,7 @@ def _least_sums(
     for count in Counter(demand.variant for demand in demands).values():
         sums.append(_sums(demands[begin : begin + count], parts[begin : begin + count]))
         begin += count
-    return min(energy for energy, _ in sums), min(cycles for _, cycles in sums)
+    return least_of(sums)
 
 
 def _cycles_by_network(demands: Sequence[Demand], cycles: Sequence[float]) -> dict[str, float]:
@@ -426,10 +429,11 @@ def _enter_groups(
     of_demand = dict(zip(range(len(demands)), entries, strict=True))
     for one, task_id in zip(outcomes, task_ids, strict=True):
         entry, count = networks[one.demand.network], one.demand.count if one.together else 0
-        (energy, cycles), (without, slower) = one.cost, one.unfused
+        # of single occurrences, so these cycles are whole numbers
+        cycles, unfused_cycles = int(one.cost.cycles), int(one.unfused.cycles)
         if count:
-            entry["energy_pj"] += count * (energy - without)
-            entry["cycles"] += count * (cycles - slower)
+            entry["energy_pj"] += count * (one.cost.energy_pj - one.unfused.energy_pj)
+            entry["cycles"] += count * (cycles - unfused_cycles)
         for member in one.demand.members:
             of_demand[member]["count"] -= count
         entry.setdefault("fused", []).append(
@@ -437,9 +441,9 @@ def _enter_groups(
                 "layers": list(one.demand.names),
                 "task_id": task_id,
                 "count": count,
-                "energy_pj": energy,
+                "energy_pj": one.cost.energy_pj,
                 "cycles": cycles,
-                "unfused_energy_pj": without,
-                "unfused_cycles": slower,
+                "unfused_energy_pj": one.unfused.energy_pj,
+                "unfused_cycles": unfused_cycles,
             }
         )

@@ -18,6 +18,7 @@ from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.energy_cycles import EnergyCycles
 
 
 def ideal_cost(tile: Tile, part: TilePart) -> TilePartCost:
@@ -57,8 +58,8 @@ class _RaisedFloors:
         )
 
 
-def bounds_before(task: ScheduleTask) -> tuple[float, float]:
-    """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
+def bounds_before(task: ScheduleTask) -> EnergyCycles:
+    """Proven lower bounds on energy and cycles of the task's schedules; 0 where some layer cannot run."""
     params = json.loads(task.solve.params)
     demand, chip = task.demand, task.on.chip
     # Of layers on the whole chip nothing is known, nor of the parts that a solver will ask for as it goes.
@@ -71,5 +72,5 @@ def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     floors = _RaisedFloors(costs) if kinds == PLAIN else floors_of(kinds, costs)
     found = lower_bounds(demand.graph, chip, demand.batch, floors, kinds)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
-        return 0.0, 0.0
-    return found.energy_pj, found.cycles
+        return EnergyCycles(0.0, 0.0)
+    return EnergyCycles(found.energy_pj, found.cycles)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
@@ -40,6 +39,7 @@ from sweep.study.study import Study
 from sweep.study.study_names import check_maps_unevenly, complete_params, mapping_params, named_in
 from sweep.tasks.chips.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.tasks.chips.tile_costs import TileCostSource
+from sweep.tasks.energy_cycles import EnergyCycles, sum_of
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
@@ -260,22 +260,20 @@ class ScheduleWorkload:
         """Nothing is known of a chip before a solve."""
         return ""
 
-    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever tiles cost."""
+    def bounds(self, tasks: Sequence[Task]) -> EnergyCycles:
+        """Proven lower bounds on energy and cycles of a design with these tasks, whatever tiles cost."""
         schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
         # one task of each network: a bound that holds for one seed holds for all
         one_each = schedules[:: self._seeds]
-        found = [bounds_before(task) for task in one_each]
-        weights = [network.weight for network in self._networks]
-        energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
-        return sum(energies), sum(cycles)
+        found = map(bounds_before, one_each)
+        return sum_of(one.times(network.weight) for network, one in zip(self._networks, found, strict=True))
 
     def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
         """Which constraints on results the design breaks, whatever its schedules; those of whole runs."""
         if not self._limits:
             return ""
-        energy_pj, cycles = self.bounds(tasks)
-        row = objectives(design, energy_pj, whole_cycles(cycles), self._request.tokens)
+        bounds = self.bounds(tasks)
+        row = objectives(design, bounds.energy_pj, whole_cycles(bounds.cycles), self._request.tokens)
         return broken_by_bounds(self._limits, row | token_rate(row, self._request.tokens))
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
@@ -339,8 +337,8 @@ class _Scheduled:
         return self._chosen[1]
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """The highest bounds on energy (pJ) and cycles of any answer, at most the best schedule's own.
+    def bounds(self) -> EnergyCycles:
+        """The highest bounds on energy and cycles of any answer, at most the best schedule's own.
 
         Where some answer may have bands of rows, or input channels cut, only those that bound such schedules,
         too; there may be none.
@@ -353,7 +351,7 @@ class _Scheduled:
             bounding = [answer for answer in bounding if answer.reductions]
         energy = max((answer.energy_bound_pj for answer in bounding), default=0.0)
         cycles = max((answer.cycles_bound for answer in bounding), default=0.0)
-        return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
+        return EnergyCycles(min(energy, self.best.energy_pj), min(cycles, self.best.cycles))
 
     @property
     def row(self) -> NetworkEntry:
@@ -379,16 +377,16 @@ class _Scheduled:
 
 def _totals(design: Design, networks: Sequence[_Scheduled], request: ServedRequest) -> DesignRow:
     """Weighted sums over the networks, which run one after the other."""
-    energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
-    cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
-    energy_bound = sum(one.choice.weight * one.bounds[0] for one in networks)
-    cycles_bound = sum(one.choice.weight * one.bounds[1] for one in networks)
+    found = sum_of(
+        EnergyCycles(one.best.energy_pj, one.best.cycles).times(one.choice.weight) for one in networks
+    )
+    least = sum_of(one.bounds.times(one.choice.weight) for one in networks)
     parts: Counter[str] = Counter()
     for one in networks:
         parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
-    row = complete(design, (energy, cycles), (energy_bound, cycles_bound), request.tokens)
+    row = complete(design, found, least, request.tokens)
     one_run = {one.choice.shown: float(one.best.cycles) for one in networks}
-    bounds = {one.choice.shown: one.bounds[1] for one in networks}
+    bounds = {one.choice.shown: one.bounds.cycles for one in networks}
     row |= request_times(design, request, one_run, bounds)
     return row | {
         "energy_by_level_pj": dict(parts),

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from results.store.schema.rows import DesignRow
 from sweep.study.designs.design_space import Design
 from sweep.study.study import Study
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.kinds import Task
 from sweep.tasks.summaries import AnswerSummary
 
@@ -25,8 +26,8 @@ class DesignWorkload(Protocol):
     def obstacle(self, design: Design) -> str:
         """Why a design cannot run some network, as far as that is known before any solve; else empty."""
 
-    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
-        """Proven lower bounds on energy_pj and cycles of a design with these :meth:`tasks`."""
+    def bounds(self, tasks: Sequence[Task]) -> EnergyCycles:
+        """Proven lower bounds on energy and cycles of a design with these :meth:`tasks`."""
 
     def broken_by_bounds(self, design: Design, tasks: Sequence[Task]) -> str:
         """Which constraints on results a design with these :meth:`tasks` breaks whatever their answers.

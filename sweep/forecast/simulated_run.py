@@ -134,7 +134,11 @@ class SimulatedRun:
         self._spend(self.costs.scan * len(self._workers))
         self._dispatch()
         self._wait()
-        taken = self._collect()
+        self._answer_all(self._collect())
+
+    def _answer_all(self, taken: Sequence[tuple[Item, float]]) -> None:
+        """Take in what has come back; in between workers get new calls, at the latest every
+        DISPATCH_SECONDS."""
         dispatched = self.now
         for item, seconds in taken:
             self._answer(item, seconds)

@@ -10,7 +10,6 @@ from math import inf
 from random import Random
 
 from clusters.ledger import CALLS_PER_WORKER, Item
-from clusters.pace import DISPATCH_SECONDS
 from sweep.blocks.sizes import SMOOTHING, solves_in_time, solves_of_block, solves_of_share
 from sweep.forecast.simulated_run import BlockCosts, SimulatedBlockRun
 
@@ -59,12 +58,7 @@ class _SubDriver(SimulatedBlockRun):
         self._spend(self.costs.scan * len(self._workers))
         self._fill()
         self._dispatch()
-        dispatched = self.now
-        for item, seconds in taken:
-            self._answer(item, seconds)
-            if self.now - dispatched > DISPATCH_SECONDS:
-                self._dispatch()
-                dispatched = self.now
+        self._answer_all(taken)
         self._dispatch()
 
     def last_free(self) -> list[float]:

@@ -42,6 +42,16 @@ from sweep.tasks.codesign import CodesignTask
 from sweep.tasks.kinds import PaperTask
 from sweep.tasks.mapping import MappingTask, SolveSettings
 
+
+@dataclass(frozen=True)
+class PaperMapper:
+    """A mapping solver with its parameters, and the most mappings that it may look at; None: no limit."""
+
+    solver: str
+    params: dict[str, Any]
+    most: int | None = None
+
+
 NETWORKS = ("thistle_resnet18", "yolo9000")
 EVERY = {"quick": 4, "full": 1}
 """Every fourth layer of each network with quick effort, every layer with full."""
@@ -54,26 +64,21 @@ LIMIT = 100_000
 
 PRINTED, OURS = "Thistle, as printed", "Thistle"
 HYBRID, HYBRID_SHORT, RANDOM = "Hybrid, 100,000", "Hybrid, 500", "random, 100,000"
-MAPPERS: dict[str, tuple[str, dict[str, Any], int | None]] = {
-    PRINTED: ("thistle", {"preset": "paper"}, None),
-    OURS: ("thistle", {}, None),
-    HYBRID: ("hybrid", {"threads": 8, "victory": LIMIT}, None),
-    HYBRID_SHORT: ("hybrid", {}, None),
-    RANDOM: ("random_search", {"victory": LIMIT}, LIMIT),
+MAPPERS = {
+    PRINTED: PaperMapper("thistle", {"preset": "paper"}),
+    OURS: PaperMapper("thistle", {}),
+    HYBRID: PaperMapper("hybrid", {"threads": 8, "victory": LIMIT}),
+    HYBRID_SHORT: PaperMapper("hybrid", {}),
+    RANDOM: PaperMapper("random_search", {"victory": LIMIT}, LIMIT),
 }
-"""What maps layers on Eyeriss: by the name of a table's column, a solver, its parameters, and the most
-mappings that it may look at. Hybrid is the default of Timeloop's mapper; 500 is the limit that CoSA's
-evaluation names."""
+"""What maps layers on Eyeriss, by the name of a table's column. Hybrid is the default of Timeloop's mapper;
+500 is the limit that CoSA's evaluation names."""
 
 PRESETS = {PRINTED: {"preset": "paper"}, OURS: {}}
 """Parameters of the co-design solver: the paper's way and ours."""
-JUDGES: dict[str, tuple[str, dict[str, Any]]] = {
-    PRINTED: ("thistle", {"preset": "paper"}),
-    OURS: ("auto", {}),
-}
-"""By preset, the mapping solver, with its parameters, that maps all layers on the dominant layer's
-architecture. With the paper's preset it is the paper's own; with ours any mapper that finds better mappings
-may be used."""
+JUDGES = {PRINTED: PaperMapper("thistle", {"preset": "paper"}), OURS: PaperMapper("auto", {})}
+"""By preset, the mapping solver that maps all layers on the dominant layer's architecture. With the paper's
+preset it is the paper's own; with ours any mapper that finds better mappings may be used."""
 
 LIBRARY, LINE, SAMPLE, UNLIMITED = "4 and 16", "4 and 16, 168 in a line", "8, 80 and 4", "unlimited"
 BANDWIDTHS: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -138,16 +143,11 @@ def stated(name: str, params: dict[str, Any]) -> str:
 
 
 def mapping_task(
-    architecture: Architecture,
-    layer: Layer,
-    objective: Objective,
-    mapper: tuple[str, dict[str, Any]],
-    most: int | None = None,
+    architecture: Architecture, layer: Layer, objective: Objective, mapper: PaperMapper
 ) -> MappingTask:
-    """One layer on one architecture by ``mapper``, which may look at ``most`` mappings."""
-    name, params = mapper
-    budget = Budget(WALL_SECONDS, iterations=most)
-    return MappingTask(architecture, layer, SolveSettings(name, objective, stated(name, params), budget))
+    """One layer on one architecture by ``mapper``."""
+    params, budget = stated(mapper.solver, mapper.params), Budget(WALL_SECONDS, iterations=mapper.most)
+    return MappingTask(architecture, layer, SolveSettings(mapper.solver, objective, params, budget))
 
 
 def codesign_task(
@@ -170,9 +170,9 @@ def eyeriss_tasks(effort: Effort, objective: Objective, bandwidths: str) -> dict
     """The mappings on Eyeriss, by (network, layer, mapper)."""
     base = family(bandwidths).base
     return {
-        (*one.label, column): mapping_task(base, one.layer, objective, (name, params), most)
+        (*one.label, column): mapping_task(base, one.layer, objective, mapper)
         for one in layers(effort)
-        for column, (name, params, most) in MAPPERS.items()
+        for column, mapper in MAPPERS.items()
     }
 
 

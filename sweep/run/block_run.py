@@ -57,6 +57,7 @@ from sweep.study.designs.design_table import DesignTable
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 from sweep.tasks.completions import check_environment
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.summaries import NEEDED
 
 JOINED_ROWS = 512
@@ -481,8 +482,8 @@ class BlockRun:
         """Make the rows of designs that bounds discard: the search that proposed them waits for them."""
         for group, reasons in self._discarded:
             assert self._pruning is not None
-            energy_pj, cycles = self._pruning.bounds[group].tolist()
-            self._close(self._closing.discarded(self._designs(group), (energy_pj, cycles), reasons))
+            bounds = EnergyCycles(*self._pruning.bounds[group].tolist())
+            self._close(self._closing.discarded(self._designs(group), bounds, reasons))
         self._discarded = []
 
     def _designs(self, group: int) -> list[Design]:

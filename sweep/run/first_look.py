@@ -47,9 +47,7 @@ class FirstLook(BlockRun):
     def _group_done(self, group: int, found: GroupAnswers) -> None:
         answers = found.answers
         if answers and all(answer.mapped for answer in answers):
-            self.totals[group] = self.workload.sums(
-                [(answer.energy_pj, float(answer.cycles)) for answer in answers]
-            )
+            self.totals[group] = self.workload.sums([answer.cost for answer in answers])
 
 
 class FidelityRun:

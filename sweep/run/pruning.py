@@ -62,14 +62,13 @@ class BoundsPruning:
 
         It breaks a constraint whatever its answers, or an evaluated design dominates its bounds.
         """
-        energy_pj, cycles = self.workload.bounds(tasks)
+        bounds = self.workload.bounds(tasks)
         if broken := self.workload.broken_by_bounds(design, tasks):
-            return broken_row(self.study, design, broken, (energy_pj, cycles))
-        bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
-        better = self.dominating(bounds)
+            return broken_row(self.study, design, broken, bounds)
+        better = self.dominating(np.array(objective_bounds(self.study, design, *bounds)))
         if better is None:
             return None
-        return dominated_row(self.study, design, (energy_pj, cycles), better.tolist())
+        return dominated_row(self.study, design, bounds, better.tolist())
 
     def dominating(self, bounds: Objectives) -> Objectives | None:
         """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""

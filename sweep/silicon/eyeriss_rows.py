@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json.safe_json import json_lines, parse_json
+from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
 from costmodel.formats.machines.row_stationary import RowStationary
 from costmodel.workload.network import Layer, convolution
 
@@ -47,13 +47,7 @@ class EyerissRow:
 
 def has_eyeriss_rows(path: Path) -> bool:
     """Whether the first row of a file looks like a row of this chip; False for a file that cannot be read."""
-    try:
-        # The first row is enough: this only chooses the reader, which then judges every row.
-        _, line = next(json_lines(path, MOST_LINE_BYTES))
-        row = parse_json(line, str(path))
-    except (InputError, StopIteration):
-        return False
-    return isinstance(row, dict) and "processing_latency_ms" in row
+    return "processing_latency_ms" in first_json_object(path, MOST_LINE_BYTES)
 
 
 def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:

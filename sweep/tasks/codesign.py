@@ -18,6 +18,7 @@ from solvers.codesign.problem import CodesignProblem, CodesignSolution, Weighted
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.columns import proof_columns
 from sweep.tasks.mapping import (
     VersionMismatchError,
     architecture_id,
@@ -140,15 +141,7 @@ def overrides_of(problem: CodesignProblem, found: CodesignSolution) -> dict[str,
 
 def _columns(problem: CodesignProblem, outcome: Outcome[CodesignSolution]) -> CodesignColumns:
     """The columns of a ``codesigns`` row that the solve decides (``results/store/schema/tables.py``)."""
-    columns: CodesignColumns = {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
-        "cpu_seconds": outcome.cpu_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "note": outcome.note or None,
-    }
+    columns = cast(CodesignColumns, proof_columns(outcome))
     found = outcome.solution
     if found is None:
         return columns

@@ -28,6 +28,8 @@ from solvers.fusion.problem import FusionObjective
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import canonical_json, checked_params, text_hash
+from sweep.tasks.columns import proof_columns
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.mapping import (
     architecture_content,
     architecture_id,
@@ -166,18 +168,10 @@ def run_fusion_task(content: ReadOnlyDict[str, Any]) -> FusionColumns:
 
 def _columns(problem: LayerFusionProblem, outcome: Outcome[GroupMapping]) -> FusionColumns:
     """The columns of a ``fusions`` row that the solve decides (see ``results/store/schema/tables.py``)."""
-    energy, cycles = proven_bounds(group_bounds(problem.group), problem.objective, outcome.bound)
-    columns: FusionColumns = {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
-        "energy_bound_pj": energy,
-        "cycles_bound": cycles,
-        "cpu_seconds": outcome.cpu_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "note": outcome.note or None,
-    }
+    least = EnergyCycles(*group_bounds(problem.group))
+    proven = proven_bounds(least, problem.objective, outcome.bound)
+    bounds: FusionColumns = {"energy_bound_pj": proven.energy_pj, "cycles_bound": proven.cycles}
+    columns = cast(FusionColumns, proof_columns(outcome)) | bounds
     return columns if outcome.solution is None else columns | _measured(problem.group, outcome.solution)
 
 

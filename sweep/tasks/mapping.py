@@ -31,6 +31,8 @@ from solvers.mapping.space.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import canonical_json, checked_params, content_hash, text_hash
+from sweep.tasks.columns import proof_columns
+from sweep.tasks.energy_cycles import EnergyCycles
 
 
 def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
@@ -225,17 +227,11 @@ def run_mapping_task(content: ReadOnlyDict[str, Any]) -> MappingColumns:
 def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """The columns of a ``layers`` row that the solve decides (see ``results/store/schema/tables.py``)."""
     columns: MappingColumns = {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
+        **proof_columns(outcome),
         **_bounds(problem, outcome),
         "program_proven": outcome.program_proven,
         "solved_by": outcome.solved_by or None,
         "space": space_content(problem, outcome.solution),
-        "cpu_seconds": outcome.cpu_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "note": outcome.note or None,
     }
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 
@@ -243,20 +239,19 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> Map
 def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
     bounds = space_bounds(problem)
-    energy, cycles = proven_bounds((bounds.energy_pj, float(bounds.cycles)), problem.objective, outcome.bound)
-    return {"energy_bound_pj": energy, "cycles_bound": cycles}
+    least = EnergyCycles(bounds.energy_pj, float(bounds.cycles))
+    proven = proven_bounds(least, problem.objective, outcome.bound)
+    return {"energy_bound_pj": proven.energy_pj, "cycles_bound": proven.cycles}
 
 
-def proven_bounds(
-    bounds: tuple[float, float], objective: str, of_objective: float | None
-) -> tuple[float, float]:
-    """``bounds`` on energy (pJ) and cycles, with a solver's own on the objective where that is above them."""
+def proven_bounds(bounds: EnergyCycles, objective: str, of_objective: float | None) -> EnergyCycles:
+    """``bounds`` on energy and cycles, with a solver's own on the objective where that is above them."""
     energy, cycles = bounds
     if of_objective is not None and objective == "energy":
         energy = max(energy, of_objective)
     if of_objective is not None and objective == "cycles":
         cycles = max(cycles, of_objective)
-    return energy, cycles
+    return EnergyCycles(energy, cycles)
 
 
 def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import cast
 from results.store.schema.rows import AnswerRow, FusionRow, LayerRow, ScheduleRow, ScratchpadRow
 from solvers.schedule.chip_model import with_bands, with_reductions
 from sweep.tasks.chips.schedule import ScheduleTask
+from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.fusion import FusionTask
 from sweep.tasks.kinds import Task
 from sweep.tasks.scratchpad import ScratchpadTask
@@ -82,6 +83,15 @@ class MappingSummary:
         return self._number(2)
 
     @property
+    def cost(self) -> EnergyCycles:
+        return EnergyCycles(self.energy_pj, self.cycles)
+
+    @property
+    def bounds(self) -> EnergyCycles:
+        """What the layer costs at least, by any mapping."""
+        return EnergyCycles(self.energy_bound_pj, self.cycles_bound)
+
+    @property
     def cpu_seconds(self) -> float:
         return self._number(3)
 
@@ -132,6 +142,15 @@ class FusionSummary:
             row.get("cycles_bound") or 0.0,
             tuple((intern(name), pj) for name, pj in levels),
         )
+
+    @property
+    def cost(self) -> EnergyCycles:
+        return EnergyCycles(self.energy_pj, self.cycles)
+
+    @property
+    def bounds(self) -> EnergyCycles:
+        """What the group costs at least when its layers are mapped together."""
+        return EnergyCycles(self.energy_bound_pj, self.cycles_bound)
 
     @property
     def mapped(self) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError
 from costmodel.formats.evaluated_files import EvaluatedFile, Line, Lines
 from costmodel.formats.json.fusion_json import (
     evaluation_to_json,
@@ -15,8 +14,7 @@ from costmodel.formats.json.fusion_json import (
     problem_from_json,
 )
 from costmodel.formats.json.json_fields import field
-from costmodel.formats.json.safe_json import json_lines, parse_json
-from costmodel.formats.yaml.safe_yaml import names_a_file
+from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
 from costmodel.mapping.fused.checker import violations
 from costmodel.mapping.fused.evaluate import evaluate_fused
 from costmodel.mapping.fused.mapping import FusedMapping
@@ -43,14 +41,8 @@ class FusedCase:
 
 def is_fused_file(path: Path) -> bool:
     """Whether a file holds fused mappings: JSON lines with a mapping and a problem of einsums."""
-    if not names_a_file(path):
-        return False
-    try:
-        _, line = next(json_lines(path, MOST_LINE_BYTES), (0, "{}"))
-        first = parse_json(line, str(path))
-    except InputError:
-        return False
-    if not isinstance(first, dict) or "mapping" not in first:
+    first = first_json_object(path, MOST_LINE_BYTES)
+    if "mapping" not in first:
         return False
     problem = first.get("problem")
     return isinstance(problem, dict) and "einsums" in problem

@@ -68,6 +68,21 @@ def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
         raise InputError(str(path), "a file that can be read", error.strerror or str(error)) from None
 
 
+def first_json_object(path: Path, most_line_bytes: int) -> dict[str, Any]:
+    """The object in the first line of a file; empty if the file cannot be read, or begins with anything else.
+
+    Enough to tell what a file holds: whoever reads it then judges every line.
+    """
+    if not names_a_file(path):
+        return {}
+    try:
+        _, line = next(json_lines(path, most_line_bytes), (0, "{}"))
+        first = parse_json(line, str(path))
+    except InputError:
+        return {}
+    return first if isinstance(first, dict) else {}
+
+
 def keys_of_json_file(path: Path) -> frozenset[str]:
     """The keys of the object in a ``.json`` or ``.json.gz`` file; none if it is anything else."""
     if not path.name.endswith((".json", ".json.gz")) or not names_a_file(path):

@@ -56,9 +56,11 @@ def read_saved_program(path: str | Path, batch: int | None, dims: Mapping[str, i
     ``dims`` states the lengths of dynamic axes by their symbols. ``batch`` is the length of the inputs' first
     axis; None keeps the program's, or makes a dynamic one 1, as of an ONNX file. What is computed of
     parameters alone without products is a parameter. Operations that are not supported say so in
-    :attr:`costmodel.workload.network.Node.uncounted`. Raises InputError with the file for what is no such
-    archive, for a symbol without a length, for a length that depends on data and is not stated, and for a
-    batch of a program whose first axis is another number.
+    :attr:`costmodel.workload.network.Node.uncounted`.
+
+    Raises InputError with the file for what is no such archive; for a symbol without a length, or a length
+    that depends on data, where neither is stated; and for a batch of a program whose first axis is another
+    number.
     """
     where = str(path)
     content = _program(Path(path))

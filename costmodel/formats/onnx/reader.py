@@ -39,9 +39,12 @@ def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int
     unsupported operators stay as opaque nodes with their tensors, and say why their work is not counted. An
     axis whose length shape inference cannot tell has the length 0.
 
-    Raises InputError with the file (and node) for a missing, truncated or contradictory file, for a batch
-    that the file cannot take, for a symbolic length that is not stated, for dims that the inputs lack, and
-    for a product whose shape is stated in a file of weights that is not there.
+    Raises InputError with the file (and node) for
+
+    - a missing, truncated or contradictory file;
+    - a batch that the file cannot take, and dims that its inputs lack;
+    - a symbolic length that is not stated;
+    - a product whose shape is stated in a file of weights that is not there.
     """
     model = load_model(path)
     try:

@@ -28,6 +28,7 @@ from costmodel.compiled import inlined
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.batch_tables import Tables, TemporalLoops
+    from costmodel.mapping.batch.timing_tables import TimingTables
 
 Array = NDArray[Any]
 Int = Any
@@ -37,7 +38,7 @@ Words = Any
 
 
 @inlined
-def extent(tables: Tables, tensor: int, axis: int, tile: Array) -> Int:
+def extent(tables: Tables | TimingTables, tensor: int, axis: int, tile: Array) -> Int:
     """Words from the first to the last that a tile [dims] touches on one axis of a tensor."""
     length = 1
     for term in range(tables.term_dims.shape[2]):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
+from costmodel.mapping.batch.counting_kernel import extent as extent_of
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.timing_tables import TimingTables, WalkCounts
@@ -388,6 +389,15 @@ def _extents(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> 
 
 
 @inlined
+def _of_all_tiles(timing: TimingTables, walk: WalkCounts, tensor: int, axis: int) -> Int:
+    """The elements along an axis of all tiles together."""
+    elements = 0
+    for kind in range(_extents(timing, walk, tensor, axis)):
+        elements += walk.extents[kind] * walk.counts[kind]
+    return elements
+
+
+@inlined
 def _elements(timing: TimingTables, tensor: int, axis: int, positions: int) -> Int:
     """Elements of an axis that so many positions take, as ``MemoryAxis.elements``."""
     block = timing.axis_block[tensor, axis]
@@ -428,11 +438,7 @@ def _transfer(
         stride = element * timing.lengths[tensor, inner] * joined
     outer = float(times)
     for axis in range(inner):
-        kinds = _extents(timing, walk, tensor, axis)
-        elements = 0
-        for kind in range(kinds):
-            elements += walk.extents[kind] * walk.counts[kind]
-        outer *= elements
+        outer *= _of_all_tiles(timing, walk, tensor, axis)
     # Rows begin ``stride`` bytes apart and pieces ``most`` elements; the divisor of both tells at which
     # offsets from a request's boundary they can begin (``lines_of_run``).
     kinds = _extents(timing, walk, tensor, inner)
@@ -466,11 +472,7 @@ def _cleared_rows(timing: TimingTables, walk: WalkCounts) -> Real:
     tensor, inner = timing.output, timing.axes[timing.output] - 1
     rows = 1.0
     for axis in range(inner):
-        kinds = _extents(timing, walk, tensor, axis)
-        elements = 0
-        for kind in range(kinds):
-            elements += walk.extents[kind] * walk.counts[kind]
-        rows *= elements
+        rows *= _of_all_tiles(timing, walk, tensor, axis)
     pieces = 0
     for kind in range(_extents(timing, walk, tensor, inner)):
         wide = (walk.extents[kind] + timing.clear_width - 1) // timing.clear_width
@@ -514,12 +516,8 @@ def lines_of_run(run: float, stride: int, line: int) -> Real:
 @inlined
 def _extent(timing: TimingTables, tensor: int, axis: int, box: Array) -> Int:
     """Elements from the first to the last that ``box`` [dims] touches on an axis, at most the whole axis."""
-    extent = 1
-    for term in range(timing.term_dims.shape[2]):
-        dim = timing.term_dims[tensor, axis, term]
-        if dim >= 0:
-            extent += timing.term_steps[tensor, axis, term] * (box[dim] - 1)
-    return min(_elements(timing, tensor, axis, extent), timing.lengths[tensor, axis])
+    positions = extent_of(timing, tensor, axis, box)
+    return min(_elements(timing, tensor, axis, positions), timing.lengths[tensor, axis])
 
 
 @inlined

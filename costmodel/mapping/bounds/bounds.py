@@ -152,7 +152,7 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
     multicast = allocations(architecture, scope.largest or layer, any_factor=padded)
     every = frozenset(range(len(architecture.levels)))
     options = [
-        _options(architecture, layer, tensor, (multicast[:, :, index], allowed))
+        _options(architecture, layer, tensor, multicast[:, :, index], allowed)
         for index, (tensor, allowed) in enumerate(
             zip(layer.tensors, scope.innermost or [every] * len(layer.tensors), strict=True)
         )
@@ -205,15 +205,14 @@ def _parallel(architecture: Architecture, layer: Layer, level: int, padded: bool
 
 
 def _options(
-    architecture: Architecture, layer: Layer, tensor: Tensor, sharing: tuple[Array, frozenset[int]]
+    architecture: Architecture, layer: Layer, tensor: Tensor, multicast: Array, allowed: frozenset[int]
 ) -> list[_Option]:
     """The choices of the tensor's innermost level.
 
     All inner levels of unlimited bandwidth make one option together, at each allocation as cheap as the
-    cheapest: they differ in energy only, and options multiply over the tensors. ``sharing``: the bounds on
-    the tensor's multicast factors, and the levels that may be its innermost.
+    cheapest: they differ in energy only, and options multiply over the tensors. ``multicast``: bounds on
+    the tensor's multicast factors. ``allowed``: the levels that may be its innermost.
     """
-    multicast, allowed = sharing
     dram, outermost = architecture.levels[-1], len(architecture.levels) - 1
     touched = touched_words(tensor, layer.sizes)
     least = _compulsory(tensor, outermost, np.full(len(multicast), float(touched)))

@@ -13,9 +13,9 @@ product times W, the most steps and taps that touch one word: (R + stride - 1) /
 columns, or the number of steps if that is less. Proof by induction over the loops from the inside out, with c
 the product of the loops outside the span over dims that the tensor does not depend on: D is at least c times
 the union of all positions of the tile. A loop over such a dim brings everything again, as the tile has moved
-since. For any other loop of n steps over a sweep that delivers d words and has the union u, n d - (n - 1) o
-words are delivered, where o words of the tile are there already, and d >= c u gives at least c (n u - (n - 1)
-o), of which the second factor is at least the new union, because these o words are in both sweeps' unions.
+since. Take any other loop, of n steps over a sweep that delivers d words and has the union u. Where o words
+of the tile are there already, n d - (n - 1) o words are delivered. As d >= c u, that is at least c (n u - (n
+- 1) o). The second factor is at least the new union, because these o words are in both sweeps' unions.
 
 **Two reuses share one tile.** Take three tensors of which no dim is missing in two, as K is missing in
 inputs, N, P and Q in weights, and C, R and S in outputs. Let X be the tensor whose span ends outermost. It

@@ -9,8 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.json.json_fields import field, whole_number
-from costmodel.formats.json.safe_json import json_lines, parse_json
-from costmodel.formats.yaml.safe_yaml import names_a_file
+from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
 from costmodel.published.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware, UnitCosts
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, LayerShape, check_size
@@ -94,14 +93,7 @@ def evaluated_line(case: SchemeCase) -> dict[str, Any]:
 
 def is_scheme_file(path: Path) -> bool:
     """Whether a file holds nn-dataflow's rows: JSON lines whose first has blocked loops ``ti``."""
-    if not names_a_file(path):
-        return False
-    try:
-        _, line = next(json_lines(path, MOST_LINE_BYTES), (0, "{}"))
-        first = parse_json(line, str(path))
-    except InputError:
-        return False
-    return isinstance(first, dict) and {"dims", "hw", "ti"} <= first.keys()
+    return {"dims", "hw", "ti"} <= first_json_object(path, MOST_LINE_BYTES).keys()
 
 
 def read_schemes(path: Path) -> Iterator[SchemeCase]:

@@ -76,8 +76,9 @@ class LeastOfRounds:
     runs by itself, and of all others together.
 
     ``corners``: of the lower left hull of (energy in pJ, cycles) over all ways to cut each layer; no schedule
-    is below the hull. It is tighter than the least energy and the least cycles together, which may need
-    different ways: on few tiles a layer has few copies of its data, and more tiles wait while pipelines fill.
+    is below the hull, so E^n D^m is least at one of them (:class:`ScheduleBounds`). It is tighter than the
+    least energy and the least cycles together, which may need different ways: on few tiles a layer has few
+    copies of its data, and more tiles wait while pipelines fill.
     """
 
     rounds: int

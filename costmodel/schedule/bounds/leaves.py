@@ -8,19 +8,21 @@ the tile that is nearest to all of them. So a leaf on few tiles may have one cop
 little energy; a leaf on many tiles may not. Where tiles share weights, each takes in all of them slice by
 slice, from others or, of its share, from DRAM, so the same holds.
 
-**Fill and drain.** Let T be all tiles, t those of a leaf and x the cycles of one of its runs. Only an S cut
-gives a leaf fewer than all tiles. Take one of n sub-batches, whose children i have t_i tiles and take x_i::
+**Fill and drain.** Only an S cut gives a leaf fewer than all tiles. Take an S cut on u tiles with n
+sub-batches, whose children i have t_i tiles and take x_i cycles a sub-batch::
 
     cycles >= (n - 1) max x_i + the sum over stages of their slowest x_i
-    t cycles - the sum over i of n t_i x_i >= the sum over stages with one child of (t - t_i) x_i
+    u cycles - the sum over i of n t_i x_i >= the sum over stages with one child of (u - t_i) x_i
 
-for the t_i add up to no more than t. So because of a child that is the only one of its stage, tiles wait for
-at least (t - t_i) x_i tile-cycles. Its own tiles compute for n t_i x_i. Together the child takes
-n t_i x_i (1 + (t / t_i - 1) / n) tile-cycles. Of S cuts within S cuts such factors multiply, and the product
+for the t_i add up to no more than u. So because of a child that is the only one of its stage, tiles wait for
+at least (u - t_i) x_i tile-cycles. Its own tiles compute for n t_i x_i. Together the child takes
+n t_i x_i (1 + (u / t_i - 1) / n) tile-cycles. Of S cuts within S cuts such factors multiply, and the product
 is no less than the factor of one cut with as many tiles, and as many sub-batches, as all of them. T cuts add
 up their children.
-A leaf of b samples runs s / b times in a round of s samples, at least as often as these sub-batches. So it
-takes at least cycles (t + (T - t) b / s) tile-cycles a run.
+
+Now take a leaf on t of all T tiles of the chip, which computes b samples in x cycles a run. It runs s / b
+times in a round of s samples, at least as often as these sub-batches. So it takes at least
+x (t + (T - t) b / s) tile-cycles a run.
 
 A child is the only one of its stage where it holds a layer that every other layer of the network follows, or
 comes before, directly or through others: between the two are only layers of the same cut, and each that

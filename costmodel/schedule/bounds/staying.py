@@ -2,9 +2,9 @@
 
 An edge of the network can stay on the chip only within a segment. How it does is decided by the lowest cut
 above producer and consumer. Each tile has to hold what ``segment/buffers.py`` counts, so
-all tiles together hold no more than the sum of their buffers, C bits. Let P be the bits of weights that all
-tiles together hold for a layer, I those of inputs of one batch, and A those of the edge on all tiles of the
-consumer, for one batch of the consumer.
+all tiles together hold no more than the sum of their buffers, C bits. Of what all tiles together hold, let P
+be the bits of a layer's weights, I those of its inputs for one batch, and A those of the edge, on the tiles
+of the consumer and for one batch of it. P' and I' are the consumer's.
 
 * While the producer runs, its outputs arrive for the consumer: P + I + A <= C.
 * They are still there when the consumer runs, so P' + max(I', A) <= C.
@@ -127,8 +127,10 @@ def _edges(graph: LayerGraph, chip: Chip) -> Iterator[tuple[int, int, int]]:
 
 
 def _can_stay(before: Array, after: Array, arriving: int, capacity: int) -> bool:
-    """Whether the conditions of the module's docstring can be met; ``arriving``: bits of one sample, held
-    once.
+    """Whether the conditions of the module's docstring can be met.
+
+    ``before``, ``after``: the ways to cut the producer and the consumer, with the columns of :func:`_held`.
+    ``arriving``: bits of one sample, held once.
     """
     if not len(before) or not len(after):
         return False

@@ -9,6 +9,9 @@ from a partition to the messages on a chip, and they are the same for all kinds 
 3. ``layer_graph/sources.py`` says which layer computes which channels of a tensor, or that DRAM has them;
 4. ``messages.py`` intersects what consumers need with what producers make.
 
+That is the definition. The chip model counts the same messages faster, in ``leaf/kernels``, to which tests
+hold these modules; programs write them in ``program/segment_messages.py``.
+
 ``arrays.py`` has the arithmetic of boxes. Start with ``images.py``. Nothing here knows whose outputs a layer
 reads: layer graphs import boxes.
 """

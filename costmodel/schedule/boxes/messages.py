@@ -7,6 +7,9 @@
 Parts of the consumer that need equal boxes get them in one multicast. Where boxes overlap without being equal
 (halos), each is sent whole. Boxes in this module are numbered like the producer's outputs, with the axes
 channels, samples, rows and columns.
+
+This is the definition of the messages, written to be read, and the chip model itself does not call it: tests
+hold the compiled counts of ``leaf/kernels`` equal to it.
 """
 
 from __future__ import annotations
@@ -68,7 +71,8 @@ def reductions(made: Array) -> list[Transfer]:
     ``made`` [parts, axes, 2]: what parts make. Where a dim that is summed over was cut, several parts make
     partial sums of the same outputs. They add along a chain: the last part sends its sums to the one before
     it, which adds its own and sends on, and the first one ends up with the outputs. So every part but the
-    first sends one box, and no tile receives more than one. Partial sums are wider than outputs: a ``volume``
+    first sends one box, and no tile receives more than one. (Leaves of schedules add them at one owner
+    instead: see :mod:`costmodel.schedule.reductions`.) Partial sums are wider than outputs: a ``volume``
     is in elements, whose bytes the caller knows.
 
     Raises InputError where parts make boxes that overlap and are not equal, as errors of strided convolutions

@@ -20,12 +20,13 @@ samples, rows and columns:
     outer                  K  N  P  Q    K             N  R     S         factors: C N R S
     carry                  K  N  P  Q    K             N  P     Q         factors: C N R S
 
-The last seven have no products. Which rows an expert gets, and where its results belong, is known only at run
-time: so ``dispatch`` and ``combine`` need all rows R and columns S of their inputs for any output, and can be
-cut along channels as any layer. Their second operand, made by the ``weight_producers``, has the place of
-weights, and all its channels C are needed wherever some are: the choices of each token, or factors that
-neighbouring channels share. ``combine`` has one input for each expert. ``outer`` has one row R and one column
-S of inputs and of factors. So has ``carry`` of factors; its inputs are the state before and what is added.
+The last seven have no products; they choose, scale or add rows. Which rows an expert gets, and where its
+results belong, is known only at run time: so ``dispatch`` and ``combine`` need all rows R and columns S of
+their inputs for any output, and can be cut along channels as any layer. Their second operand, made by the
+``weight_producers``, has the place of weights, and all its channels C are needed wherever some are: the
+choices of each token, or factors that neighbouring channels share. ``combine`` has one input for each expert.
+``outer`` has one row R and one column S of inputs and of factors. So has ``carry`` of factors; its inputs are
+the state before and what is added.
 
 A recurrence has a ``carry`` for each step, which reads the one before. No output of a step follows from
 another output of it, so a step can be cut along K, N, P and Q as any layer. The steps are layers behind one

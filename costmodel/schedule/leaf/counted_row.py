@@ -1,4 +1,5 @@
-"""A partition of a table, placed and counted as a whole, and the search for the cheapest one.
+"""One partition of ``PartitionRows``, placed on tiles and counted as a whole, and the search for the
+cheapest.
 
 Leaves whose tiles share weights or add up partial sums are searched in this way: what their tiles send one
 another depends on the placement, so every row is counted in every order that its bound does not rule out.
@@ -24,7 +25,8 @@ Array = NDArray[Any]
 class CountedRow:
     """A row of the table with a placement, and what it takes over all runs.
 
-    ``read``, ``written``: bits from and to DRAM. ``links``: bits times ports on each link, of everything.
+    ``read``, ``written``: bits from and to DRAM. ``links``: bits times ports on each link, of all
+    streams.
     ``held`` [streams, tiles]: bits that each tile needs of one batch. ``cycles``: of one run.
     """
 
@@ -71,7 +73,7 @@ def cheapest_row(
 def with_transfers(
     chip: Chip, runs: int, energy_pj: float, cycles: int, moved: tuple[int, int], links: Array
 ) -> tuple[float, int]:
-    """Energy of all runs and cycles of one, once NoC and DRAM are counted beside the tiles.
+    """(energy of all runs, cycles of one), once NoC and DRAM are counted beside the tiles.
 
     ``energy_pj``, ``cycles``: of the tiles. ``moved``: bits read from DRAM and written to it, over all runs.
     """

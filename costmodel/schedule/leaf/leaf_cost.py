@@ -21,7 +21,8 @@ class LeafCost:
     """What a leaf costs over all its runs, where a field does not say otherwise.
 
     For a leaf with bands of rows, ``cycles`` and ``held`` are of one band, and ``tile_cycles`` of all bands
-    of a run. For a leaf whose input channels are cut, ``tile_cycles`` are those of an owner, which also adds.
+    of a run. For a leaf whose input channels are cut, ``tile_cycles`` are those of an owner, which also adds,
+    and ``cycles`` include what it waits for others' sums.
     """
 
     placement: Placement

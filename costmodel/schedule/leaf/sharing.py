@@ -10,7 +10,8 @@ and two slices a share::
     slice               | 0 | 1     | 2 | 3     | 4 | 5     | 6 | 7
 
     tile 0 computes     | slice 0   | slice 1   | slice 2   | slice 3   | ...
-    passed on           | 1, by 0   | 2, by 1   | 3, by 1   | 4, by 2   | ...
+    slice passed on     | slice 1   | slice 2   | slice 3   | slice 4   | ...
+    by tile             | 0         | 1         | 1         | 2         | ...
     slices in tile 0    | none      | 2         | 2, 3      | 3, 4      | ...    beside its share
 
 So a tile holds a share and up to two slices in place of all weights of its part. Links carry the weights once
@@ -117,8 +118,6 @@ def cheapest_sharing(
     The bounds of rows: every bit that a tile takes in from another one crosses a link at least, and DRAM
     sends the weights once.
     """
-    # Parts beyond a dim's size are empty, and their tiles need no weights. ``served``: tiles with the same
-    # weights, of which in each run all but the owner take a slice in.
     served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
     passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
     energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit

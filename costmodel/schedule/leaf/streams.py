@@ -61,7 +61,8 @@ class LeafRun:
 
     ``to_dram``: its outputs go to DRAM, and to other tiles as well where some layer reads them at once.
     ``streamed``: weights that are parameters come from DRAM for every run, and each tile leaves
-    ``free_bits`` of its buffer free for what else arrives; else they come once for all runs. ``bands``: each
+    ``free_bits`` of its buffer free for what else arrives. Without it they are pinned, that is come once for
+    all runs; only :meth:`.LeafSearch.cost`, asked without it, takes the cheaper of both ways. ``bands``: each
     run goes band by band; ``runs`` counts runs of all bands. ``reduced``: into how many parts the input
     channels are cut. ``may_share``: the tiles may share their weights instead, whether these are ``streamed``
     or not (:mod:`.sharing`).

@@ -100,8 +100,9 @@ def _along(ports: Array, length: int) -> Array:
     """Links along one axis from all ports to every index from ``first`` to ``last`` [ports + 1, length,
     length].
 
-    A port at index p reaches from min(p, first) to max(p, last). Row r < ports adds the links of the ports
-    that send a byte when r bytes are divided by floored prefix sums, the last row those of all ports.
+    A port at index p reaches from min(p, first) to max(p, last). Row r adds up the links of the ports that
+    send one of r units which do not divide by the ports: port p sends one if floor(r (p + 1) / ports) is more
+    than floor(r p / ports). The last row adds up the links of all ports.
     """
     count = len(ports)
     first, last = np.arange(length)[:, None, None], np.arange(length)[None, :, None]

@@ -29,10 +29,11 @@ class Mesh(NamedTuple):
     ``x``, ``y`` [tiles] and ``port_x``, ``port_y`` [ports]: columns and rows.
     ``along_x`` [ports + 1, X, X]: links along a row from all ports to every column from the first index to
     the last; ``along_y`` [ports + 1, Y, Y] the same along columns; ``to_tile`` [ports + 1, tiles] to one
-    tile. Their last row is for one byte from each port. Row r < ports is for r bytes in all, of which port p
-    sends floor(r (p + 1) / ports) - floor(r p / ports): the remainder when bytes do not divide by ports.
+    tile. Their last row is for one unit of data from each port. Row r < ports is for r units in all, of which
+    port p sends floor(r (p + 1) / ports) - floor(r p / ports): what is left when data does not divide by the
+    ports. The unit is the caller's: the chip model counts bits times ports, SET's count bytes.
     ``lowest``, ``highest`` [X]: the rows that the multicast at hand reaches in each column; ``highest`` is -1
-    where it reaches none. ``links`` [X * Y * 4]: bytes on each link, or [0] where nobody asks for them.
+    where it reaches none. ``links`` [X * Y * 4]: units on each link, or [0] where nobody asks for them.
     """
 
     x: Array
@@ -89,9 +90,9 @@ def route_along_row(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Ar
 
 @called
 def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
-    """Hops times bytes of ``size`` bytes that the ports send together to all tiles that are reached."""
+    """Hops times units of data, of ``size`` units that the ports send together to all tiles reached."""
     ports = mesh.port_x.shape[0]
-    # Every port sends ``each`` bytes and some ports one more. Which ones these are follows from ``rest``, so
+    # Every port sends ``each`` units and some ports one more. Which ones these are follows from ``rest``, so
     # the links of their trees are in a table, by that number.
     each, rest = size // ports, size % ports
     hops = each * mesh.along_x[ports, span[0], span[1]] + mesh.along_x[rest, span[0], span[1]]
@@ -115,13 +116,13 @@ def port_distance(mesh: Mesh, span: Span) -> Int:
 
 @inlined
 def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
-    """Hops times bytes of ``size`` bytes between one tile and all ports together."""
+    """Hops times units of data, of ``size`` units between one tile and all ports together."""
     ports = mesh.port_x.shape[0]
     return size // ports * mesh.to_tile[ports, tile] + mesh.to_tile[size % ports, tile]
 
 
 @inlined
 def port_bytes(mesh: Mesh, size: Int, port: Int) -> Int:
-    """The bytes that one port carries of ``size``."""
+    """The units that one port carries of ``size``."""
     ports = mesh.port_x.shape[0]
     return size * (port + 1) // ports - size * port // ports

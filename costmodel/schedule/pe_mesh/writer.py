@@ -19,7 +19,7 @@ wait until the outputs of the tile before were taken in (PEs') or stored (DRAM's
 says so to the one that brings them.
 
 Code follows the steps of the loops outside the PEs (``odometer.py``). What a unit does in a step depends on
-``loop``, the loop that advances (-1 in the first step), as this says which tensors move, and on ``fresh``,
+two things. ``loop``, the loop that advances (-1 in the first step), says which tensors move. ``fresh`` says
 whether the step comes to outputs to which nothing was added before.
 """
 

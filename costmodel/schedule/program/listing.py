@@ -62,7 +62,8 @@ class Listing:
     begin: Array
     """[tiles + 1]: the first instruction of each tile."""
     reads: Array
-    """[reads]: the messages that computes read, and those in whose bytes the outputs of stores lie."""
+    """[reads]: the messages that computes read, those in whose bytes the outputs of stores lie, and those
+    whose data a send passes on."""
     reads_begin: Array
     """[instructions + 1]: where in ``reads`` those of each instruction begin."""
     depth: int

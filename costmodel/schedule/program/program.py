@@ -62,18 +62,16 @@ class Message:
 
     ``sources``: the tiles that send. Empty for data from DRAM, which comes in equal parts from all ports.
     Several tiles are sources of one message only where they send partial sums of the same outputs to DRAM or,
-    on a mesh of PEs, to one unit; these are added where their ways meet.
-    ``targets``: the tiles that receive; empty for data to DRAM, which goes in equal parts to all ports.
-    A tile may be both source and target: what it keeps for itself crosses no link.
-    ``tensor`` and ``box``: which elements these are the first time, or the smallest box around them. The
-    tensor is a layer by its name (its outputs: samples, channels, rows, columns), the layer's own input from
-    outside the network (``NAME.input``, alike) or its parameters (``NAME.weights``: outputs, inputs of a
-    group, filter rows, filter columns). ``moves``: which elements these are the other times; empty: the same
-    ones each time.
-    ``after``: numbers of messages to DRAM that have some of these elements. The transfer waits for those
-    times of them that have (:func:`times_before`).
-    ``partial``: these are partial sums on their way to the tile that adds them up (:class:`Work`), and not
-    outputs yet. That tile sends its own to itself.
+    on a mesh of PEs, to one unit; these are added where their ways meet. ``targets``: the tiles that receive;
+    empty for data to DRAM, which goes in equal parts to all ports. A tile may be both source and target: what
+    it keeps for itself crosses no link. ``tensor`` and ``box``: which elements these are the first time, or
+    the smallest box around them. The tensor is a layer by its name (its outputs: samples, channels, rows,
+    columns), the layer's own input from outside the network (``NAME.input``, alike) or its parameters
+    (``NAME.weights``: outputs, inputs of a group, filter rows, filter columns). ``moves``: which elements
+    these are the other times; empty: the same ones each time. ``after``: numbers of the messages that store
+    some of these elements in DRAM. Each time, the transfer waits until those of their repetitions have ended
+    that store elements of it (:func:`times_before`). ``partial``: these are partial sums on their way to the
+    tile that adds them up (:class:`Work`), and not outputs yet. That tile sends its own to itself.
     """
 
     tensor: str

@@ -143,11 +143,11 @@ class RunState(NamedTuple):
     held_slot: Array
     """The slots that the buffers hold, in no order."""
     left: Array
-    """[tiles]: by how many slots outputs of the last compute leave."""
+    """[tiles]: through how many slots outputs of the last compute leave."""
     left_begin: Array
     """[tiles + 1]: where these begin in ``left_slot``."""
     left_slot: Array
-    """The slots by which outputs of the last computes leave."""
+    """The slots through which outputs of the last computes leave."""
     issued: Array
     """[slots]: how often the slot's tile has issued its message."""
     position: Array

@@ -75,11 +75,12 @@ class Written:
 class LeafMessages:
     """The works of a leaf on each tile, and its messages from and to DRAM.
 
-    ``works`` [turns]: the compute of each slice of each tile that has a part; without streamed weights slice
-    0 is the part. ``weights``: parameters; pinned ones [1] are loaded once, ``streamed`` ones for every step:
-    those of the steps 0, 1, ... of the leaf, modulo their length. ``loads`` [turns]: inputs from DRAM that
-    come for the runs 0, 1, ... modulo the number of turns; ``reads`` and ``frees`` [turns]: those that these
-    runs read, and that no later run reads. ``stores`` [turns]: outputs of each slice to DRAM.
+    ``works`` [turns]: by (tile, slice) the compute of each tile that has a part; without streamed weights
+    slice 0 is the part. ``weights``: by step of the leaf, modulo the tuple's length, the messages of
+    parameters by tile; one entry where they are pinned or shared, which are loaded once. ``streamed``: they
+    come for every step. ``loads`` [turns]: inputs from DRAM that come for the runs 0, 1, ... modulo the
+    number of turns; ``reads`` and ``frees`` [turns]: those that these runs read, and that no later run reads.
+    ``stores`` [turns]: by (tile, slice) the outputs to DRAM.
 
     Where tiles share the weights, ``weights`` [1] are their shares. ``taken`` are the slices that come from
     other tiles, by slice and tile; ``passed`` by slice and owner what it passes on, with its share.
@@ -107,9 +108,9 @@ class LeafMessages:
 class EdgeMessages:
     """The messages from ``producer`` to ``consumer`` in one sub-batch of the lowest cut above both.
 
-    Messages are by turn and tile. ``sent`` and ``read`` are also by the run of the leaf within its child of
-    the cut, ``sent`` by the slice, too, which comes last; ``arriving`` are all that a tile gets for one such
-    run of the child. ``freed`` of those that are read are read by no later run.
+    By their keys: ``sent`` (turn, run of the producer within its child of the cut, tile, slice); ``read`` and
+    ``freed`` (turn, run of the consumer within its child, tile), where those that are freed are read by no
+    later run; ``arriving`` (turn, tile), all that a tile gets for one run of the child.
 
     ``of_segment``: the segment has bands; the turns are those of all its runs, and each child has one run.
     """

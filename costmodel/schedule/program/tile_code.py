@@ -30,9 +30,13 @@ Code = tuple[Instruction | Repeat, ...]
 
 
 class StepMessages(NamedTuple):
-    """What a tile does for one step: numbers of messages and of a work, -1 for a tile without a part.
+    """What a tile does for one step, in this order: numbers of messages and of a work.
 
-    ``passes``: messages that it passes on, each with that in whose bytes they lie.
+    ``loads_before``: what it loads from DRAM before it computes. ``receives``: what other tiles send.
+    ``work``: its compute, -1 for a tile without a part, which reads the messages ``reads``. ``loads``: what
+    it loads beside the compute, for later steps. ``sends`` and ``stores``: outputs to tiles and to DRAM.
+    ``passes``: messages that it passes on, each with that in whose bytes they lie. ``frees``: messages whose
+    bytes no later step needs.
     """
 
     loads_before: tuple[int, ...]

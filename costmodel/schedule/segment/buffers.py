@@ -31,9 +31,9 @@ Array = NDArray[Any]
 class Held:
     """Bits on every tile, each an array [tiles], for one batch of a node.
 
-    ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from
-    producers below the node's parent (its siblings), ``arriving[1]`` from below the parent of that, and so
-    on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles,
+    ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from its
+    siblings, the other children of the same cut, ``arriving[1]`` from children of the cut above that one, and
+    so on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles,
     with the rows of inputs that a leaf keeps from band to band (:mod:`costmodel.schedule.row_bands`).
     ``busy``: the most of everything but weights that a tile holds at a time while the node runs.
     """
@@ -89,10 +89,11 @@ def streamed(leaf: Held, first: Array, together: Array) -> Held:
 def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     """A T cut: children compute one after the other, and each one's inputs arrive during the one before it.
 
-    ``once``: the cut runs a single time while the segment's weights are pinned. With one sub-batch its
-    children run once, too: then their weights need not all stay, and each child's are fetched like its
-    inputs. Data from producers further up (``further``) is sent for all sub-batches at once, so it stays
-    through all of the cut. After the last child of a sub-batch the first one of the next follows.
+    ``once``: the cut runs a single time for each batch of the segment, so that no later run needs its
+    weights. With one sub-batch its children run once, too: then their weights need not all stay, and each
+    child's are fetched like its inputs. Data from producers further up (``further``) is sent for all
+    sub-batches at once, so it stays through all of the cut. After the last child of a sub-batch the first one
+    of the next follows.
     """
     fetched = once and subbatches == 1
     further = subbatches * sum(child.from_further for child in children)

@@ -62,8 +62,8 @@ weights there is one more try."""
 class WeightWays(NamedTuple):
     """In which ways the leaves below a node may get their weights, where these are parameters.
 
-    ``free``: they stream them, and leave so many bits free on each tile. None: each leaf pins or streams,
-    whichever costs it less. ``may_share``: in both cases tiles may share them instead.
+    ``free``: they stream them, and leave so many bits free on each tile, which may be 0. None: each leaf pins
+    or streams, whichever costs it less. ``may_share``: in both cases tiles may share them instead.
     """
 
     free: int | None

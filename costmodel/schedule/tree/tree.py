@@ -12,7 +12,8 @@ several equal sub-batches. ``T 4/2`` over ``S 2/2`` (conv1, conv2) and fc, for 4
 
 The root T cut runs its two children in turn, twice, for 2 samples each time. The S cut runs as a pipeline:
 conv2 works on a sample while conv1 works on the next. This picture is the S-T chart
-(``spatial_temporal.py``).
+(``spatial_temporal.py``). A node's *batch* is how many samples it takes at a time, each time that it runs;
+only the root's is the schedule's.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def _padded_blocks(buffer: StorageLevel, inputs: TensorTraffic, bits: int, fille
 def planes_of_tiles(chip: Chip, layer: NetworkLayer, batch: int) -> Array:
     """Where the planes of each tile begin, and the last one's end: [tiles + 1].
 
-    They are dealt out by rounding t * planes / tiles: no tile has more than one plane more than another.
+    They are dealt out by rounding t * planes / tiles up: no tile has more than one plane more than another.
     """
     ends: Array = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
     return ends

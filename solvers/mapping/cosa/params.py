@@ -136,9 +136,11 @@ class Params:
         for level, fractions in self.capacity_fractions.items():
             _check_fractions(f"capacity_fractions.{level}", fractions)
 
-    # Apart from the other checks: a study builds its settings before it has any of its architectures.
     def check_levels(self, architecture: Architecture) -> None:
-        """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have."""
+        """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have.
+
+        Apart from the other checks: a study builds its settings before it has any of its architectures.
+        """
         names = [level.name for level in architecture.levels]
         for level in self.capacity_fractions:
             _check(

@@ -78,7 +78,8 @@ def describe_rows(walk_space: WalkSpace, rows: BatchRows, seen: Features, featur
 def describe(walk_space: WalkSpace, rows: BatchRows, row: int, seen: Features) -> float:
     """Fill ``seen.features``; the logarithm of the worst overfilling of a buffer, 0 if all tiles fit."""
     # For each tensor and level two features: the words of its tile there, and the words brought to the next
-    # level inside (that tile's words, times how often it is brought). -1 where the tensor is not kept.
+    # level inside (that tile's words, times how often it is brought). The first is -1 where this level does
+    # not keep the tensor, the second where the next level inside does not; MAC units always take it.
     column = _factors(walk_space.space, rows, row, seen.features)
     overfill = _fill_words(walk_space.problem, rows, row, seen)
     _fill_loops(rows, row, seen)

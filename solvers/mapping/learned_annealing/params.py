@@ -17,11 +17,11 @@ class Params:
 
     ``batches`` of ``batch`` mappings are measured, one from each chain. ``learn`` false anneals on measured
     costs, a step a batch, without a model. ``steps``: how many a chain walks between batches, its temperature
-    falling from ``temperature`` (in units of the logarithm of the cost) to 0. ``avoid_invalid`` keeps chains
-    within the buffers; without it what does not fit is proposed and measured as bad. ``random_fraction`` of a
-    batch is drawn at random instead (epsilon-greedy). ``elite_fraction`` of the chains start at the best ones
-    measured, the others where they were. ``patience``: stop after this many batches without a better mapping;
-    None: never.
+    falling from ``temperature`` (in units of the logarithm of the cost) to 0; without ``learn`` it falls
+    once, over the whole search. ``avoid_invalid`` keeps chains within the buffers; without it what does not
+    fit is proposed and measured as bad. ``random_fraction`` of a batch is drawn at random instead
+    (epsilon-greedy). ``elite_fraction`` of the chains start at the best ones measured, the others where they
+    were. ``patience``: stop after this many batches without a better mapping; None: never.
 
     The model is fitted again when the measurements have grown by more than the fraction ``refit_growth``
     since the last fit (1.0: doubled), to at most ``most_rows`` of them, as ``trees`` boosted regression trees

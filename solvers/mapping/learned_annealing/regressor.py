@@ -34,7 +34,10 @@ def load_library() -> Any:
 
 
 def targets(costs: Array) -> Array:
-    """What is learned: logarithms of ``costs`` [n]; those of invalid mappings are next above all others."""
+    """What is learned: logarithms of ``costs`` [n]; those of invalid mappings are next above all others.
+
+    0 for all if none is valid: there is nothing to learn yet.
+    """
     found = logarithms(costs)
     valid = np.isfinite(found)
     if not valid.any():

@@ -32,9 +32,11 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best of the mappings measured, batch after batch, where a learned model expects good ones.
 
     ``budget.iterations`` is the most mappings to measure, if ``params`` do not say less; ``evaluations`` how
-    many were, valid or not. The status is OPTIMAL only if the objective meets the cost model's lower
-    bound. Loading compiled code and scikit-learn, which a process does once, is not on the clock. Raises
-    InputError without scikit-learn if ``params.learn``, and for an architecture with a precision.
+    many were, valid or not. The status is OPTIMAL if the objective meets the cost model's lower bound, which
+    ends the search, else FEASIBLE; INFEASIBLE if there provably is no mapping, and UNKNOWN if none was found.
+    The clock is looked at between batches. Loading compiled code and scikit-learn, which a process does once,
+    is not on the clock. Raises InputError without scikit-learn if ``params.learn``, and for an architecture
+    with a precision.
     """
     from solvers.mapping.learned_annealing.search import search_for
 

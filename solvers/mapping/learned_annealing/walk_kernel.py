@@ -141,7 +141,10 @@ def _copy(source: BatchRows, of: int, target: BatchRows, to: int) -> None:
 
 @called
 def _change(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
-    """One small change within the rules and fan-outs by five random numbers; some draws change nothing."""
+    """One small change within the rules and fan-outs by five random numbers; some draws change nothing.
+
+    Buffers are not looked at: what does not fit them is left to :func:`_predict`.
+    """
     if draws[first] < FACTORS:
         _move_factor(space, row, draws, first)
     elif draws[first] < ORDERS:

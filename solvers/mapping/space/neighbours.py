@@ -31,6 +31,27 @@ class Factors:
         return Factors(self.dim[rows], self.prime[rows], self.position[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """One prime factor each that goes to another position, as parallel arrays.
+
+    ``outermost``: the factor's loop then stands outermost among the loops of a temporal block, and not
+    innermost. Among loops over a fan-out it means nothing.
+    """
+
+    factors: Factors
+    to: Array
+    outermost: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Exchanges:
+    """Pairs of prime factors that change places, as parallel arrays: ``one`` with ``other``."""
+
+    one: Factors
+    other: Factors
+
+
 class Neighbourhood:
     """The small changes of mappings of one space; factors may leave the bounds that the user gave.
 
@@ -73,11 +94,11 @@ class Neighbourhood:
         exchanges = self._exchanges(blocks, held)
         turned = self._turned(blocks, order)
         rows = [self._moved(blocks, moves), _exchanged(blocks, exchanges), _repeated(blocks, len(turned))]
-        orders = [self._orders(order, moves), _repeated(order, len(exchanges[0])), turned]
+        orders = [self._orders(order, moves), _repeated(order, len(exchanges.one)), turned]
         return self._with_bypasses(mapping, blocks, np.concatenate(rows), np.concatenate(orders))
 
-    def _moves(self, blocks: Array, held: Factors) -> tuple[Factors, Array, Array]:
-        """(factors held, positions that can take them, whether their loop then stands outermost there)."""
+    def _moves(self, blocks: Array, held: Factors) -> _Moves:
+        """Each of the factors held, to each position that can take it."""
         one = held[np.repeat(np.arange(len(held)), len(self._positions))]
         to = np.tile(self._positions, len(held))
         fits = (to != one.position) & (blocks.prod(axis=1)[to] * one.prime <= self._limit[to])
@@ -86,25 +107,25 @@ class Neighbourhood:
         # outermost. Loops over a fan-out have none.
         again = np.flatnonzero(to < self._levels)
         both = np.concatenate([np.arange(len(to)), again])
-        return one[both], to[both], np.arange(len(both)) >= len(to)
+        return _Moves(one[both], to[both], np.arange(len(both)) >= len(to))
 
-    def _moved(self, blocks: Array, moves: tuple[Factors, Array, Array]) -> Array:
-        one, to, _ = moves
+    def _moved(self, blocks: Array, moves: _Moves) -> Array:
+        one, to = moves.factors, moves.to
         rows = np.arange(len(to))
         changed = _repeated(blocks, len(to))
         changed[rows, one.position, one.dim] //= one.prime
         changed[rows, to, one.dim] *= one.prime
         return changed
 
-    def _orders(self, order: Array, moves: tuple[Factors, Array, Array]) -> Array:
+    def _orders(self, order: Array, moves: _Moves) -> Array:
         """The loop orders after ``moves``: a factor moved to a temporal block stands first or last in it."""
-        one, to, outermost = moves
+        to = moves.to
         orders = _repeated(order, len(to))
         rows = np.flatnonzero(to < self._levels)
-        orders[rows, to[rows]] = _shifted(order[to[rows]], one.dim[rows], outermost[rows])
+        orders[rows, to[rows]] = _shifted(order[to[rows]], moves.factors.dim[rows], moves.outermost[rows])
         return orders
 
-    def _exchanges(self, blocks: Array, held: Factors) -> tuple[Factors, Factors]:
+    def _exchanges(self, blocks: Array, held: Factors) -> _Exchanges:
         """Pairs of held factors, of different positions and different dims or primes, that fit exchanged."""
         # Exchanges reach mappings that single moves do not: where a buffer or fan-out is full, no factor can
         # move in before another has moved out, and the mapping in between may be much worse.
@@ -114,7 +135,7 @@ class Neighbourhood:
         useful = (one.position != two.position) & ((one.dim != two.dim) | (one.prime != two.prime))
         useful &= used[one.position] // one.prime * two.prime <= self._limit[one.position]
         useful &= used[two.position] // two.prime * one.prime <= self._limit[two.position]
-        return one[useful], two[useful]
+        return _Exchanges(one[useful], two[useful])
 
     def _turned(self, blocks: Array, order: Array) -> Array:
         """The loop orders with one temporal loop put innermost or outermost."""
@@ -148,8 +169,8 @@ class Neighbourhood:
         return self._keep_level[near], self._keep_sets[near]
 
 
-def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:
-    one, two = exchanges
+def _exchanged(blocks: Array, exchanges: _Exchanges) -> Array:
+    one, two = exchanges.one, exchanges.other
     rows = np.arange(len(one))
     changed = _repeated(blocks, len(rows))
     for here, there in ((one, two), (two, one)):

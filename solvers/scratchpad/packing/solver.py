@@ -21,9 +21,10 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
     """An address for every buffer; the objective is the highest top, the bound the largest load.
 
     The load is the sum of the sizes alive at a moment. The status is OPTIMAL where the height is the largest
-    load, else FEASIBLE with addresses, INFEASIBLE where it is proven that there are none below the capacity,
-    and UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers with alignments are
-    searched with sizes rounded up to the alignments' common multiple; if alignments differ nothing is proven.
+    load, else FEASIBLE with addresses. INFEASIBLE: it is proven that there are none below the capacity.
+    UNKNOWN: the budget, whose ``iterations`` are searches, ended before any were found. Buffers with
+    alignments are searched with sizes rounded up to the alignments' common multiple; if alignments differ
+    nothing is proven.
     """
     deadline = Deadline(budget.wall_seconds)
     clock = deadline.watch

@@ -1,6 +1,6 @@
 """Who waits for which answers. ``waiting_ledger.py`` is the one ledger; start there.
 
-Over it lie the ledgers of designs (a row, once all answers are there), of costs of layers (a schedule, once
-the layers that it asks for are costed) and of epochs (the next one, once every seed has ended the last).
-Nothing here solves or stores: the run loop does.
+Three ledgers lie over it. A design waits for all its answers, and then gets its row. A schedule waits for the
+costs of the layers that it asks for. An epoch waits until every seed has ended the one before. Nothing here
+solves or stores: the run loop does.
 """

@@ -28,7 +28,7 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
 from sweep.tasks.chips.scheduling_costs import SchedulingCosts
-from sweep.tasks.columns import CostRequests
+from sweep.tasks.columns import CostRequests, proof_columns
 from sweep.tasks.mapping import check_versions
 
 CUT_DIMS = ("K", "N", "P", "Q")
@@ -121,14 +121,8 @@ def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
 def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> ScheduleColumns:
     """The columns of a ``schedules`` row that the solve decides (see ``results/store/schema/tables.py``)."""
     columns: ScheduleColumns = {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
+        **proof_columns(outcome),
         **_bounds(problem),
-        "cpu_seconds": outcome.cpu_seconds,
-        "wall_seconds": outcome.wall_seconds,
-        "note": outcome.note or None,
     }
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 

@@ -130,9 +130,9 @@ def test_the_layers_of_a_design_add_up_to_it(make_example: Callable[..., Path], 
     run = RunData.read(make_example(run_path))
     for design in run.front:
         layers = design_layers(run, design)
-        energy = sum(sum(layer["levels"].values()) for layer in layers)
+        energy = sum(sum(layer.levels.values()) for layer in layers)
         assert energy == pytest.approx(run.value(design, "energy_pj"))
-        assert sum(layer["cycles"] for layer in layers) == run.value(design, "cycles")
+        assert sum(layer.cycles for layer in layers) == run.value(design, "cycles")
     bars = levels_figure(run, run.front, ["RegFile", "SRAM", "DRAM", "MAC"]).traces
     totals = [sum(column) for column in zip(*(bar["y"] for bar in bars), strict=True)]
     scale = run.scale("energy_pj")
@@ -269,10 +269,10 @@ def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., P
     assert run.baseline is not None
     assert run.baseline not in run.on_front
     assert designs[content["baseline"]] == run.baseline
-    base = {layer["name"]: layer for layer in design_layers(run, run.baseline)}
+    base = {layer.name: layer for layer in design_layers(run, run.baseline)}
     for design, shown in zip(designs, content["designs"], strict=True):
         layers = design_layers(run, design)
-        ratios = [layer["cycles"] / base[layer["name"]]["cycles"] for layer in layers]
+        ratios = [layer.cycles / base[layer.name].cycles for layer in layers]
         assert shown["ratios"]["cycles"] == pytest.approx(ratios, rel=1e-4)
         metrics = {row[0]: row[3][1] for row in shown["metrics"]}
         mine, theirs = (run.value(one, "energy_pj") for one in (design, run.baseline))
@@ -280,7 +280,7 @@ def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., P
         assert theirs is not None
         assert metrics["Energy"] == mine / theirs
         gaps = [row[CERTIFICATE_HEADERS.index("Gap")][1] for row in shown["certificates"]]
-        assert gaps == [layer["solve"]["gap"] for layer in layers]
+        assert gaps == [layer.solve["gap"] for layer in layers]
     own = content["designs"][content["baseline"]]
     assert {row[3][0] for row in own["metrics"]} == {f"{TIMES}1.000 (equal)"}
     assert not [row for row in own["hardware"] if not isinstance(row[0], str)]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sweep.cli.main import app
 from sweep.papers import thistle
-from sweep.papers.thistle import HYBRID, LIBRARY, OURS, PRINTED, architecture_of, key, layers
+from sweep.papers.thistle import HYBRID, LIBRARY, OURS, PRINTED, PaperMapper, architecture_of, key, layers
 from sweep.tasks.mapping import MappingTask
 
 FIRST, SECOND = layers("quick")[:2]
@@ -79,7 +79,7 @@ def test_the_command_maps_and_designs_and_takes_it_up_again(
     monkeypatch.setitem(thistle.EVERY, "quick", 12)
     printed: dict[str, Any] = {"preset": "paper"}
     monkeypatch.setattr(thistle, "PRESETS", {PRINTED: printed, OURS: printed | {"judged": 2}})
-    mappers = dict.fromkeys((PRINTED, OURS), ("thistle", printed, None))
+    mappers = dict.fromkeys((PRINTED, OURS), PaperMapper("thistle", printed))
     monkeypatch.setattr(thistle, "MAPPERS", mappers)
     thistle.layers.cache_clear()
     try:

@@ -34,13 +34,11 @@ from sweep.forecast.plan import plan
 from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
-from sweep.study.network_choice import NetworkChoice
 from sweep.study.study import AxisChoices, Study
 from sweep.tasks.kinds import answer_task
-from tests.sweep.run.explored import MakeRuntime, explored
+from tests.sweep.run.explored import MakeRuntime, contents, explored, family_of
 
 HERE = RuntimeChoice(in_process=True)
-MEASURED = {"cpu_seconds", "wall_seconds", "worker", "finished_at", "attempts"}
 
 
 class Blocks(RunObserver):
@@ -59,26 +57,7 @@ class Blocks(RunObserver):
 
 @pytest.fixture
 def family(tiny: Study) -> Study:
-    """Two networks with a layer in common, on 12 designs of 6 architectures that mappings can tell apart."""
-    axes = {
-        "SRAM.size": AxisChoices(choices=("2 KiB", "4 KiB", "8 KiB")),
-        "SRAM.fanout": AxisChoices(choices=([2, 2], [4, 2])),
-        "frequency": AxisChoices(choices=("100 MHz", "200 MHz")),
-    }
-    (first,) = tiny.networks
-    mapping = tiny.mapping.model_copy(update={"iterations": 300})
-    return tiny.model_copy(
-        update={"axes": axes, "networks": (first, NetworkChoice(network="resnet18")), "mapping": mapping}
-    )
-
-
-def contents(folder: RunFolder, table: str) -> dict[str, dict[str, Any]]:
-    """The rows of a table by key, without what no two runs have in common; each once."""
-    rows = folder.read_rows(table)
-    key = "task_id" if table == "layers" else "design_id"
-    found = {row[key]: {name: row[name] for name in row.keys() - MEASURED} for row in rows}
-    assert len(found) == len(rows)
-    return found
+    return family_of(tiny, iterations=300)
 
 
 @contextmanager

@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from results.store.folder import RunFolder
 from results.store.schema.rows import DesignRow
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import AxisChoices, Study
 from sweep.tasks.kinds import answer_task
-from tests.sweep.run.explored import MakeRuntime, explored
+from tests.sweep.run.explored import MakeRuntime, contents, explored
 
 HERE = RuntimeChoice(in_process=True)
-MEASURED = {"cpu_seconds", "wall_seconds", "worker", "finished_at", "attempts", "study_id"}
 
 
 @pytest.fixture
@@ -34,13 +32,6 @@ def family(tiny: Study) -> Study:
 
 def searched(study: Study, **search: Any) -> Study:
     return study.model_copy(update={"search": OptunaSearch(method="optuna", **search)})
-
-
-def contents(folder: RunFolder, table: str) -> dict[str, dict[str, Any]]:
-    rows = folder.read_rows(table)
-    key = "task_id" if table == "layers" else "design_id"
-    assert len({row[key] for row in rows}) == len(rows)
-    return {row[key]: {name: row[name] for name in row.keys() - MEASURED} for row in rows}
 
 
 class Told(RunTally):

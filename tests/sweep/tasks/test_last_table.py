@@ -16,7 +16,7 @@ from sweep.tasks.chips import schedule_answer
 from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.chips.schedule_answer import run_schedule_task
 from sweep.tasks.chips.scheduling_costs import SchedulingCosts
-from tests.sweep.run.test_schedule_study import SKIP, STUDY
+from tests.sweep.run.studies.test_schedule_study import SKIP, STUDY
 
 
 @pytest.fixture

@@ -152,10 +152,10 @@ class LayerGroup:
     def loops(self) -> tuple[dict[str, str], ...]:
         """By layer and dim, the name of the shared loop over it.
 
-        Dims that one loop can cut have the same name. A link between two dims is left out if it would give
-        one layer two dims of one name, as queries and keys of one text would, or if it would give the rows of
-        an intermediate the name of the windows that slide along them, as a residual addition around a
-        convolution would. Names are those of dims; further loops over dims of the same name get a number: M,
+        Dims that one loop can cut have the same name. Two links between dims are left out. One would give a
+        layer two dims of one name, as queries and keys of one text do. The other would give the rows of an
+        intermediate the name of the windows that slide along them, as a residual addition around a
+        convolution does. Names are those of dims; further loops over dims of the same name get a number: M,
         M2.
         """
         if self.names is not None:

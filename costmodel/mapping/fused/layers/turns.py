@@ -1,8 +1,8 @@
 """The turns of one layer of a fused group: the parts that it runs, how often, and where tensors are held.
 
 Loops that layers share cut each of them into parts, and a layer computes a part in every *turn*: one
-iteration of all its shared loops. A nest maps a part as ``evaluate`` counts it, so the cost of a layer is
-that of one turn times the number of turns, but for tensors that other layers or other turns have left on the
+iteration of all its shared loops. A nest maps a part as ``evaluate`` counts it. So the cost of a layer is
+that of one turn times the number of turns, less what tensors cost that other layers or turns have left on the
 chip.
 """
 

@@ -1,8 +1,8 @@
 """Layers as they are while a network is read: they read ranges of channels of others, not whole layers.
 
-:func:`layer_graph_of` turns them into the layers of a graph. It drops those on which no result depends, folds
-activation functions into the layers before them, and cuts a layer in parts where others read only some of its
-channels, so that in the end every layer reads whole layers.
+:func:`layer_graph_of` turns them into the layers of a graph, of which every one reads whole layers. It drops
+those on which no result depends, and folds activation functions into the layers before them. Where others
+read only some of a layer's channels, it cuts the layer in parts.
 """
 
 from __future__ import annotations

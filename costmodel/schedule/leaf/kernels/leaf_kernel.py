@@ -69,9 +69,9 @@ def search(
     the table wins, and of its orders the first, so the answer does not depend on the order of trying.
 
     A placement is counted in two steps, because the loads of single links cost most of the time: with HOPS
-    only the sum over all links is known, and the busiest link carries at least their mean. Only a placement
-    that this does not rule out is counted again with LINKS. The count of hops ends early, too, where they are
-    more than the best value so far allows.
+    (of ``transfer_kernel.py``) only the sum over all links is known, and the busiest link carries at least
+    their mean. Only a placement that this does not rule out is counted again with LINKS. The count of hops
+    ends early, too, where they are more than the best value so far allows.
     """
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, below

@@ -47,14 +47,17 @@ class _TileGroup(NamedTuple):
 
 
 class InBuffer(NamedTuple):
-    """A message in a tile's buffer, and where its data lies behind the address of its piece, in bits."""
+    """A message in a tile's buffer; ``offset``: bits from the address of its piece to its first bit."""
 
     message: int
     offset: int
 
 
 class MappedLayer:
-    """Writes the segment ``leaf``, mapped on the whole chip; messages and works are added to ``written``."""
+    """Writes the segment ``leaf``, mapped on the whole chip; messages and works are added to ``written``.
+
+    Raises NotPossibleError for an uneven mapping, and for partial sums of another width than the outputs.
+    """
 
     def __init__(
         self, graph: LayerGraph, leaf: Leaf, cost: WholeChipCost, chip: Chip, written: Written
@@ -99,7 +102,7 @@ class MappedLayer:
         self._works: dict[tuple[int, int], int | None] = {}
 
     def _fixed(self) -> Iterator[str]:
-        """Dims that the mapping pads, and along which a tensor's data has several sources."""
+        """Dims that the mapping pads, and those along which a tensor has data of several producers."""
         yield from (dim for dim, size in self._nest.dims if size != self._numbers.nest.sizes[dim])
         for tensor in self._nest.tensors:
             if len(self._sources[tensor.name]) > 1:
@@ -133,11 +136,11 @@ class MappedLayer:
 
     @cached_property
     def _sequence(self) -> tuple[list[tuple[PlannedPart, int]], list[int], list[int], int, list[int]]:
-        """The different blocks of the plan, and their sequence.
+        """The blocks of the plan in their sequence, the longest repetition in it written once.
 
-            The sequence is the blocks before, the repeated ones with how often they are repeated, and the
-            blocks behind.
-        A block is a part and its number within one time.
+        Returns (blocks, before, body, times, behind). ``blocks`` are all different ones, each a part and its
+        number within one time. The others are their indices: the blocks before the repetition, those of its
+        body, how often the body is done, and the blocks behind.
         """
         numbers: dict[tuple[PlannedPart, int], int] = {}
         period = len(self._plan.begin)

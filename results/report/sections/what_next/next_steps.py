@@ -77,8 +77,8 @@ def _what_binds(run: RunData) -> Iterator[str]:
     if run.knee is None or not set(run.objectives) - {"energy_pj", "area_um2", "joules_per_token"}:
         return
     layers = design_layers(run, run.knee)
-    total = sum(layer["cycles"] for layer in layers)
-    told = [(one["cycles"], one["solve"]) for one in layers if one["solve"].get("cycles_without")]
+    total = sum(layer.cycles for layer in layers)
+    told = [(one.cycles, one.solve) for one in layers if one.solve.get("cycles_without")]
     gained = gained_cycles(
         (cycles / solve["cycles"], solve["cycles"], solve["cycles_without"]) for cycles, solve in told
     )

@@ -8,11 +8,11 @@ from results.report.colors import level_color
 from results.report.data import RunData
 from results.report.design_layers import (
     CERTIFICATE_HEADERS,
+    LayerAxes,
     LayerCost,
     certificate,
     chart_content,
     design_layers,
-    energy_pj,
     spaces_text,
 )
 from results.report.html import (
@@ -33,7 +33,7 @@ from results.report.sections.why_this_one.compare import (
     metric_rows,
 )
 from results.report.sections.why_this_one.spending import level_names
-from results.units import Scale, scale_for
+from results.units import scale_for
 
 HINT = (
     "The knee of the front is shown first. A click on a front design in any chart above picks it here. "
@@ -136,26 +136,26 @@ def _certificates(run: RunData) -> Markup:
 def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]:
     """The data from which ``report.js`` fills the section when a design is chosen."""
     every = [layer for rows in layers.values() for layer in rows]
-    energy = scale_for("energy_pj", map(energy_pj, every))
-    cycles = scale_for("cycles", (layer["cycles"] for layer in every))
     known = level_names(run, list(layers))
-    names = list(dict.fromkeys([*known, *(name for layer in every for name in layer["levels"])]))
+    axes = LayerAxes(
+        tuple(dict.fromkeys([*known, *(level for layer in every for level in layer.levels)])),
+        scale_for("energy_pj", (layer.energy_pj for layer in every)),
+        scale_for("cycles", (layer.cycles for layer in every)),
+    )
     return {
-        "names": [chart_text(name) for name in names],
-        "colors": [level_color(index, name) for index, name in enumerate(names)],
-        "titles": [energy.title, cycles.title],
+        "names": [chart_text(level) for level in axes.levels],
+        "colors": [level_color(index, level) for index, level in enumerate(axes.levels)],
+        "titles": [axes.energy.title, axes.cycles.title],
         "ratioColors": ["#0072b2", "#e69f00"],
         "baseline": list(layers).index(run.baseline) if run.baseline in layers else None,
-        "designs": [_design(run, design, layers, (names, energy, cycles)) for design in layers],
+        "designs": [_design(run, design, layers, axes) for design in layers],
     }
 
 
-def _design(
-    run: RunData, design: int, layers: dict[int, list[LayerCost]], scales: tuple[list[str], Scale, Scale]
-) -> dict[str, Any]:
+def _design(run: RunData, design: int, layers: dict[int, list[LayerCost]], axes: LayerAxes) -> dict[str, Any]:
     mine = layers[design]
     theirs = layers.get(run.baseline, []) if run.baseline is not None else []
-    return chart_content(mine, *scales) | {
+    return chart_content(mine, axes) | {
         "ratios": layer_ratios(mine, theirs),
         "certificates": [certificate(run, layer) for layer in mine],
         "metrics": [row[: _columns(run)] for row in metric_rows(run, design)],

@@ -8,7 +8,7 @@ from typing import Any
 
 from results.front.networks import RunTotal
 from results.report.data import RunData
-from results.report.design_layers import LayerCost, energy_pj
+from results.report.design_layers import LayerCost
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for
 
 COMPARISON_HEADERS = ("", "Design", "Baseline", "Design / baseline")
@@ -71,12 +71,12 @@ def layer_ratios(layers: list[LayerCost], baseline: list[LayerCost]) -> dict[str
 
     None where the baseline has no such layer.
     """
-    theirs = {layer["name"]: layer for layer in baseline}
+    theirs = {layer.name: layer for layer in baseline}
     ratios: dict[str, list[float | None]] = {"energy": [], "cycles": []}
     for layer in layers:
-        other = theirs.get(layer["name"])
-        pairs = {"energy": (energy_pj(layer), energy_pj(other) if other else None)}
-        pairs["cycles"] = (layer["cycles"], other["cycles"] if other else None)
+        other = theirs.get(layer.name)
+        pairs = {"energy": (layer.energy_pj, other.energy_pj if other else None)}
+        pairs["cycles"] = (layer.cycles, other.cycles if other else None)
         for name, (value, base) in pairs.items():
             ratio = _ratio(value, base)
             ratios[name].append(None if ratio is None else float(f"{ratio:.5g}"))

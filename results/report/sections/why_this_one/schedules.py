@@ -21,7 +21,7 @@ from results.report.html import (
     paragraph,
     table,
 )
-from results.report.schedule_chart import acceptance, chart_content, trajectory_content
+from results.report.schedule_chart import OperatorCounts, acceptance, chart_content, trajectory_content
 from results.store.schema.rows import ScheduleRow
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
 
@@ -311,7 +311,7 @@ def _seed_cells(one: Scheduled, row: ScheduleRow) -> list[Any]:
     ]
 
 
-def _operator_cells(counts: tuple[str, str, int, int, int, int]) -> list[Any]:
-    phase, operator, tried, _, accepted, _ = counts
-    fraction = accepted / tried if tried else 0.0
-    return [phase, operator, *([f"{n:,}", n] for n in counts[2:]), [percent(fraction), fraction]]
+def _operator_cells(it: OperatorCounts) -> list[Any]:
+    fraction = it.accepted / it.tried if it.tried else 0.0
+    numbers = it.tried, it.invalid, it.accepted, it.better
+    return [it.phase, it.operator, *([f"{n:,}", n] for n in numbers), [percent(fraction), fraction]]

@@ -45,8 +45,8 @@ class TilingCosts:
     """The programs of one tiling: one for each choice of an order of loops, or of none yet, per level.
 
     Three things differ from the cost model. Partial sums count once in and once out each time (the factor 2
-    of Algorithm 1), while the cost model leaves out the first read and fill of each copy of an output, where
-    copies are instances with partial sums of the same outputs. That saving is subtracted as a straight line
+    of Algorithm 1). The cost model leaves out the first read and fill of each copy of an output; copies are
+    instances with partial sums of the same outputs. That saving is subtracted as a straight line
     over the variables' logarithms: the constant ``first_reads_pj`` and the slopes ``saved``. It is the chord
     of a convex function, the number of copies, so it is nowhere below the saving. Accesses are not rounded up
     to blocks of words. Leakage lasts for the compute cycles only.

@@ -15,7 +15,7 @@ from costmodel.schedule.bounds.compulsory import compulsory
 from results.store.folder import RunFolder
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
-from tests.sweep.run.test_schedule_study import write
+from tests.sweep.run.studies.test_schedule_study import write
 
 TILE = """
 name: words

@@ -31,7 +31,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 from tests.sweep.run.explored import MakeRuntime, Row, explored, schedules
-from tests.sweep.run.test_schedule_study import STUDY, write
+from tests.sweep.run.studies.test_schedule_study import STUDY, write
 
 HERE = RuntimeChoice(in_process=True)
 TWO = (

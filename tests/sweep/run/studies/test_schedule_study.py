@@ -50,7 +50,7 @@ from sweep.study.study import MappingChoice, Study, load_study
 from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.kinds import answer_task
-from tests.solvers.schedule.annealed_together import anneal_together
+from tests.solvers.schedule.set.annealed_together import anneal_together
 
 HERE = RuntimeChoice(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]

@@ -18,7 +18,7 @@ from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 from tests.costmodel.schedule.program.program_counts import dram_bytes
 from tests.sweep.run.explored import MakeRuntime, explored, schedules
-from tests.sweep.run.test_schedule_study import STUDY, write
+from tests.sweep.run.studies.test_schedule_study import STUDY, write
 
 
 @pytest.fixture

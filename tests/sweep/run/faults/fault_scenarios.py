@@ -37,7 +37,7 @@ from sweep.study.identity import content_hash
 from sweep.study.study import Study, load_study
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from tests.clusters.processes import MARK, PATIENCE, left_of, until
-from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
+from tests.sweep.run.faults.many_solves import PROBLEM, SOLVES, many_solves
 
 WORKERS = 2
 PARTS = Buffering(rows=10, seconds=1.0)

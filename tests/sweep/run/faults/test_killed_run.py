@@ -16,9 +16,9 @@ from results.store.folder import RunFolder
 from results.store.journal import journalled_rows
 from results.store.schema.tables import LAYERS
 from tests.sweep.ended import Command
-from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
+from tests.sweep.run.faults.many_solves import PROBLEM, SOLVES, many_solves
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def killed_with_answers(folder: Path, least: int) -> int:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep.run import fault_scenarios as faults
-from tests.sweep.run.many_solves import SOLVES
+from tests.sweep.run.faults import fault_scenarios as faults
+from tests.sweep.run.faults.many_solves import SOLVES
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 

@@ -11,19 +11,17 @@ import pytest
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import Completion, Runtime, RuntimeSettings, Work
-from results.store.folder import RunFolder
 from sweep.blocks.block import Block
 from sweep.blocks.block_work import BlockWork
 from sweep.blocks.division import BlockDivision
 from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
-from sweep.study.network_choice import NetworkChoice
 from sweep.study.search_choice import GridSearch, OptunaSearch
 from sweep.study.study import AxisChoices, Study
 from sweep.tasks.kinds import answer_task
+from tests.sweep.run.explored import contents, family_of
 
 HERE = RuntimeChoice(in_process=True)
-MEASURED = {"cpu_seconds", "wall_seconds", "worker", "finished_at", "attempts"}
 
 
 class DividedHere:
@@ -101,26 +99,7 @@ class Breaking:
 
 @pytest.fixture
 def family(tiny: Study) -> Study:
-    """Two networks, 13 different layers, on 12 designs of 6 architectures that mappings can tell apart."""
-    axes = {
-        "SRAM.size": AxisChoices(choices=("2 KiB", "4 KiB", "8 KiB")),
-        "SRAM.fanout": AxisChoices(choices=([2, 2], [4, 2])),
-        "frequency": AxisChoices(choices=("100 MHz", "200 MHz")),
-    }
-    (first,) = tiny.networks
-    mapping = tiny.mapping.model_copy(update={"iterations": 20})
-    return tiny.model_copy(
-        update={"axes": axes, "networks": (first, NetworkChoice(network="resnet18")), "mapping": mapping}
-    )
-
-
-def contents(folder: RunFolder, table: str) -> dict[str, dict[str, Any]]:
-    """The rows of a table by key, without what no two runs have in common; each once."""
-    rows = folder.read_rows(table)
-    key = "task_id" if table == "layers" else "design_id"
-    found = {row[key]: {name: row[name] for name in row.keys() - MEASURED} for row in rows}
-    assert len(found) == len(rows)
-    return found
+    return family_of(tiny, iterations=20)
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ from sweep.study.study import load_study
 from tests.clusters.processes import line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
-ROOT = Path(__file__).parents[3]
-HELD = Path(__file__).with_name("held.py")
+ROOT = Path(__file__).parents[4]
+HELD = Path(__file__).parents[1] / "held.py"
 STUDY = """
 name: kapla
 networks: [chain.json]

@@ -354,7 +354,7 @@ def test_wrong_studies_end_with_status_2(
 ) -> None:
     assert old in STUDY
     path = write_study(STUDY.replace(old, new))
-    problem = Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml"
+    problem = Path(__file__).parents[3] / "data" / "problems" / "gemm.yaml"
     (path.parent / "layers.yaml").write_text(problem.read_text(encoding="utf-8"))
     monkeypatch.chdir(path.parent)
     monkeypatch.setattr("sys.argv", ["archsweep", "run", str(path), "--in-process"])

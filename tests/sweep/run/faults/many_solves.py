@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PROBLEM = (Path(__file__).parents[3] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 SOLVES = 240
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, WALL_LIMIT
-from tests.sweep.run import fault_scenarios as faults
-from tests.sweep.run.many_solves import SOLVES
+from tests.sweep.run.faults import fault_scenarios as faults
+from tests.sweep.run.faults.many_solves import SOLVES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 SETTLED = SOLVES

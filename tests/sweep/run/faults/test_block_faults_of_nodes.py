@@ -23,10 +23,10 @@ from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
-from tests.sweep.run.fault_scenarios import gather
-from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
+from tests.sweep.run.faults.fault_scenarios import gather
+from tests.sweep.run.faults.many_solves import PROBLEM, SOLVES, many_solves
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SEED = 77
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -28,7 +28,7 @@ from sweep.study.designs.design_space import Constraint
 from sweep.study.study import Study, load_study
 from tests.sweep.conftest import PROBLEM, TINY
 from tests.sweep.ended import Command
-from tests.sweep.run.test_phases import DECODE, PREFILL, written
+from tests.sweep.run.studies.test_phases import DECODE, PREFILL, written
 
 HERE = RuntimeChoice(in_process=True)
 WriteStudy = Callable[[str], Path]

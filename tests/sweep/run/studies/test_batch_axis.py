@@ -12,7 +12,7 @@ from results.front.pareto import design_frame, front_of, network_labels
 from results.store.folder import RunFolder
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
-from tests.sweep.run.test_phases import DECODE, PREFILL, TIMES, written
+from tests.sweep.run.studies.test_phases import DECODE, PREFILL, TIMES, written
 
 HERE = RuntimeChoice(in_process=True)
 SIZES = {"choices": ["64 words", "256 words"]}

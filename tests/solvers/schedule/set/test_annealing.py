@@ -33,7 +33,7 @@ from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.set.space import TreeSpace
-from tests.solvers.schedule.annealed_together import anneal_together, run_epoch
+from tests.solvers.schedule.set.annealed_together import anneal_together, run_epoch
 from tests.solvers.schedule.small_trees import every_tree
 
 EDGE = ReleasedModel.named("edge")

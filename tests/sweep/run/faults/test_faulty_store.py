@@ -20,7 +20,7 @@ from tests.sweep.faulty_store import Relay
 from tests.sweep.read_process import ReadProcess
 from tests.thorough import also
 
-HELD = Path(__file__).with_name("held.py")
+HELD = Path(__file__).parents[1] / "held.py"
 pytestmark = pytest.mark.slow
 WriteStudy = Callable[..., Path]
 

@@ -25,11 +25,12 @@ from results.front.pareto import front_table
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
-from sweep.design.design_row import complete, whole_cycles
+from sweep.design.design_row import complete
 from sweep.forecast.plan import plan
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs
 from sweep.study.study import load_study
+from sweep.tasks.energy_cycles import EnergyCycles
 
 pytestmark = pytest.mark.slow
 
@@ -223,7 +224,7 @@ def test_the_exported_front_has_networks_that_add_up(of_layers: Path) -> None:
 def test_half_a_cycle_does_not_lift_a_bound_above_what_was_found(tmp_path: Path, cycles: int) -> None:
     """Layers proven optimal whose cycles, at a weight of 0.5, the column rounds down every other time."""
     design = next(iter(designs(load_study(str(write_study(tmp_path, 0, LAYERS))))))
-    row: Any = complete(design, (1.0, whole_cycles(0.5 * cycles)), (1.0, 0.5 * cycles))
+    row: Any = complete(design, EnergyCycles(1.0, 0.5 * cycles), EnergyCycles(1.0, 0.5 * cycles))
     assert row["cycles_bound"] <= row["cycles"]
     assert row["cycles_gap"] >= 0
 

@@ -24,7 +24,7 @@ from sweep.run.block_run import BlockRun
 from sweep.run.progress.observer import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
-from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
+from tests.sweep.run.faults.many_solves import PROBLEM, SOLVES, many_solves
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -17,7 +17,7 @@ from sweep.cli.jobs.submit_job import stage_study
 from sweep.study.lock import study_id
 from sweep.study.study import load_study, study_of
 from tests.sweep.ended import Command
-from tests.sweep.run.test_tokens import MODEL
+from tests.sweep.run.studies.test_tokens import MODEL
 
 PREFILL = {
     "name": "prefill",

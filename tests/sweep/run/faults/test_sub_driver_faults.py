@@ -23,8 +23,8 @@ from sweep.run.progress.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from tests.clusters.processes import MARK, left_of, until
-from tests.sweep.run.many_solves import PROBLEM, SOLVES, many_solves
-from tests.sweep.run.test_block_faults import Deadly, objectives, size_of_many
+from tests.sweep.run.faults.many_solves import PROBLEM, SOLVES, many_solves
+from tests.sweep.run.faults.test_block_faults import Deadly, objectives, size_of_many
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 CHOICE = RuntimeChoice(workers=2, sub_drivers=2)
@@ -144,7 +144,7 @@ run_study(load_study(sys.argv[1]), Path(sys.argv[2]), RuntimeChoice(workers=2, s
 def test_a_killed_driver_s_command_goes_on(many: Study, tmp_path: Path, expected: dict[str, Any]) -> None:
     path, mark = tmp_path / "b" / "many", uuid.uuid4().hex
     command = [sys.executable, "-c", DRIVER, str(tmp_path / "many.yaml"), str(path)]
-    environment = {**os.environ, MARK: mark, "PYTHONPATH": str(Path(__file__).parents[3])}
+    environment = {**os.environ, MARK: mark, "PYTHONPATH": str(Path(__file__).parents[4])}
     environment.pop("RAY_ADDRESS", None)
     journal = path / "layers"
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as driver:
