@@ -14,9 +14,9 @@ optimum is a lower bound on the sum of powers::
 A first solution, of CoSA's own weighted sum, sets the scale: its cost is REFERENCE units. Then the program is
 solved, tangents are added at its optimum, and so on, until its bound meets the best sum of powers found.
 
-Cycles are the maximum of what MACs and bandwidths need. Their logarithm is a variable that is at least the
-logarithm of each of these. Energy times cycles is again a sum of powers, with that variable in every
-exponent.
+Cycles are the maximum of what MACs and bandwidths need, or of the paces of an architecture with timing. Their
+logarithm is a variable that is at least the logarithm of each of these. Energy times cycles is again a sum of
+powers, with that variable in every exponent.
 """
 
 from __future__ import annotations
@@ -29,8 +29,18 @@ from costmodel.limits import limit_reached
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep
-from solvers.mapping.cosa.costs import Costs, Power, log_sum_tangent
-from solvers.mapping.cosa.linear import UNIT, Engine, EngineAnswer, EngineGoal, Row, Terms, added, value
+from solvers.mapping.cosa.costs import Costs, log_sum_tangent
+from solvers.mapping.cosa.linear import (
+    UNIT,
+    Engine,
+    EngineAnswer,
+    EngineGoal,
+    Power,
+    Row,
+    Terms,
+    added,
+    value,
+)
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.program import CosaProgram, Solved
@@ -72,7 +82,7 @@ class CostProgram(CosaProgram):
         super().__init__(space, keep, params)
         v, self._objective = self._variables, objective
         self._costs = Costs(space.architecture, v, self._traffic, self.patterns[0], objective)
-        most_cycles = max(1.0, *(power.factor for port in self._costs.ports for power in port), 1.0)
+        most_cycles = max(sum(power.factor for power in pace) for pace in self._costs.paces)
         # Bandwidths may ask for more cycles than the MACs; each word moves at most once a MAC.
         self._log_cycles = v.program.variable(
             ceil((3 * log2(2 * space.layer.macs) + log2(most_cycles)) / UNIT)
@@ -97,11 +107,10 @@ class CostProgram(CosaProgram):
                 yield Power(self._costs.mac_energy_pj, cycles)
 
     def _bound_cycles(self) -> None:
-        """The cycles are at least those of the MACs, and of every transfer over its bandwidth by itself."""
+        """The cycles are at least every power of every pace by itself: of the MACs, of each transfer."""
         cycles, require = {self._log_cycles: -UNIT}, self._variables.program.require
-        require(added((1.0, self._costs.comp), (1.0, cycles)), high=0)
-        for port in self._costs.ports:
-            for factor, exponent in port:
+        for pace in self._costs.paces:
+            for factor, exponent in pace:
                 require(added((1.0, exponent), (1.0, cycles)), high=-log2(factor))
 
     def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
@@ -198,8 +207,8 @@ class CostProgram(CosaProgram):
         """Add tangents where a solution lies: there the program counts from now on what the powers do."""
         for priced in self._priced:
             engine.require(_tangent(priced, value(priced.power.exponent, values), reference))
-        for port in self._costs.ports:
-            terms, constant = log_sum_tangent(port, values)
+        for pace in self._costs.paces:
+            terms, constant = log_sum_tangent(pace, values)
             engine.require(Row(added((1.0, terms), (-UNIT, {self._log_cycles: 1.0})), high=-constant))
 
 
