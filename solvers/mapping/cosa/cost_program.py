@@ -50,10 +50,6 @@ from solvers.mapping.space.space import MappingSpace
 REFERENCE = 10_000
 """How many units the first solution costs. Variables are whole numbers, so a power is known to one unit."""
 
-ROW_UNITS = 100
-"""Units that are 1 in a tangent's row. CP-SAT multiplies coefficients of rows; with those of single units its
-presolve called programs infeasible that have solutions."""
-
 HALVINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Where the first tangents of a power touch it: at the first solution's cost, halved so many times. Between
 two that are half a halving apart they are at most 2 % below the power."""
@@ -213,11 +209,8 @@ class CostProgram(CosaProgram):
 
 
 def _tangent(priced: _Priced, point: float, reference: float) -> Row:
-    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``.
-
-    It is stated in ROW_UNITS units of the reference.
-    """
-    size = priced.power.factor * 2.0**point * REFERENCE / reference / ROW_UNITS
+    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``."""
+    size = priced.power.factor * 2.0**point * REFERENCE / reference
     slope = size * LN2
-    terms = added((slope, priced.power.exponent), (-1.0 / ROW_UNITS, {priced.variable: 1.0}))
+    terms = added((slope, priced.power.exponent), (-1.0, {priced.variable: 1.0}))
     return Row(terms, high=slope * point - size)
