@@ -22,7 +22,7 @@ powers, with that variable in every exponent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, log2
 
 from costmodel.limits import limit_reached
@@ -59,6 +59,10 @@ CLOSE = 2e-3
 
 MOST_ROUNDS = 12
 """The most solves of one program."""
+
+SLICES = 16
+"""The first solve gets one of so many parts of a program's seconds, and each after one that was not proven
+twice as much as that. Tangents where an unproven solution lies help more than going on without them."""
 
 LN2 = log(2.0)
 
@@ -131,21 +135,29 @@ class CostProgram(CosaProgram):
             for halved in HALVINGS:
                 point = log2(reference / priced.power.factor) - halved
                 engine.require(_tangent(priced, point, reference))
-        proven = False
+        proven, start, best_values = False, None, values
+        at_most = seconds / SLICES
+        self._add_tangents(engine, values, reference)
         for _ in range(MOST_ROUNDS):
-            self._add_tangents(engine, values, reference)
-            found = self._fitting(engine, self._goal(reference, best), pattern, seconds - clock.wall_seconds)
-            if found.values is None:  # if proven, nothing is better than the best so far
+            left = seconds - clock.wall_seconds
+            goal = replace(self._goal(reference, best), start=start)
+            found = self._fitting(engine, goal, pattern, min(left, at_most))
+            if found.values is not None:
+                values = found.values
+                mapping, cost = self._mapping(values, pattern), self._cost_at(values)
+                visited.append(mapping)
+                if cost < best:
+                    best, best_mapping, best_values = cost, mapping, values
+                if found.proven and self._bound_at(values, reference) >= best * (1 - CLOSE):
+                    proven = True
+                    break
+                self._add_tangents(engine, values, reference)
+            elif found.proven or left <= at_most:  # if proven, nothing is better than the best so far
                 proven = found.proven
                 break
-            values = found.values
-            mapping, cost = self._mapping(values, pattern), self._cost_at(values)
-            visited.append(mapping)
-            if cost < best:
-                best, best_mapping = cost, mapping
-            if found.proven and self._bound_at(values, reference) >= best * (1 - CLOSE):
-                proven = True
-                break
+            if not found.proven:
+                at_most *= 2
+                start = self._start(best_values, reference)
         else:
             limit_reached("solves of CoSA's program of costs", MOST_ROUNDS, "its optimum is not proven")
         return Solved(best_mapping, proven, tuple(visited))
@@ -164,6 +176,15 @@ class CostProgram(CosaProgram):
                 return answer
         return EngineAnswer(None, False)
 
+    def _start(self, values: Sequence[int], reference: float) -> list[int]:
+        """A solution with the variables of cycles and of powers at or above all of their tangents."""
+        start = list(values)
+        if self._objective != "energy":
+            start[self._log_cycles] = ceil(log2(self._costs.cycles_at(values)) / UNIT)
+        for priced in self._priced:
+            start[priced.variable] = ceil(priced.power.at(start) * REFERENCE / reference)
+        return start
+
     def _first_objective(self, pattern: Pattern) -> Terms:
         """Eq. 12 over all boundaries; where cycles matter, with compute as heavy as in the released code."""
         comp = 0.0 if self._objective == "energy" else self._params.compute_weight
@@ -175,7 +196,8 @@ class CostProgram(CosaProgram):
         """The least sum of powers, and a row that leaves out what costs more than the ``best`` one so far."""
         if self._objective == "cycles":
             objective = {self._log_cycles: 1.0}
-            return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best)),))
+            # The variable is whole, so it may be a unit above the logarithm.
+            return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best) + UNIT),))
         objective = {p.variable: 1.0 for p in self._priced}
         # Every variable is whole, so it may be a unit above its power.
         ceiling = (best - self._constant) * REFERENCE / reference + len(self._priced)

@@ -12,9 +12,9 @@ ROW_SCALE = 1_000_000
 """Units per bit in constraints: finer than the step between two whole word counts below 2**18."""
 
 LARGEST_COEFFICIENT = 100_000_000
-"""The largest whole coefficient of a constraint; one with larger numbers is scaled less, and keeps eight digits.
-CP-SAT's presolve multiplies coefficients of rows. With some of 1e10, as tangents of costs have, it called
-programs infeasible that have solutions; nothing here lets one be written."""
+"""The largest whole coefficient of a constraint: one with larger numbers is scaled less, and keeps eight
+digits. CP-SAT's presolve multiplies coefficients of rows. With some of 1e10, as tangents of costs had, it
+called programs infeasible that have solutions."""
 
 OBJECTIVE_SCALE = 10_000
 """Units per bit in objectives: optima are proven for coefficients rounded to 1e-4 bits."""
@@ -46,6 +46,9 @@ class CpSat:
         model = self._model.clone() if goal.rows else self._model
         for row in goal.rows:
             self._add(model, row)
+        model.clear_hints()  # type: ignore[no-untyped-call]  # no annotations in its library
+        for variable, hint in zip(self._variables, goal.start or (), strict=False):
+            model.add_hint(variable, hint)
         model.minimize(self._scaled(goal.objective, OBJECTIVE_SCALE))
         self._solver.parameters.max_time_in_seconds = seconds
         status = self._solver.solve(model)

@@ -45,10 +45,14 @@ class IntegerProgram:
 
 @dataclass(frozen=True)
 class EngineGoal:
-    """What one solve minimises, and the rows that hold in that solve only."""
+    """What one solve minimises, and the rows that hold in that solve only.
+
+    ``start``: values of all variables that are within all rows, where an engine that can begins its search.
+    """
 
     objective: Terms
     rows: tuple[Row, ...] = ()
+    start: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)

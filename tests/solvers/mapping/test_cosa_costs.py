@@ -120,6 +120,32 @@ def test_no_program_that_has_a_solution_is_called_infeasible() -> None:
     assert all(answer.values is not None for answer in answers)
 
 
+@pytest.mark.parametrize("objective", ["energy", "edp", "cycles"])
+def test_a_search_that_was_cut_short_begins_again_within_all_rows(objective: Any) -> None:
+    """The start of the next solve is the best solution so far, at or above every tangent."""
+    program = program_of(LAYERS[0], objective)
+    inner, starts, rows = CpSat(program.integer, 0), 0, list(program.integer.rows)
+
+    class CutShort:
+        def require(self, row: Any) -> None:
+            rows.append(row)
+            inner.require(row)
+
+        def minimise(self, goal: Any, seconds: float) -> Any:
+            nonlocal starts
+            if goal.start is not None:
+                starts += 1
+                for row in (*rows, *goal.rows):
+                    reached = value(row.terms, goal.start)
+                    assert row.low - 1e-6 <= reached <= row.high + 1e-6 * max(1.0, abs(row.high))
+            answer = inner.minimise(goal, seconds)
+            return replace(answer, proven=answer.proven and starts >= 2)
+
+    solved = program.solve(program.patterns[0], CutShort(), 600)
+    assert starts >= 2
+    assert solved.proven
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("orders", ORDERS)
