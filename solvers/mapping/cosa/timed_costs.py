@@ -53,7 +53,10 @@ PARTIAL_SUMS = "partial sums"
 
 @dataclass(frozen=True)
 class _Components:
-    """The causes of each component's cycles, of all steps; the misses are part of loads and stores, too."""
+    """The causes of each component's cycles, of all steps.
+
+    ``load`` and ``store`` leave out the lines that caches miss; ``loads`` and ``stores`` have them.
+    """
 
     array: tuple[Power, ...]
     load: tuple[Power, ...]
@@ -61,11 +64,6 @@ class _Components:
     read_misses: tuple[Power, ...]
     write_misses: tuple[Power, ...]
     issue: tuple[Power, ...]
-
-    @property
-    def all(self) -> tuple[Power, ...]:
-        """Array, loads with their misses, stores with theirs, and issue."""
-        return self.array + self.loads + self.stores + self.issue
 
     @property
     def loads(self) -> tuple[Power, ...]:
@@ -120,7 +118,7 @@ class TimedCosts:
     def _paces(self, of: _Components) -> Iterator[tuple[Power, ...]]:
         """The pace of every component, and that of waiting for a free half of the buffers."""
         if self._timing.steps_in_flight == 1:
-            yield of.all
+            yield of.array + of.loads + of.stores + of.issue
             return
         for alone, others in (
             (of.array, of.loads + of.stores + of.issue),
