@@ -50,6 +50,9 @@ _FLOATS = frozenset(
     }
 )
 
+_ALIKE = ("GroupNormalization", "MeanVarianceNormalization")
+"""Operators with a result like their first operand whose functions ONNX's inference does not see through."""
+
 
 @dataclass
 class Inferred:
@@ -163,6 +166,9 @@ class _GraphWalk:
         """
         if row := contributed(node):
             return self._contributed(row, node)
+        if node.op_type in _ALIKE and node.domain in STANDARD_DOMAINS:
+            like = self._types.get(node.input[0])
+            return {} if like is None else {node.output[0]: like}
         read = [name for name in node.input if name]
         # a node with graphs of its own that was not written out has shapes that only its run decides
         unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
