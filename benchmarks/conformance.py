@@ -4,7 +4,7 @@
 
 Equal means every read, fill, update, tile, share, instance count and cycle the same and energies within 1e-9.
 Cases are told apart by ``oracle``: "exact" ones must be equal; in the others Timeloop may have used link
-transfers that its counters hide (item 13 of tests/data/timeloop/README.md).
+transfers that its counters hide (item 13 of costmodel/mapping/counts/traffic.py).
 """
 
 from __future__ import annotations

@@ -174,12 +174,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/cosma_paper"))
     options = parser.parse_args()
     if options.cpu_clock:
+        # Solvers look at the wall clock; on a shared machine a limit in its seconds would be another limit
+        # every day.
         Stopwatch.wall_seconds = Stopwatch.cpu_seconds  # type: ignore[method-assign]
     limit = Budget(options.wall_seconds)
     figures = {
         "Figure 3": ("3", HUMAN, figure_3, ("cosma",)),
         "Figure 4": ("4", NAS, figure_4, ("cosma", *HEURISTICS)),
     }
+    # Compiles first, or else the first network's seconds would have the compiler's in them.
     warm_up()
     found: dict[str, Any] = {"wall_seconds": options.wall_seconds, "raw": options.raw}
     charts: list[str] = []

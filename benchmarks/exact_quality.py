@@ -82,6 +82,7 @@ PEERS = (
 def group_layers(group: str, every: int) -> list[Layer]:
     layers = [layer for layer, _ in distinct_layers(load_network(GROUPS[group]).layers)]
     if group == "mobilenet_v2":
+        # Its pointwise layers are matrix products like those of the other groups.
         layers = [layer for layer in layers if layer.name.endswith("depthwise")]
     return layers[::every]
 
@@ -98,6 +99,7 @@ class Tally:
 
     def add(self, name: str, problem: MappingProblem, best: Outcome[AnyMapping]) -> None:
         self.seconds.append(best.cpu_seconds)
+        # M, N and K, perhaps with a batch: what the peers' published seconds are of.
         if len(problem.layer.dims) <= 4:
             self.gemm_seconds.append(best.cpu_seconds)
         if best.status is not Status.OPTIMAL:
@@ -141,6 +143,7 @@ def measure(problems: dict[str, MappingProblem], wall_seconds: float, others: li
     for name, problem in problems.items():
         best = exact.solve(problem, Budget(wall_seconds))
         tally.add(name, problem, best)
+        # A ratio over an unproven best could be below 1, and would flatter whoever is measured by it.
         for other in others if best.status is Status.OPTIMAL else ():
             tally.add_other(other, solver(other).load().solve(problem, Budget(wall_seconds)), best)
     return tally.report()

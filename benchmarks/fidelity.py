@@ -64,6 +64,7 @@ def ran(study: Study, layers: int, answers: Answers) -> dict[str, Any]:
         folder = Path(name) / study.name
         begun = time.process_time()
         with RunWriter(folder) as writer:
+            # The run loop itself, with another ``solve``: what it leaves out is what a study would leave out.
             run = kind(study, planned.table, workload, writer)
             with InProcessRuntime(replace(run.work, solve=answers), RuntimeSettings()) as runtime:
                 run.explore(runtime)
@@ -71,6 +72,7 @@ def ran(study: Study, layers: int, answers: Answers) -> dict[str, Any]:
         rows, designs = RunFolder(folder).read_rows("layers"), RunFolder(folder).read_rows("designs")
         front = front_of(design_frame(RunFolder(folder)), list(study.objectives))
     own = json.loads(workload.solves[0].settings.params)
+    # With ``exact`` as its own first look, the solver's name alone does not tell the two apart.
     mine = {row["task_id"] for row in rows if (row["solver"], row["params"]["params"]) == ("exact", own)}
     exact = [row for row in rows if row["task_id"] in mine]
     first = [row for row in rows if row["task_id"] not in mine]
@@ -103,6 +105,8 @@ def compared(space: str, arguments: Any) -> dict[str, Any]:
         "bounds": {"prune_by_bounds": True},
         **{name: {"fidelity": FIRST[name]} for name in arguments.first},
     }
+    # One store for all searches of a space: the grid comes first and solves everything, so a later search
+    # cannot win by a solver's luck or a quieter minute.
     answers, found = Answers(), {}
     for name, search in searches.items():
         study = Study.model_validate(asked | {"search": {"method": "grid", **search}})

@@ -77,6 +77,7 @@ def directives(cases: list[SchemeCase]) -> dict[str, int]:
                 case.name, case.layer, case.batch, unit, case.blocking, case.hardware.array
             )
         except InputError:
+            # Directives cannot say every blocking; how many they can say is one of the numbers.
             continue
         found["expressed"] += 1
         found.update(agreement(case, scheme))
@@ -123,6 +124,8 @@ def derived(name: str, content: dict[str, Any]) -> dict[str, Any]:
     for layer in training.layers:
         if layer.has_weights and layer.part != "forward":
             sources = [training.layers[number].h for number in layer.producers]
+            # An update has the filter as its output; the hand-written graphs give it the size of the feature
+            # maps that it reads.
             rows = layer.h if layer.part == "error" else max(sources, default=layer.input_h)
             channels = (layer.k, layer.c) if layer.part == "error" else (layer.c, layer.k)
             key = (layer.part, *channels, layer.r, layer.s, layer.stride_h, rows)
@@ -139,6 +142,8 @@ def derived(name: str, content: dict[str, Any]) -> dict[str, Any]:
         found["derived"] += bool(macs)
         found["equal_macs"] += item["macs_batch1"] in macs
         if macs:
+            # Each derived layer stands for one hand-written layer only: a graph with two equal layers has to
+            # derive two.
             macs.pop()
     return found
 

@@ -131,6 +131,7 @@ def told_alone(command: list[str]) -> tuple[Measured, str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None
     printed = process.stdout.read().decode()
+    # wait4 gives this child's own peak memory; getrusage would give the largest of all children so far.
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -168,6 +169,7 @@ def write_run(folder: Path, designs: int, layers: int) -> None:
     study = {"name": "large", "networks": ["network"], "objectives": ["energy_pj", "cycles", "area_um2"]}
     (folder / "study.lock.yaml").write_text(as_json({"study_id": STUDY_ID, "study": study}))
     chips = Chips.of(np.arange(designs))
+    # Rows of a design stay in one part, as a worker writes them.
     a_part = max(1, ROWS_A_PART // layers)
     for number, first in enumerate(range(0, designs, a_part)):
         chosen = np.arange(first, min(first + a_part, designs))
@@ -211,6 +213,7 @@ class Chips:
         sram = 1 + numbers // (len(FANOUTS) * REGISTERS)
         units = np.array([x * y for x, y in FANOUTS])[fanout]
         draw = np.random.default_rng(7)
+        # Without it the front would be the designs of one formula: too few, and sorted by their numbers.
         luck = draw.uniform(1.0, 1.15, (2, len(numbers)))
         refetch = 1 + 30 / (sram + 4) + 4 / registers
         energy = 4e8 * (1 + 0.004 * registers + 0.05 * np.sqrt(sram) + refetch) * luck[0]
@@ -223,6 +226,8 @@ def layer_columns(chips: Chips, chosen: np.ndarray, layers: int) -> dict[str, An
     numbers = np.repeat(chosen, layers) * layers + np.tile(np.arange(layers), len(chosen))
     energy = np.repeat(chips.energy_pj[chosen], layers) / layers
     cycles = np.repeat(chips.cycles[chosen], layers) // layers
+    # Texts of 64 kinds, as in a real run: many rows share a layer's shape, which Parquet's dictionaries make
+    # use of. Different texts everywhere would measure a store that no study writes.
     kinds = (numbers % 64).tolist()
     draw = np.random.default_rng(int(chosen[0]))
     gap = draw.uniform(0, 0.3, len(numbers))
@@ -313,6 +318,8 @@ def networks_text(design: int, layers: int, energy: float, cycles: int) -> str:
 
 
 def task_id(number: int) -> str:
+    # Multiplied by an odd constant modulo 2^128: all ids differ, and they come in no order, as hashes do. Ids
+    # in a row would make every index look better than it is.
     return f"{number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128:032x}"
 
 

@@ -109,6 +109,7 @@ def finish(found: Any, options: Namespace) -> None:
     print(json.dumps(found))
     if options.json is None:
         return
+    # Of children, too: many benchmarks run the command line in a process of its own.
     spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     Record(
         benchmark=Path(sys.argv[0]).stem,
@@ -126,6 +127,7 @@ def proof_status(tally: dict[str, int], compared: str) -> int:
 
     ``compared`` names the entry of the tally that counts what the proof was held against.
     """
+    # A limit set too low would otherwise pass: no failures among no problems.
     if not tally[compared]:
         print(
             f"nothing was compared ({compared}: 0), so nothing is proven: raise the limits", file=sys.stderr

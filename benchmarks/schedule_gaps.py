@@ -64,6 +64,8 @@ class Pair:
             load_layer_graph(self.network),
             TileMapper(self.mapper),
         )
+        # The mapper of SET's tiles is a closed formula, which is counted for all parts in advance. Parts of
+        # KAPLA's tiles take a solve each and are counted when a tree needs them.
         if self.mapper == "nvdla":
             demand = TileCostDemand(graph, chip.tile, chip.tiles, self.batch)
             return ChipModel(chip, solved_costs(demand, mapper))
@@ -163,6 +165,7 @@ def answered(name: str, pair: Pair, asked: Namespace) -> list[dict[str, Any]]:
         least = least_by_rounds(graph, chip, pair.batch, model.tile_costs)
         show_parts(Attack(bounds, least, [], trees, {}, watch.cpu_seconds), graph, chip, pair.batch)
         best = min((tree for _, tree in trees), key=lambda tree: tree.energy_pj * tree.cycles)
+        # Of the two bounds the higher one counts: knowing the segments cannot widen a gap.
         own = min(_gap_of_own_segments(best, least), 1 - bound / (best.energy_pj * best.cycles))
         print(f"with the segments of the best tree: gap {own:.3f}")
     return rows
@@ -204,6 +207,7 @@ def main() -> int:
     means["best of all"] = 1 - prod(best) ** (1 / len(best))
     print(f"the best of all: mean gap {means['best of all']:.3f}")
     record.finish({"mean_gaps": means, "rows": rows}, asked)
+    # A negative gap is a schedule below a proven bound: the bound is wrong.
     return int(any(row["gap"] < -1e-9 for row in rows))
 
 

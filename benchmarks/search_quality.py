@@ -145,6 +145,8 @@ class Truth:
         return self._bounds[key]
 
     def _points(self, rows: Any) -> list[list[float]]:
+        # Logarithms: a design that takes half the energy gains the same whether it takes joules or
+        # millijoules.
         return [[log(row[name]) for name in self.study.objectives] for row in rows]
 
     def _solved(self, design: Design) -> DesignRow:
@@ -185,6 +187,8 @@ class Drive:
         solving: deque[DesignRow] = deque()
         rows: list[DesignRow] = []
         while len(rows) < DESIGNS[-1] and (solving or not self.search.finished):
+            # Filled up before an answer is told: on a cluster a search proposes without knowing what is still
+            # running.
             while len(solving) < at_once and not self.search.finished:
                 solving.extend(self._asked())
             if solving:
@@ -220,6 +224,7 @@ class Drive:
 
 
 def with_search(study: Study, **search: Any) -> Study:
+    # No end by itself: DESIGNS says when a course is over, and discarded designs cost no trial of it.
     keys = {"method": "optuna", "trials": 10**6, **search}
     return Study.model_validate(study.model_dump(by_alias=True) | {"search": keys})
 
@@ -259,6 +264,7 @@ def _solves(courses: Sequence[Course], fraction: float, layers: int) -> float | 
     """The median of the solves until the fraction is reached; None where half of the searches never do."""
     designs = sorted(course.designs_to(fraction) or inf for course in courses)
     middle = median(designs)
+    # inf for a search that never gets there: the median then is right although no number stands for it.
     return None if middle == inf else middle * layers
 
 

@@ -100,6 +100,8 @@ def patterns(case: Case) -> list[dict[str, Any]]:
     spaces = set_annealing.spaces_of(params)
     search = TreeSearch(problem, AnnealingPlan(spaces, params, params.rounds(len(problem.graph.layers))))
     state = search.advance(search.begin(case.seed), sys.maxsize)
+    # With ``start="patterns"`` the search anneals LP and LS first and SET from the better of them, so one
+    # search has the answers of all three.
     trees = [*state.found, state.best[1]]
     seconds = [phase.cpu_seconds for phase in search.phases(state)]
     return [
@@ -110,6 +112,8 @@ def patterns(case: Case) -> list[dict[str, Any]]:
 
 def _rows(case: Case, trees: list[TreeNode]) -> Iterator[PatternRow]:
     for pattern, tree in zip(("layer_pipeline", "layer_sequential", "set"), trees, strict=True):
+        # From the text, by another evaluator than the search used: what is printed can be counted again by
+        # anybody.
         cost = case.problem.judge().evaluate(parse_tree(format_tree(tree)))
         value = case.problem.objective.value(cost.energy_pj, cost.cycles)
         yield PatternRow(
@@ -201,12 +205,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         for platform, network, batch in product(*keys)
         for seed in range(1, arguments.seeds + 1)
     ]
+    # Fig. 11 is of one batch on one platform; more would only take longer.
     shown = [case for case in cases if case.seed == 1 and case.platform == arguments.platforms[-1]]
     shown = [case for case in shown if case.batch == (8 if 8 in arguments.batches else arguments.batches[-1])]
     with ProcessPoolExecutor(arguments.jobs) as pool:
         rows = [row for found in pool.map(patterns, cases) for row in found]
         drawn = pool.map(points, shown, [arguments.trees] * len(shown)) if arguments.trees else []
         trees = [point for found in drawn for point in found]
+    # Paths say nothing of what was measured.
     case = vars(arguments) | {"charts": None, "json": None}
     able = {
         one.network: sum((tree["network"], tree["drawn"]) == (one.network, "uniform") for tree in trees)

@@ -59,6 +59,7 @@ def nvdla_found(folder: Path, seconds: float) -> list[dict[str, Any]]:
     architecture, solved, found = load_architecture("nvdla-full"), {}, []
     print(f"\n{'NVDLA':26}{'sheet':>12}{'least':>12}")
     for row in nvdla.nvdla_rows(folder / "nvdla_open.jsonl"):
+        # Layers that NVIDIA's sheet leaves blank have nothing to be compared with.
         if row.sheet_cycles is None:
             continue
         key = row.layer.shape
@@ -113,6 +114,8 @@ def aie_found(folder: Path) -> list[dict[str, Any]]:
     print(f"\n{'AIE dispatches':32}{'measured':>12}{'kernels':>12}")
     for line in (folder / "aie.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
+        # The trace covers a window of the dispatch. That the rest goes on like it is the assumption that this
+        # row tests.
         kernels = row["kernel_invocations_traced"] * row["dispatch_cycles"] / row["trace_window_cycles"]
         cycles = kernels * row["kernel_cycles_median"]
         error = off(cycles, row["dispatch_cycles"])
@@ -150,6 +153,7 @@ def fitted(folder: Path) -> dict[str, Any]:
 
     left_out = {}
     for row in rows:
+        # Only a row that the fit has not seen says how well it predicts.
         cycles = best_accumulate([other for other in rows if other is not row], with_cycles)
         latency = eyeriss.predicted(row, with_cycles(cycles)).processing_latency_ms
         left_out[row.id] = {"fitted": cycles, "error": off(latency, row.measured["processing_latency_ms"])}
@@ -161,6 +165,8 @@ def fitted(folder: Path) -> dict[str, Any]:
 
 def _power(rows: Sequence[EyerissRow], architecture: Architecture) -> dict[str, float]:
     """What a MAC takes and what the chip takes in every cycle, by least squares over measured power."""
+    # Without leakage, so that what is left is the part of power that grows with what moves; all of it scales
+    # with a MAC's energy, as the library's other energies are anchored to it.
     silent = replace(
         architecture,
         levels=tuple(replace(level, leakage_pj_per_cycle=0.0) for level in architecture.levels),

@@ -1,10 +1,11 @@
 """What a growing store costs a study: trials beside few and many parts, and a run again of stored designs.
 
-    python benchmarks/store_growth.py [--trials 200] [--parts 300 1500] [--designs 20000]
+    python benchmarks/store_growth.py [--trials 200] [--parts 300 1500] [--rounds 3] [--designs 20000]
 
 1. `archsweep run` of an Optuna search of so many trials, in one process, beside earlier runs with so many
    parts of 20 rows, five parts a run folder. None of them answers any of its solves. CPU seconds of the
-   command over those beside an empty store: at most MOST_RATIO.
+   command over those beside an empty store in the same round, the median of so many rounds: at most
+   MOST_RATIO. One round differs from the next by a tenth.
 2. A grid of so many designs, a solve each, is run once with made-up answers, and again: planning, look-ups
    and rows, for nothing is left to solve. CPU seconds of 100,000 such designs: at most MOST_SECONDS. The
    report of these is timed apart, without a limit.
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import record
@@ -43,7 +45,9 @@ from sweep.study.lock import lock_content
 from sweep.study.study import load_study
 from sweep.tasks.mapping import run_mapping_task
 
-MOST_RATIO = 1.2
+MOST_RATIO = 1.3
+"""pyarrow takes 0.23 ms to open a part of a few rows and to read the index's four columns. So 1,500 parts add
+a tenth to a command of 3 CPU seconds before anything is done with them: with 1.2 chance decided."""
 MOST_SECONDS = 60.0
 SCALE = 100_000
 """Designs that MOST_SECONDS are for."""
@@ -84,13 +88,15 @@ def main() -> None:
     parser = record.parser(__doc__)
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--parts", type=int, nargs="+", default=[300, 1500])
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--designs", type=int, default=20_000)
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for row in chain(
-            trials_beside(folder, options.trials, options.parts), run_again(folder, options.designs)
+            trials_beside(folder, options.trials, options.parts, options.rounds),
+            run_again(folder, options.designs),
         ):
             rows.append(row)
             limit = "" if row.limit is None else f"{row.compared:8.2f} of at most {row.limit:g}"
@@ -109,20 +115,21 @@ def study_file(folder: Path, search: str, sizes: int) -> Path:
     return path
 
 
-def trials_beside(scratch: Path, trials: int, parts: list[int]) -> Iterator[Measured]:
-    """The command beside no part, which is run twice for the first one may compile, then beside more."""
-    study = study_file(scratch / "trials", f"{{method: optuna, trials: {trials}}}", 100)
-    store = scratch / "trials" / "runs"
-    run_command(study)
-    empty = run_command(study)
-    yield Measured(f"{trials} trials beside an empty store", empty)
-    written = 0
+def trials_beside(scratch: Path, trials: int, parts: list[int], rounds: int) -> Iterator[Measured]:
+    """The command beside no part and beside more, each in a store of its own, a round after the other."""
+    studies = {}
+    for count in (0, *parts):
+        folder = scratch / f"beside{count}"
+        studies[count] = study_file(folder, f"{{method: optuna, trials: {trials}}}", 100)
+        for number in range(count):
+            write_old_part(folder / "runs", number)
+    run_command(studies[0])  # the first one may compile
+    spent = [{count: run_command(study) for count, study in studies.items()} for _ in range(rounds)]
+    yield Measured(f"{trials} trials beside an empty store", median(one[0] for one in spent))
     for count in parts:
-        for number in range(written, count):
-            write_old_part(store, number)
-        written = count
-        spent = run_command(study)
-        yield Measured(f"{trials} trials beside {count:,} parts", spent, spent / empty, MOST_RATIO)
+        ratio = median(one[count] / one[0] for one in spent)
+        seconds = median(one[count] for one in spent)
+        yield Measured(f"{trials} trials beside {count:,} parts", seconds, ratio, MOST_RATIO)
 
 
 def run_command(study: Path) -> float:
@@ -142,6 +149,7 @@ def write_old_part(store: Path, number: int) -> None:
     run, index = divmod(number, PARTS_A_RUN)
     folder = store / f"earlier{run}" / "layers"
     folder.mkdir(parents=True, exist_ok=True)
+    # Other tasks' answers: the store has to find out that it does not have what is asked.
     first = number * ROWS_A_PART
     rows = [LAYERS.encode(layer_row(first + row)) for row in range(ROWS_A_PART)]
     write_part(to_arrow(LAYERS, rows), folder / f"{index + 1:08d}.parquet")

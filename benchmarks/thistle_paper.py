@@ -104,6 +104,7 @@ class Experiment:
         self._on(self.family.base, "eyeriss", self.options.mapper)
         self._random()
         own, bounds = self._layer_wise()
+        # Over the layers of both networks, as the paper picks one architecture for all of them.
         dominant = max(range(len(self.rows)), key=self._taken_by)
         self._on(own[dominant], "dominant", self.options.judge)
         joint, bound = self._joint()
@@ -137,6 +138,7 @@ class Experiment:
             problem = MappingProblem(self.family.base, row.layer, self.objective)
             params = random_search.Params(victory=self.options.draws)
             outcome = random_search.solve(problem, replace(BUDGET, iterations=self.options.draws), params)
+            # On a layer with few valid mappings the draws may find none: the figure then has a gap there.
             if outcome.solution is not None:
                 row.values["random"] = self.measure(evaluate(self.family.base, row.layer, outcome.solution))
 
@@ -150,6 +152,7 @@ class Experiment:
             row.values["layer_wise"] = self.measure(evaluated(problem, outcome.solution).layers[0])
             own.append(outcome.solution.architecture)
             bound = outcome.bound / row.layer.macs
+            # A lower bound on cycles is an upper one on IPC.
             bounds.append(bound if self.objective == "energy" else 1 / bound)
         return own, bounds
 
@@ -192,6 +195,7 @@ def average(rows: Sequence[Row], column: str, objective: Objective) -> float:
     values = [row.values[column] for row in rows]
     if objective == "energy":
         return sum(m * value for m, value in zip(macs, values, strict=True)) / sum(macs)
+    # IPC is a rate: cycles add up, rates do not.
     return sum(macs) / sum(m / value for m, value in zip(macs, values, strict=True))
 
 

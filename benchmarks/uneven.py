@@ -69,6 +69,8 @@ def gain(problem: MappingProblem, rules: SpaceRules, wall_seconds: float) -> Gai
     if even.status is not Status.OPTIMAL:
         return None
     wider = MappingProblem(problem.architecture, problem.layer, problem.objective, rules)
+    # Even mappings are uneven ones, too. From the even optimum on, a search that ends early cannot report a
+    # loss that is none.
     found = exact.solve(wider, Budget(wall_seconds=wall_seconds), start=even.solution)
     assert found.objective is not None
     assert even.objective is not None
@@ -111,6 +113,7 @@ def attack(seed: int, count: int, limit: int) -> dict[str, int]:
     tally = {"problems": 0, "enumerated": 0, "unproven": 0, "gained": 0, "failures": 0}
     for number, problem in enumerate(islice(problems(seed), count)):
         tally["problems"] += 1
+        # More factorisations than ``limit``: nothing is compared, and the status counts only what was.
         if (every := least(problem, limit)) is None:
             continue
         tally["enumerated"] += 1
@@ -182,6 +185,7 @@ def main() -> None:
     parser.add_argument("--bounds", action="store_true")
     parser.add_argument("--mappings", type=int, default=1000)
     chosen = parser.parse_args()
+    # For the enumeration, which lives with the tests: the solver's own code must not check the solver.
     sys.path.insert(0, str(ROOT))
     if chosen.attack or chosen.bounds:
         tally = (

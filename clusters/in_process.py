@@ -19,6 +19,8 @@ from clusters.runtime import Completion, RuntimeSettings, Work
 class InProcessRuntime:
     """Runs items lazily in as_completed, in submission order, pickling values as a cluster would.
 
+    Raises ValueError for settings that it cannot keep: a memory limit, an address, more than one worker.
+
     The wall limit works in the main thread only (elsewhere it is refused) and interrupts Python code: a
     solver inside one long C call is ended when that call returns. An item that kills its process kills the
     caller, and KeyboardInterrupt passes through with the interrupted item still pending.

@@ -156,11 +156,14 @@ class Follower:
     _met: bool = False
     """Whether the cluster ever answered."""
     _lost: bool = False
+    """Whether contact is lost."""
     _noticed: float = 0.0
+    """When whoever follows was last told that contact is lost."""
     _ended_at: float | None = None
+    """When the job was found to have ended; None before."""
 
     def pieces(self) -> Iterator[str]:
-        """Each letter once, as it comes.
+        """Each letter once, as it comes; empty text about every LOOK_SECONDS in which nothing comes.
 
         Raises WorkersUnavailableError after LOST_SECONDS without contact, ClusterRefusedError where the
         cluster knows no such job.
@@ -192,7 +195,10 @@ class Follower:
             pause = min(pause * 1.2, POLL_SECONDS[1])
 
     def _next(self) -> LogPiece | TailEnd | JobPoll | None:
-        """The next event, None if nothing happens for LOOK_SECONDS; connects to the log when that is due."""
+        """The next event, None if nothing happens for LOOK_SECONDS.
+
+        Connects to the log when that is due, and anew where a connection was silent for IDLE_SECONDS.
+        """
         now = time.monotonic()
         if self._tail is not None and now - self._moved > IDLE_SECONDS:
             self._disconnect()

@@ -75,7 +75,10 @@ class Ledger:
 
     @property
     def batch_size(self) -> int:
-        """How many items together take about ``target_seconds``; 1 until the first item was timed."""
+        """How many items together take about ``target_seconds``; 1 until the first item was timed.
+
+        At most a quarter of the window: a worker holds two calls, and two wait in the queue.
+        """
         if self._mean_seconds is None:
             return 1
         largest = max(1, self.pace.window // (2 * CALLS_PER_WORKER))
@@ -91,7 +94,8 @@ class Ledger:
         return CALLS_PER_WORKER if short else 1
 
     def capacity(self, workers: int) -> int:
-        """How many more items can be accepted: all calls of these workers full, and as many in the queue."""
+        """How many more items can be accepted: all calls of these workers full, and as many in the queue, but
+        no more than the window for each worker."""
         per_worker = min(self.pace.window, 2 * CALLS_PER_WORKER * self.batch_size)
         return max(0, workers * per_worker - len(self._pending))
 

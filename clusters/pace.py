@@ -24,7 +24,8 @@ FED_BY_ONE = 96
 """Workers of one sub-driver, at most."""
 
 MOST_HELD = 32_768
-"""Items that all workers hold together, about 100 MB of payloads in the driver."""
+"""Items that all workers hold together, about 100 MB of payloads in the driver; more only where so many
+workers hold FEWEST_A_WORKER each."""
 
 MOST_A_WORKER, FEWEST_A_WORKER = 256, 8
 """Bounds of the window: with fewer than 8 a worker waits for the driver, more than 256 gain nothing."""

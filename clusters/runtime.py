@@ -25,7 +25,7 @@ class RuntimeSettings:
     workers: processes to use; None means one for each CPU of the cluster, followed as nodes come and go.
     window: most items per worker that are accepted and not yet completed (what a killed driver can lose).
     target_seconds: small items are batched until one call to a worker takes about this long.
-        Both follow the number of workers if None (clusters/pace.py).
+        ``window`` and ``target_seconds`` follow the number of workers if None (clusters/pace.py).
     wall_limit_seconds: an item that runs longer is ended and reported as failed; None never ends one.
     max_strikes: an item that was running on this many workers when they died is reported as poisonous.
     memory_limit_bytes: address space a worker may add to what an idle one maps, for the work's code and for
@@ -34,10 +34,10 @@ class RuntimeSettings:
         (unless the environment names a cluster in RAY_ADDRESS, as it does inside a submitted job).
     packages: top-level packages of the work; workers import them before anything of the same name that lies
         in the folder where the driver runs.
-    prepare: what a worker does before its memory is limited: import and compile what the work will need. It
-        is not held up by the limit, and counts towards it.
+    prepare: what a worker does before its memory is limited: import and compile what the work will need. The
+        limit does not apply meanwhile, but what this takes counts. Without a memory limit it is not run.
     divide: makes what a sub-driver does with payloads; None: the driver feeds all workers itself.
-    sub_drivers: how many there are, where payloads can be divided; None: as many as the workers ask for
+    sub_drivers: how many there are, where payloads can be divided; None: by the number of workers
         (clusters/pace.py).
     """
 

@@ -62,6 +62,7 @@ ROOMS = {
         "cli",
     ),
     "results": ("store", "front", "report", "explain"),
+    "results.report.sections": ("which_design", "how_sure", "why_this_one", "what_next"),
     "costmodel.mapping": ("counts", "timing", "batch", "bounds", "fused"),
     "costmodel.schedule": (
         "boxes",

@@ -92,6 +92,8 @@ class LayerCells:
         module = solver(METHODS[method], "mapping").load()
         problem, effort = case.problem, self.effort
         spent = {"R": (effort.probability, effort.most_draws), "M": (effort.batches,)}.get(method)
+        # The shape, not the name: equal layers of other networks and steps share a cell. VERSION is in it, so
+        # a changed solver fills new ones.
         what = (problem.architecture, problem.layer.shape, problem.objective, problem.rules)
         key = content_key(*what, METHODS[method], module.VERSION, spent)
         title = f"{method} {case.device.name} {case.objective} {case.layer.name}"
@@ -161,6 +163,7 @@ def below_floors(case: LayerCase, found: Found) -> bool:
     """Whether it takes less time than MACs / PEs, or less from DRAM than each tensor once."""
     if found["objective"] is None:
         return False
+    # Floors that share no code with the cost model's bounds: a count below one of them is a mistake of ours.
     in_time = found["cycles"] * case.device.macs >= case.layer.macs
     return not in_time or found["dram_words"] < case.fewest_dram_words
 

@@ -15,7 +15,8 @@ PLACEHOLDERS = ip_network("192.0.2.0/24")
 
 TOKEN_FILE = "~/.ray/auth_token"
 CLUSTER_PORTS = (6379, 8265, 10001)
-"""GCS, dashboard with jobs, Ray client: whoever reaches one of these needs the token only to run code."""
+"""GCS, dashboard with jobs, Ray client: whoever reaches one of these needs nothing but the token to
+run code."""
 
 
 def check_launcher(document: dict[str, Any]) -> list[Finding]:

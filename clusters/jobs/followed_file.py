@@ -15,7 +15,7 @@ from clusters.jobs.job_file import MARK
 from clusters.jobs.jobs import JobClient, JobRequest
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 
-HELPER_SECONDS, HELPER_BYTES = 3600, 32 << 20
+FOLLOWED_SECONDS, FOLLOWED_BYTES = 3600, 32 << 20
 """A helper job ends after so long or so much; another one follows while somebody looks."""
 MOST_BYTES = 64 << 20
 """The most bytes of a file, unpacked: the head decides what is sent, and need not be trusted."""
@@ -48,7 +48,7 @@ def _begin(client: JobClient, path: str) -> str:
     with tempfile.TemporaryDirectory(prefix="archsweep-") as name:
         script = (files("clusters.jobs") / "job_file.py").read_text(encoding="utf-8")
         (Path(name) / "job_file.py").write_text(script, encoding="utf-8")
-        words = ["python", "job_file.py", path, str(HELPER_SECONDS), str(HELPER_BYTES)]
+        words = ["python", "job_file.py", path, str(FOLLOWED_SECONDS), str(FOLLOWED_BYTES)]
         return client.submit(JobRequest(shlex.join(words), "archsweep-watch", Path(name)))
 
 
@@ -59,7 +59,7 @@ def _end(client: JobClient, job: str) -> None:
         if client.wait(job, 30.0).ended:
             client.forget(job)
     except (WorkersUnavailableError, ClusterRefusedError):
-        return  # it ends by itself, see HELPER_SECONDS
+        return  # it ends by itself, see FOLLOWED_SECONDS
 
 
 def _until(closing: threading.Event, pieces: Iterable[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from clusters.ray.session import QUIET
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
 
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+"""Ray's words for jobs that run no more."""
 STOP_SECONDS = "60"
 """How long a stopped job may take to write what it has before Ray kills it (Ray's default is 3 s)."""
 ANSWER_SECONDS, UPLOAD_SECONDS = 30.0, 600.0
@@ -33,8 +34,10 @@ CONTACT_SECONDS = 10.0
 WAIT_SECONDS = 0.5
 """Between two questions to a job whose end is waited for."""
 AGENT_SECONDS, NO_AGENT = 30.0, "No available agent"
-"""How long a head that has just started may have nobody to run jobs, and what it says then."""
+"""How long to go on trying while a head that has just started has no agent yet, which runs jobs; and Ray's
+words for that."""
 HELPER_SECONDS = 300.0
+"""How long a helper job that fetches files may take."""
 PIECE_BYTES = 32 << 20
 """Bytes of files that one helper job sends: its log passes through the dashboard's memory."""
 
@@ -154,7 +157,7 @@ class JobClient:
             )
 
     def state(self, job: str, seconds: float = ANSWER_SECONDS) -> JobState:
-        """What the cluster knows of a job; it may take so long to say it."""
+        """What the cluster knows of a job; WorkersUnavailableError where it says nothing for ``seconds``."""
         with self._asked():
             return _state(within(seconds, lambda: self._client.get_job_info(job)))
 

@@ -20,8 +20,9 @@ from clusters.runtime import POISONOUS, Completion, Failure, RuntimeSettings, Wo
 TICK_SECONDS = 0.25
 """Longest wait for a result before limits and the number of workers are looked at again."""
 
-ONE_AT_A_TIME, NEVER = 4, 1e9
-"""The window and the seconds of a call to a sub-driver: a call is one payload, two are with it, two wait."""
+SUB_DRIVER_WINDOW, SUB_DRIVER_SECONDS = 4, 1e9
+"""The pace of sub-drivers. A window of 4 makes each call one payload: two calls at the sub-driver, two in the
+queue. A call may take any time, so that a second one is always given, and none counts as stuck."""
 
 
 class RayRuntime:
@@ -58,12 +59,12 @@ class RayRuntime:
         # a sub-driver limits what its workers do, and is given the next payload while it has one
         self._settings = replace(
             settings,
-            window=ONE_AT_A_TIME,
-            target_seconds=NEVER,
+            window=SUB_DRIVER_WINDOW,
+            target_seconds=SUB_DRIVER_SECONDS,
             wall_limit_seconds=None,
             memory_limit_bytes=None,
         )
-        self._ledger = Ledger(Pace(ONE_AT_A_TIME, NEVER), first_seconds=0.0)
+        self._ledger = Ledger(Pace(SUB_DRIVER_WINDOW, SUB_DRIVER_SECONDS), first_seconds=0.0)
         return SubDriverPool(ray, pickled, settings, RayRuntime)
 
     def feed(self, workers: int) -> None:

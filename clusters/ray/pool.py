@@ -41,7 +41,11 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One worker. It is starting until it has a name; then it runs the first item of its first call."""
+    """One worker or sub-driver. It is starting until it has a name; then it runs the first item of its first
+    call.
+
+    ``started``: a reference that Ray fulfils once it has started. ``running_since``: by the monotonic clock.
+    """
 
     handle: Any
     started: Any
@@ -51,7 +55,10 @@ class Actor:
     running_since: float = 0.0
 
     def takes_calls(self) -> bool:
-        """Whether it may get calls: not while it runs a suspect, the only one to blame if it dies then."""
+        """Whether it may get calls: not while it runs a suspect, an item that ran when another worker died.
+
+        That item then is the only one to blame if this worker dies, too.
+        """
         running = self.running()
         return bool(self.name) and not (running and running.strikes)
 
@@ -85,6 +92,8 @@ class ActorLost(NamedTuple):
 class RayPool:
     """As many actors as asked for, or one for each CPU the cluster has at the moment.
 
+    Where CPUs become fewer, actors that run already stay.
+
     Ray's own restarts and retries are off: they cannot tell which item of a batch killed a worker, and they
     are used up while a node is out of reach. Instead the caller gets back what a lost actor had not answered.
     """
@@ -100,7 +109,8 @@ class RayPool:
         self._failed_starts = 0
         self._no_start_before = float("-inf")
         self.workers = self.target = 0
-        """Workers that are wanted, and actors of this pool: the same, unless these are sub-drivers."""
+        """``workers``: how many are wanted; ``target``: how many actors that makes, fewer if they are
+        sub-drivers."""
         self.tend()
 
     def _kind(self, work: bytes, settings: RuntimeSettings) -> tuple[Any, tuple[Any, ...]]:
@@ -118,15 +128,18 @@ class RayPool:
         return 0
 
     def want(self, workers: int) -> None:
-        """Have so many workers from the next :meth:`tend` on; those that are too many end when they idle.
+        """Have so many workers from the next :meth:`tend` on.
 
-        Another sub-driver of the run waits for the CPUs.
+        Those that are too many end when they idle, as another sub-driver of the run waits for their CPUs.
         """
         self._wanted, self._retires = workers, True
         self._checked = float("-inf")
 
     def tend(self) -> None:
-        """Start or end actors until there are as many as wanted; asks for the CPUs every CHECK_SECONDS."""
+        """Start or end actors until there are as many as wanted; asks for the CPUs every CHECK_SECONDS.
+
+        Ends only those that have not started yet and, once :meth:`want` was called, those that are idle.
+        """
         if time.monotonic() - self._checked > CHECK_SECONDS:
             self._checked = time.monotonic()
             # one actor waits even where there is no CPU: without demand an autoscaler adds no node

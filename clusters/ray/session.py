@@ -34,7 +34,11 @@ OBJECT_STORE_BYTES = 256 << 20
 
 
 class RaySession:
-    """A connection to Ray: the process's own if there is one, a cluster by address, else a new local one."""
+    """A connection to Ray: the process's own if there is one, a cluster by address, else a new local one.
+
+    Without an address that of RAY_ADDRESS counts. ValueError for an address where the process is connected
+    already.
+    """
 
     def __init__(self, address: str, workers: int | None) -> None:
         for name, value in QUIET.items():
@@ -95,7 +99,10 @@ def signals_pass() -> Iterator[None]:
 
 
 def _knock(address: str) -> None:
-    """Raise ConnectionError if nothing listens at host:port: Ray would try for a quarter of an hour."""
+    """Raise ConnectionError if nothing listens at host:port: Ray would try for a quarter of an hour.
+
+    Also for ``ray://`` and for a port that is no number. An address without a port, "auto", is not asked.
+    """
     if "://" in address:
         raise ConnectionError("a client address (ray://) cannot be used: run on the cluster, or submit a job")
     host, colon, port = address.rpartition(":")

@@ -1,4 +1,5 @@
-"""What runs in a worker process: it prepares, limits its memory, and runs the items of the calls it gets."""
+"""What runs in a worker process: it runs the items of the calls it gets. With a memory limit it prepares
+first."""
 
 from __future__ import annotations
 
@@ -47,6 +48,8 @@ class Worker:
 
     def __init__(self, work: bytes, memory_limit_bytes: int | None, prepare: bytes) -> None:
         """``prepare`` is a pickled function without arguments, which runs before the memory is limited.
+
+        Without a limit it does not run, and the first solve compiles what it needs.
 
         A library that is first imported below the limit fails to map its code, however little a solve takes.
         A limit that leaves less than HEADROOM_BYTES is not set; the caller refuses it by :meth:`identity`.

@@ -26,8 +26,9 @@ class TimeBinding:
     """What a layer's cycles are due to.
 
     ``cause``: MAC_UNITS, a bandwidth such as ``DRAM read bandwidth``, or of a machine with timing one of the
-    causes of :attr:`costmodel.mapping.timing.cycles.TimedCycles.without`. ``without``: the cycles that would
-    be left if a cause took no time, by cause. Bandwidths that keep up with the MAC units are no causes.
+    causes of :attr:`costmodel.mapping.timing.cycles.TimedCycles.without`. ``without``: by cause, the cycles
+    that would be left if this cause took no time. Without timing the MAC units are always among the causes,
+    and so is every port (read, write or shared bandwidth of one level) that does not keep up with them.
     """
 
     cause: str

@@ -1,9 +1,9 @@
-"""Tensors whose elements are not a word each: what levels hold and move is then counted in bits.
+"""Tensors whose elements are not a word each: what levels hold and move is then counted in units of bits.
 
 An architecture's ``precision`` gives every tensor a width. Elements are packed: a level of 16-bit words
 holds four int4 weights in a word, and an access moves four of them. Only the sum of a tensor's bits is
 rounded up to blocks, per kind of access and instance, as words are (item 10 of
-``tests/data/timeloop/README.md``).
+``costmodel/mapping/counts/traffic.py``).
 
 **Partial sums.** An output is as wide as a partial sum as long as products are still to be added to it, and
 as an activation from then on. So at one level
@@ -130,7 +130,11 @@ def _level_in_units(level: StorageLevel, units: LevelUnits) -> StorageLevel:
 
 
 def _of_size(level: StorageLevel, usable: float) -> StorageLevel:
-    """The level with another usable size; one that is smaller than its multiple buffers has none."""
+    """The level with ``usable`` words usable.
+
+    A level has at least one word, so where less than one is usable it gets one word and two buffers: 1 / 2
+    rounds down to 0 usable words.
+    """
     if usable == inf:
         return level
     return replace(level, size_words=max(1, floor(usable)), multiple_buffering=1.0 if usable >= 1 else 2.0)
@@ -138,8 +142,12 @@ def _of_size(level: StorageLevel, usable: float) -> StorageLevel:
 
 @dataclass(frozen=True)
 class OpenSums:
-    """Of one level that keeps the output: whether sums that ``arrive`` from inside still lack products, and
-    whether fan-outs outside ``split`` the sums, so that no instance ever has all products of one."""
+    """Of one level that keeps the output: whether what it holds are partial sums, and why.
+
+    ``split``: a fan-out outside spreads a summed dim, so no instance here ever has all products of a sum.
+    ``arrive``: the level holds partial sums, because they come from inside before all their products are
+    added, or because of ``split``.
+    """
 
     arrive: bool
     split: bool
@@ -190,7 +198,8 @@ def mac_pj(architecture: Architecture, layer: Layer) -> float:
     """Energy of one multiply-accumulate of the layer.
 
     Operands as wide as those of the architecture's MAC units take what these take. Others take what the
-    technology's law says for a multiplier of their two widths; a scale is no part of an operand. InputError
+    technology's law says for a multiplier of their two widths; the scale that a group of elements shares
+    (:class:`.Width`) is no part of an operand. InputError
     where there is no law, and for a layer that does not multiply two tensors.
     """
     compute, precision = architecture.compute, architecture.precision

@@ -44,7 +44,11 @@ class TensorTraffic:
 
 @dataclass(frozen=True)
 class LevelEvaluation:
-    """One storage level: the cycles that its bandwidth asks for, its energy, the tensors kept there."""
+    """One storage level: its energy, the tensors kept there, and how far it slows the layer down.
+
+    ``cycles``: those of the layer if the MAC units and this level's bandwidth were all that takes time. So it
+    is never below the compute cycles. On a machine with timing the layer's cycles come from elsewhere.
+    """
 
     name: str
     cycles: int
@@ -56,7 +60,11 @@ class LevelEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a mapping costs. ``levels`` are innermost first; utilization is MACs per MAC unit and cycle."""
+    """What a mapping costs; ``levels`` are innermost first.
+
+    ``utilization``: the layer's MACs over those that all MAC units of the architecture, used or not, could do
+    in ``cycles``; 0 to 1.
+    """
 
     cycles: int
     compute_cycles: int
@@ -85,16 +93,22 @@ class Evaluation:
 
 
 def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> Evaluation:
-    """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
+    """What ``mapping`` of ``layer`` costs on ``architecture``, counted as Timeloop counts it.
 
-    On an architecture with timing the cycles are the timed ones (:mod:`costmodel.mapping.timing`); accesses
-    stay Timeloop's. Tensors lie in memory as the mapping says, else as the machine's file does. Where the
-    timing describes transfers, they replace the outermost level's bandwidth. Where levels lie
-    outside that of the timing's steps, as DRAM outside a tile's buffer, the slower of both sets the pace.
+    The one difference: neighbouring instances pass no words to one another (Timeloop's link transfers).
+
+    On an architecture with timing the accesses are the same, and the cycles are the timed ones
+    (:mod:`costmodel.mapping.timing`). Tensors lie in memory as the mapping says, else as the machine's file
+    does. Where the timing describes transfers, they replace the outermost level's bandwidth. Where the
+    timing's steps are the loops of a level further inside, such as the buffer of a chip's tile, the cycles
+    are the larger of the timed ones and of what the bandwidths from that level outwards ask for.
+
     Where the architecture has a precision, energies, bandwidths and capacities count bits
     (:mod:`costmodel.mapping.element_bits`), and the counts of tensors are elements. An uneven mapping is
     counted part by part; the parts of a level use the level's ports together, and the level leaks once.
-    Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
+
+    Raises InputError listing the violations of a mapping that is not one of this layer and architecture, and
+    for a layer that adds to sums of before where these are not counted (:func:`.refuse_begun`).
     """
     if reasons := violations(architecture, layer, mapping):
         where = f"mapping of {layer.name} on {architecture.name}"
@@ -109,23 +123,23 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     )
     compute_cycles, words = nest_counts(layer, nest, hardware_of)
     # what bandwidths and energies count: words, or units of bits where the architecture has a precision
-    kept = _in_units(architecture, layer, nest, hardware_of, words)
+    in_units = _in_units(architecture, layer, nest, hardware_of, words)
     timed = None
     total_cycles = None
     if architecture.timing is not None:
         timing, source = architecture.timing, steps_level(architecture)
-        inner = _inner_cycles(architecture, timing, compute_cycles, kept)
+        inner = _inner_cycles(architecture, timing, compute_cycles, in_units)
         processing = None
         if timing.processing is not None:
-            counted = PlacedCounts(nest, hardware_of, kept, compute_cycles, source)
+            counted = PlacedCounts(nest, hardware_of, in_units, compute_cycles, source)
             processing = processing_cycles(architecture, timing.processing, layer, counted)
             inner = max(inner, processing.cycles)
         timed = replace(timed_cycles(architecture, timing, layer, mapping, inner), processing=processing)
-        total_cycles = max(timed.cycles, _outer_cycles(architecture, kept))
+        total_cycles = max(timed.cycles, _outer_cycles(architecture, in_units))
     instances = [
         nest.utilized_instances[hardware_of.index(index)] for index in range(len(architecture.levels))
     ]
-    found = evaluate_counts(architecture, layer, compute_cycles, words, instances, kept, total_cycles)
+    found = evaluate_counts(architecture, layer, compute_cycles, words, instances, in_units, total_cycles)
     return found if timed is None else replace(found, timed=timed)
 
 
@@ -135,23 +149,24 @@ def evaluate_counts(
     compute_cycles: int,
     words: Sequence[dict[str, Counts]],
     instances: Sequence[int],
-    kept: Sequence[dict[str, Counts]] | None = None,
+    in_units: Sequence[dict[str, Counts]] | None = None,
     total_cycles: int | None = None,
 ) -> Evaluation:
-    """What counted accesses cost; on an architecture with timing, but for its ``timed`` part.
+    """The evaluation that follows from counted accesses; its ``timed`` is None.
 
-    ``words``: per level, innermost first, the counts of every tensor there; ``kept``: the same in units of
-    :func:`.stack_in_units`, None where these are words; ``instances``: per level those in use.
-    ``total_cycles``: how long it takes; None: as long as MACs and bandwidths need.
+    ``words``: per level, innermost first, the counts of every tensor there; ``in_units``: the same in units
+    of :func:`.stack_in_units`, None where these are words; ``instances``: per level those in use.
+    ``total_cycles``: how long it takes, which only the caller knows on an architecture with timing; None: as
+    long as MACs and bandwidths need.
     """
-    stack, kept = stack_in_units(architecture, layer), words if kept is None else kept
+    stack, in_units = stack_in_units(architecture, layer), words if in_units is None else in_units
     cycles = [
         level_cycles(level, compute_cycles, counts.values())
-        for level, counts in zip(stack.levels, kept, strict=True)
+        for level, counts in zip(stack.levels, in_units, strict=True)
     ]
     total = max(cycles) if total_cycles is None else total_cycles
     levels = tuple(
-        _level(hardware, words[index], kept[index], instances[index], cycles[index], total)
+        _level(hardware, words[index], in_units[index], instances[index], cycles[index], total)
         for index, hardware in enumerate(stack.levels)
     )
     mac_energy = layer.macs * mac_pj(architecture, layer)
@@ -167,18 +182,18 @@ def evaluate_counts(
 
 
 def _inner_cycles(
-    architecture: Architecture, timing: Timing, compute_cycles: int, kept: list[dict[str, Counts]]
+    architecture: Architecture, timing: Timing, compute_cycles: int, in_units: list[dict[str, Counts]]
 ) -> float:
     """Cycles by what the timing does not describe: the bandwidths of the levels inside its transfers, and
     the MAC units where it describes no array."""
     described = timing.load is not None and timing.store is not None
     inside = steps_level(architecture) + (0 if described else 1)
-    levels = list(zip(architecture.levels, kept, strict=True))[:inside]
+    levels = list(zip(architecture.levels, in_units, strict=True))[:inside]
     macs = [float(compute_cycles)] if timing.array is None else [0.0]
     return max(macs + [bandwidth_cycles(level, counts.values()) for level, counts in levels])
 
 
-def _outer_cycles(architecture: Architecture, kept: list[dict[str, Counts]]) -> int:
+def _outer_cycles(architecture: Architecture, in_units: list[dict[str, Counts]]) -> int:
     """Cycles that bandwidths ask for from the level of the steps outwards, if any level lies outside it.
 
     What passes between the steps' level and the next outside is no part of the steps, which see only its
@@ -187,7 +202,7 @@ def _outer_cycles(architecture: Architecture, kept: list[dict[str, Counts]]) -> 
     first = steps_level(architecture)
     if first == len(architecture.levels) - 1:
         return 0
-    outer = zip(architecture.levels[first:], kept[first:], strict=True)
+    outer = zip(architecture.levels[first:], in_units[first:], strict=True)
     return max(ceil(bandwidth_cycles(level, counts.values())) for level, counts in outer)
 
 
@@ -226,24 +241,24 @@ def _in_units(
     if units is None:
         return words
     sums = open_sums(layer, nest.levels)
-    kept: list[dict[str, Counts]] = [{} for _ in words]
+    in_units: list[dict[str, Counts]] = [{} for _ in words]
     for part, level in enumerate(hardware_of):
         for name in nest.levels[part].keep:
             counts = words[level][name]
-            kept[level][name] = counts_in_units(layer.tensor(name), counts, units[level], sums[part])
+            in_units[level][name] = counts_in_units(layer.tensor(name), counts, units[level], sums[part])
     # in the tensors' order: floating-point sums are those of the other counters
-    return [{name: here[name] for name in level} for level, here in zip(words, kept, strict=True)]
+    return [{name: here[name] for name in level} for level, here in zip(words, in_units, strict=True)]
 
 
 def _level(
     hardware: StorageLevel,
     words: dict[str, Counts],
-    kept: dict[str, Counts],
+    in_units: dict[str, Counts],
     instances: int,
     cycles: int,
     total_cycles: int,
 ) -> LevelEvaluation:
-    """One level: its tensors' ``words``, and what they cost, from the same in units (``kept``)."""
+    """One level: its tensors' ``words``, and what they cost, from the same in units (``in_units``)."""
     tensors = {
         name: TensorTraffic(
             counts.reads,
@@ -252,7 +267,7 @@ def _level(
             instances,
             counts.tile_words,
             counts.partition_words,
-            access_energy_pj(hardware, kept[name], instances),
+            access_energy_pj(hardware, in_units[name], instances),
         )
         for name, counts in words.items()
     }

@@ -22,9 +22,10 @@ Loop = tuple[str, int]
 class LevelMapping:
     """One storage level's part of the nest.
 
-    ``temporal`` loops INNERMOST FIRST run over tiles of the next inner level; ``spatial_x`` and ``spatial_y``
-    spread them over the fan-out below this level; ``keep`` names the tensors that live here, the rest
-    bypass the level.
+    ``temporal`` loops, INNERMOST FIRST, step through tiles of the next inner level. Inside them,
+    ``spatial_x`` and ``spatial_y`` put such tiles side by side on the instances of the fan-out below this
+    level. A dim stands at most once in ``temporal`` and at most once in the spatial loops, on X or on Y.
+    ``keep`` names the tensors that live here; all others bypass the level.
     """
 
     temporal: tuple[Loop, ...]
@@ -47,8 +48,9 @@ class LevelMapping:
 class Mapping:
     """The whole nest: ``levels`` INNERMOST FIRST, as in :class:`Architecture`.
 
-    ``layouts``: how tensors lie in memory that do not lie as the machine's file says, of those that its
-    ``timing.permitted_layouts`` has. They change timed cycles only.
+    ``layouts``: (role, layout) of each tensor whose layout in memory is not the one in the machine's file,
+    in the order of ``Role``. It has to be one of the file's ``timing.permitted_layouts``. Layouts change
+    timed cycles only.
     """
 
     levels: tuple[LevelMapping, ...]
@@ -80,11 +82,16 @@ def loops(factors: Iterable[Loop]) -> tuple[Loop, ...]:
 
 
 def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> list[str]:
-    """Every reason why ``mapping`` is not a mapping of ``layer`` on ``architecture``; empty if it is one.
+    """The reasons why ``mapping`` is not a mapping of ``layer`` on ``architecture``; empty if it is one.
 
-    Checked: the form (levels, dims, bounds, one loop a dim and block), factors that multiply to the dims,
-    fan-outs, tensors a level can keep, capacity (the words of the kept tiles against the usable size, or
-    their bits where the architecture has a precision), and layouts that the machine permits.
+    First its form is checked, and a wrong form hides all other reasons. There has to be one level mapping for
+    each storage level. Loops are over dims of the layer with whole bounds of at least 2; a dim stands at most
+    once in a level's temporal loops and once in its spatial ones. A level keeps only tensors that it can
+    keep, and the outermost one keeps all.
+
+    Then its numbers: factors multiply exactly to the layer's sizes, spatial factors fit the X and the Y
+    fan-out, kept tiles fit the usable size (in words, or in bits where the architecture has a precision), and
+    the machine permits the layouts.
     """
     # The checks build on each other: the sums below go through levels and dims by name and number, so a
     # mapping of another form is refused before anything of it is multiplied.
@@ -172,7 +179,7 @@ def overfull(hardware: StorageLevel, held: dict[str, int], units: LevelUnits | N
     word = units.word if units else 1
     if sum(held.values()) <= hardware.usable_words * word:
         return ""
-    # in bits, a unit being what divides words evenly
+    # People read bits: a unit has word_bits / word of them.
     shown = Fraction(hardware.word_bits, word) if units else 1
     parts = ", ".join(f"{name} {float(count * shown):g}" for name, count in held.items())
     needed, usable = float(sum(held.values()) * shown), hardware.usable_words * word * float(shown)

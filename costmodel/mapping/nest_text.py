@@ -1,7 +1,7 @@
 """Mappings as one line of text, which is short enough to keep thousands of them.
 
-Levels stand outermost first and are divided by ``|``. Each has its temporal loops, outermost first, then its
-spatial loops behind ``x`` and ``y``, then the tensors that it keeps behind ``:``::
+Levels stand outermost first and are divided by ``|``. Each has its temporal loops, outermost first; then its
+spatial loops behind ``x`` and ``y``, in the mapping's order; then the tensors that it keeps behind ``:``::
 
     P2 : Inputs Outputs Weights | x C8 y N2 : | K8 : Weights | C2 R3 S3 y C8 : Outputs
 

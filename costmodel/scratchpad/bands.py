@@ -45,10 +45,10 @@ ROW_AXIS = 2
 def banded_graph(network: Network, settings: ScratchpadSettings, size_bytes: int) -> OperatorGraph:
     """The network's operator graph as a scratchpad of ``size_bytes`` can run it.
 
-    It is uncut where every operator fits; else tensors are cut into bands of at most half of the bytes, or a
-    quarter and so on, the coarsest that lets every operator fit. Where not even single rows do, the finest
-    cut is returned, whose :attr:`OperatorGraph.required_bytes` are above the size. InputError for settings
-    with parameters: every band would bring its operator's in again, which the model does not count.
+    It is uncut where every operator fits; else tensors are cut into bands of at most half of ``size_bytes``,
+    or a quarter and so on, the coarsest that lets every operator fit. Where not even single rows do, the
+    finest cut is returned, whose :attr:`OperatorGraph.required_bytes` are above the size. InputError for
+    settings with parameters: every band would bring its operator's in again, which the model does not count.
     """
     whole = operator_graph(network, settings)
     if whole.required_bytes <= size_bytes:

@@ -14,7 +14,7 @@ from costmodel.errors import InputError
 from costmodel.workload.network import Network, Node, Value
 
 MOST_BYTES = 1 << 50
-"""What all tensors and parameters of a graph stay below: solvers add up their bytes in 64 bits."""
+"""What all tensors and parameters of a graph stay below together: solvers add up their bytes in 64 bits."""
 
 
 @dataclass(frozen=True)

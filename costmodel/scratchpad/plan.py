@@ -144,7 +144,8 @@ def _broken_transfers(graph: OperatorGraph, plans: dict[str, TensorPlan]) -> Ite
 class _Block(NamedTuple):
     """Bytes [address, address + size) over the steps [start, end).
 
-    ``tensor`` is its index, -1 for parameters; ``last`` whether the tensor is never resident again.
+    ``tensor`` is its index, -1 for parameters; ``last`` whether the tensor is never resident again, so that
+    an in-place operator may write over it.
     """
 
     address: int

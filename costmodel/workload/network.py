@@ -105,7 +105,7 @@ class Tensor:
 
         It is that of the bounding box: the sum of coefficient * (points - 1) over the axis's dims, plus 1.
         """
-        return tuple(axis.extent(tile) for axis in self.axes)
+        return tuple([axis.extent(tile) for axis in self.axes])
 
     def words(self, tile: ReadOnlyDict[str, int]) -> int:
         """Words in the bounding box of a tile; words that strides and dilations skip are counted, too."""

@@ -51,7 +51,10 @@ class Projection(NamedTuple):
         """Indices from the first to the last that ``tile[dim]`` points of each dim touch (1 if absent), when
         the first of them is 0 in every dim; padding is counted, too.
         """
-        return 1 + sum(c * ((tile.get(dim, 1) - 1) // divisor) for dim, c, divisor in self.steps)
+        last = 0  # a loop and no sum of a generator: every count of a mapping asks for some fifty extents
+        for dim, coefficient, divisor in self.steps:
+            last += coefficient * ((tile.get(dim, 1) - 1) // divisor)
+        return last + 1
 
     def jumps(self, box: ReadOnlyDict[str, tuple[int, int]]) -> bool:
         """Whether the points of ``box`` touch only some of the indices between the first and the last.

@@ -11,7 +11,7 @@ from results.explain.neighbour import BetterDesign, better_designs
 from results.explain.stored_rows import rows_of
 from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
-from results.report.sections.layers import gained_cycles
+from results.report.design_layers import gained_cycles
 from results.store.schema.chips import SCHEDULES
 from results.store.schema.rows import FusedEntry, LeafRow, LevelColumn
 from results.store.schema.tables import FUSIONS, LAYERS

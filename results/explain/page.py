@@ -15,6 +15,7 @@ from results.explain.design import (
     layer_changes,
     leaf_bound_by,
 )
+from results.report.colors import COLORS, level_color
 from results.report.data import RunData
 from results.report.html import (
     Cell,
@@ -29,7 +30,6 @@ from results.report.html import (
     table,
 )
 from results.report.page import page_of, write_page
-from results.report.sections.spending import COLORS, level_color
 from results.units import NOTHING, TIMES, digits, percent, scale_for
 
 MOST_NESTS = 12

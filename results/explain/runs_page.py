@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from results.explain.runs import ComparedRun, RunComparison, union_front
+from results.report.colors import COLORS
 from results.report.data import RunData
 from results.report.html import (
     Figure,
@@ -20,7 +21,6 @@ from results.report.html import (
     table,
 )
 from results.report.page import page_of, write_page
-from results.report.sections.spending import COLORS
 from results.units import TIMES, digits, percent, scale_for
 
 MOST_ROWS = 200

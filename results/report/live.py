@@ -14,6 +14,7 @@ import numpy as np
 
 from results.front.pareto import front_mask, reference_point
 from results.front.progress import running_hypervolume
+from results.report.colors import DOMINATED_COLOR, FRONT_COLOR
 from results.report.html import (
     Figure,
     Markup,
@@ -26,7 +27,6 @@ from results.report.html import (
     table,
 )
 from results.report.page_shell import page_shell
-from results.report.sections.front import DOMINATED_COLOR, FRONT_COLOR
 from results.store.run_progress import FrontStep, RunProgress
 from results.units import TIMES, Scale, digits, percent, scale_for, seconds
 

@@ -13,21 +13,21 @@ from pathlib import Path
 from results.report.data import RunData
 from results.report.html import Markup, ReportSection, element, joined, paragraph
 from results.report.page_shell import page_shell
-from results.report.sections.chosen import chosen_section
-from results.report.sections.designs import designs_section
-from results.report.sections.failures import failures_section
-from results.report.sections.front import front_section
-from results.report.sections.fusion import fusion_section
-from results.report.sections.importance import importance_section
-from results.report.sections.memory import memory_section
-from results.report.sections.next_steps import next_steps_section
-from results.report.sections.parallel import parallel_section
-from results.report.sections.progress import progress_section
-from results.report.sections.run import headline, provenance_section
-from results.report.sections.schedules import schedules_section
-from results.report.sections.sensitivity import sensitivity_section
-from results.report.sections.solves import solves_section
-from results.report.sections.spending import spending_section
+from results.report.sections.how_sure.progress import progress_section
+from results.report.sections.how_sure.solves import solves_section
+from results.report.sections.what_next.failures import failures_section
+from results.report.sections.what_next.next_steps import next_steps_section
+from results.report.sections.what_next.run import headline, provenance_section
+from results.report.sections.what_next.sensitivity import sensitivity_section
+from results.report.sections.which_design.designs import designs_section
+from results.report.sections.which_design.front import front_section
+from results.report.sections.which_design.parallel import parallel_section
+from results.report.sections.why_this_one.chosen import chosen_section
+from results.report.sections.why_this_one.fusion import fusion_section
+from results.report.sections.why_this_one.importance import importance_section
+from results.report.sections.why_this_one.memory import memory_section
+from results.report.sections.why_this_one.schedules import schedules_section
+from results.report.sections.why_this_one.spending import spending_section
 from results.store.parts import write_whole
 
 REPORT_FILE = "report.html"

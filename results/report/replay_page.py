@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from results.report.colors import COLORS, MAC_COLOR
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.report.page import page_of, write_page
-from results.report.sections.spending import COLORS, MAC_COLOR
 from results.units import percent
 
 MESSAGE_COLOR, DRAM_COLOR = "#0d8b9b", "#98a0aa"
@@ -23,7 +23,10 @@ MOST_NAMED = 24
 
 @dataclass(frozen=True)
 class Line:
-    """A message in a frame, from one place to another, with the bytes that the frame carries."""
+    """Bytes that a message moves in one frame, from a tile or from DRAM to a tile or to DRAM.
+
+    ``start`` and ``end``: column and row in the picture; DRAM is at the columns beside the mesh.
+    """
 
     start: tuple[float, float]
     end: tuple[float, float]
@@ -33,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Frame:
-    """``cycle``: its first one.
+    """One picture of the animation: an equal part of the replay's cycles, of which ``cycle`` is the first.
 
     ``layers``: of every tile, the number of the layer that it computes most, -1 for none. ``busy``: of every
     tile, the fraction of the frame in which it computes.
@@ -47,7 +50,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class ReplayShown:
-    """``positions``: column and row of every tile; ``numbers``: what the head of the page says."""
+    """A whole replay as the page shows it, one picture after the other.
+
+    ``positions``: column and row of every tile; ``numbers``: what the head of the page says.
+    """
 
     network: str
     positions: Sequence[tuple[int, int]]
@@ -89,6 +95,8 @@ def _mesh_section(shown: ReplayShown) -> ReportSection:
         _mesh_layout(shown),
         height=220 + min(70 * (1 + max(row for _, row in shown.positions)), 640),
         frames=[
+            # A frame replaces the traces of messages and tiles, which come first; those of the legend stay as
+            # they are.
             {"name": str(number), "data": traces, "traces": list(range(len(traces)))}
             for number, frame in enumerate(shown.frames)
             for traces in (_frame_traces(shown, frame),)
@@ -112,6 +120,7 @@ def _mesh_layout(shown: ReplayShown) -> dict[str, Any]:
     ]
     menu = {"type": "buttons", "buttons": buttons, "direction": "left", "showactive": False}
     return {
+        # The two columns at the sides are for DRAM. Row 0 is on top, as in the coordinates of the chip.
         "xaxis": {"range": [-1.6, columns + 0.6], "visible": False},
         "yaxis": {"range": [rows - 0.4, -0.6], "visible": False, "scaleanchor": "x"},
         "sliders": [
@@ -122,6 +131,8 @@ def _mesh_layout(shown: ReplayShown) -> dict[str, Any]:
                 "len": 1,
                 "y": 0,
             }
+            # One label a frame would be hundreds on top of one another; the current one stands above the
+            # slider.
             | {"ticklen": 0, "minorticklen": 0, "font": {"color": "rgba(0,0,0,0)"}}
         ],
         "updatemenus": [menu | {"x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}],
@@ -132,6 +143,9 @@ def _mesh_layout(shown: ReplayShown) -> dict[str, Any]:
 
 def _frame_traces(shown: ReplayShown, frame: Frame) -> list[dict[str, Any]]:
     """The messages, thin and wide, of tiles and of DRAM; and the tiles above them."""
+    # A trace has one width and colour, and every frame must have the same traces in the same order, so
+    # messages are in four traces, some of them empty. Those of DRAM come first: messages between tiles are
+    # drawn above them.
     lines = [
         _lines(
             [line for line in frame.lines if line.of_dram == of_dram and (line.bytes >= shown.wide) == wide],
@@ -153,8 +167,10 @@ def _frame_traces(shown: ReplayShown, frame: Frame) -> list[dict[str, Any]]:
             "hoverinfo": "text",
             "marker": {
                 "symbol": "square",
+                # In pixels of the screen: they do not shrink with the mesh.
                 "size": 34 if len(shown.positions) <= 64 else 18,
                 "color": [layer_color(layer) for layer, _ in pairs],
+                # From 0.3 on, so that the layer of a tile that is hardly busy can still be told.
                 "opacity": [1.0 if layer < 0 else round(0.3 + 0.7 * busy, 2) for layer, busy in pairs],
                 "line": {"width": 1, "color": DRAM_COLOR},
             },
@@ -167,6 +183,7 @@ def _lines(lines: Sequence[Line], color: str, width: float) -> dict[str, Any]:
     ends: tuple[list[float | None], list[float | None]] = ([], [])
     for line in lines:
         for axis, values in enumerate(ends):
+            # None ends a line: without it the next message would be joined to this one.
             values += [line.start[axis], line.end[axis], None]
     return {
         "type": "scatter",
@@ -190,6 +207,8 @@ def _legend(shown: ReplayShown) -> list[dict[str, Any]]:
         {
             "type": "scatter",
             "mode": "markers",
+            # A point that is not drawn: squares of the tiles have many colours in one trace, which the legend
+            # cannot list, so each colour has an empty trace of its own.
             "x": [None],
             "y": [None],
             "name": chart_text(name),
@@ -203,6 +222,7 @@ def _strip_section(shown: ReplayShown) -> ReportSection:
     """The whole run as a picture: tiles upwards, time to the right."""
     text = "Every tile over the whole run, in the colours from above; white where it is idle."
     bands = max(len(shown.layers), 1)
+    # Every colour stands at both ends of its band, or else neighbouring layers' colours would blend.
     scale = [[end / bands, layer_color(layer)] for layer in range(bands) for end in (layer, layer + 1)]
     tiles = range(len(shown.positions))
     trace = {
@@ -210,6 +230,7 @@ def _strip_section(shown: ReplayShown) -> ReportSection:
         "x": [frame.cycle for frame in shown.frames],
         "y": list(tiles),
         "z": [[layer if layer >= 0 else None for layer in _of_tile(shown, tile)] for tile in tiles],
+        # Layer numbers are then in the middle of their bands of colour, where rounding cannot move them.
         "zmin": -0.5,
         "zmax": bands - 0.5,
         "colorscale": scale,

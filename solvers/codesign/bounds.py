@@ -1,11 +1,12 @@
 """Lower bounds that hold for every architecture of a family within an area, and every mapping.
 
 Take an architecture that is in every respect the best that any member can be, though no member is so in all.
-Its free levels have the access energies of one word, and each size and each fan-out is as large as the area
-allows while everything else is at its least. A mapping of a layer on any member is also a mapping on it: its
-tiles fit, and its spatial loops fit a line that is as long as the product of the sides. There it costs no
-more: counts do not depend on the hardware, energies rise with the size, and bandwidths are the same. So a
-lower bound on all mappings there is one for every member. Sums of bounds, and products of sums, are bounds.
+Its free levels have the access energies of a level of one word, which are the least, and each size and each
+fan-out is as large as the area allows while everything else is at its least. A mapping of a layer on any
+member is also a mapping on it: its tiles fit, and its spatial loops fit a line that is as long as the product
+of the sides. There it costs no more: counts do not depend on the hardware, energies rise with the size, and
+bandwidths are the same. So a lower bound on all mappings there is one for every member. Sums of bounds, and
+products of sums, are bounds.
 """
 
 from __future__ import annotations

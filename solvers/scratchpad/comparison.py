@@ -1,4 +1,4 @@
-"""The paper's four comparison schemes (Section V-A): an order, a linear arena, Belady or greedy replacement.
+"""The paper's four comparison schemes (Section V-A): two orders times two replacements, in a linear arena.
 
 Tensors get their addresses one after the other, as the operators run. Where the tensors of an operator leave
 no contiguous gap for the last of them, the memory is repacked: in an idle step its inputs are spilled, to be
@@ -27,8 +27,12 @@ Policy = Literal["belady", "greedy"]
 
 @dataclass(frozen=True)
 class Params:
-    """``order`` as for fixed_schedule; ``replacement`` "belady" evicts what is used last, "greedy" what makes
-    a gap for the fewest bytes."""
+    """The scheme: ``order`` is "default" or "minimum_peak" in the paper, and can be any that fixed_schedule
+    has.
+
+    ``replacement``: "belady" evicts what is needed again the latest, "greedy" what makes a gap for the fewest
+    bytes off chip: of the retrieval, and of the spill where the host has no copy.
+    """
 
     order: Order = "default"
     replacement: Policy = "belady"

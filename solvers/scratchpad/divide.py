@@ -43,9 +43,11 @@ IDLE_ROUNDS = 3
 class Params:
     """What one round does, and how many there are.
 
-    ``segment`` is the most operators between two cuts, ``boundary_states`` how many ways into a segment are
-    carried on, ``segment_states`` how many states one may expand before it is halved, ``rounds`` how often
-    the order is cut anew. ``break_nodes`` are names of operators at which the graph is cut instead
+    ``segment`` is the most operators between two cuts. ``boundary_states``: how many ways into a segment are
+    carried on. ``segment_states``: how many states a search for the first way through a segment may expand
+    before the segment is halved; each further way may expand a tenth of them, and so may the first one when
+    time is short. ``rounds``: how often the order is cut anew, unless IDLE_ROUNDS in a row gain nothing.
+    ``break_nodes`` are names of operators at which the graph is cut instead
     (:func:`sub_graphs`): then ``segment`` and ``rounds`` do not count.
     """
 
@@ -106,7 +108,12 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 def divided(
     problem: ScratchpadProblem, budget: Budget, params: Params = Params(), target: float = 0.0
 ) -> ScheduleWithReplacement | None:
-    """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound)."""
+    """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound).
+
+    The first round cuts the order of minimum peak, which is looked for during a sixth of the time. Every
+    later one cuts the best order so far at other operators: with segments shorter by 0, 7, 14 or 21
+    operators, in turn.
+    """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
     masks = GraphMasks.of(problem.graph)
@@ -249,7 +256,7 @@ class _Conquest:
         return operators_of(min(reached, key=lambda r: r.state.cost).path)
 
     def _through(self, starts: list[Reached], segment: tuple[int, ...]) -> list[Reached]:
-        """Up to ``boundary_states`` of the cheapest states behind the segment; none when out of time."""
+        """Up to ``boundary_states`` of the cheapest states after the segment; none when out of time."""
         goal = starts[0].state.executed | mask_of(segment)
         search = PlanSearch(self.masks, self.capacity, starts, goal, in_time=self.deadline.in_time)
         late = self.deadline.left < 0.3 * self.deadline.wall_seconds

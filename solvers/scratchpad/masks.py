@@ -29,9 +29,13 @@ class GraphMasks:
     """What the searches ask of each operator and tensor in their inner loops; a set is the bits of an int.
 
     Of each tensor: ``blocks`` are its bytes in the scratchpad, ``traffic`` those that a spill or a retrieval
-    moves, ``readers`` the operators that read it. ``given`` are the network's inputs. Of each operator:
-    ``kept`` are the outputs that some operator reads (others are freed after the operator's own step),
-    ``step_bytes`` the bytes of its outputs and parameters, which its step holds besides what is resident.
+    moves, ``readers`` the operators that read it. ``given`` are the network's inputs.
+
+    Of each operator: ``inputs`` are the tensors that it reads; ``kept`` the outputs that some operator reads
+    (others are freed after the operator's own step), and ``kept_bytes`` their bytes; ``step_bytes`` the bytes
+    of its outputs and parameters, which its step holds besides what is resident. ``predecessors`` is the set
+    of operators that make its inputs; ``successors`` are the numbers of those that read its outputs.
+    ``all_operators`` is the set of all, ``sources`` that of those without predecessors.
     """
 
     graph: OperatorGraph

@@ -67,7 +67,10 @@ def _exact_fit(problem: ScratchpadProblem, schedule: Schedule, seed: int, deadli
 def _with_less_capacity(
     problem: ScratchpadProblem, schedule: Schedule, seed: int, deadline: Deadline
 ) -> Plan | None:
-    """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free; never below what operators need."""
+    """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free.
+
+    What is left of the budget is never less than what the hungriest operator needs.
+    """
     least = problem.graph.required_bytes
     for percent in (1, 2, 4, 8, 16, 32, 64):
         if not deadline.in_time():

@@ -88,9 +88,9 @@ def _cuts(masks: GraphMasks) -> list[int]:
     """The operators that cut the graph, first to last.
 
     The graph's own order is topological, so all operators before a cut stand before it there, too: what has
-    run behind cut ``v`` is 0, 1, ..., v, whatever the order. Everything before v must run before v if v is
-    the only one of 0 ... v without a successor among them; everything after it must run after it if v, v + 1,
-    ... have no member but v without a predecessor among them.
+    run once cut ``v`` has run is 0, 1, ..., v, whatever the order. Everything before v must run before v if v
+    is the only one of 0 ... v without a successor among them; everything after it must run after it if v, v +
+    1, ... have no member but v without a predecessor among them.
     """
     count = len(masks.graph.operators)
     first_successor = [min(successors, default=count) for successors in masks.successors]
@@ -107,12 +107,12 @@ def _cuts(masks: GraphMasks) -> list[int]:
             comparable.append(operator)
         earliest = min(earliest, last_predecessor[operator])
     live = _live_tensors(masks)
-    # Nothing is gained by a cut behind the last of them, most often the last operator of all.
+    # Nothing is gained by a cut after the last of them, most often the last operator of all.
     return [v for v in reversed(comparable[1:]) if live[v] == masks.kept[v].bit_count()]
 
 
 def _live_tensors(masks: GraphMasks) -> list[int]:
-    """How many tensors are live behind each operator of the graph's own order.
+    """How many tensors are live once each operator of the graph's own order has run.
 
     A tensor is live from its maker, or the first reader of one that arrives, to just before its last reader.
     """

@@ -24,7 +24,10 @@ class _Stay(NamedTuple):
 def place(
     problem: ScratchpadProblem, schedule: Schedule, away: frozenset[Gap], budget: Budget
 ) -> Plan | None:
-    """The schedule's plan with those tensors ``away`` in some gaps; None where no addresses were found."""
+    """The schedule's plan with tensors ``away`` in some gaps; None where no addresses were found.
+
+    A :class:`Gap` is the time of a tensor between two of its uses.
+    """
     stays = stays_of(schedule, away)
     homes = _homes(schedule, stays)
     buffers = _tensor_buffers(schedule, stays, homes) + _parameter_buffers(schedule)
@@ -63,7 +66,7 @@ def _homes(schedule: Schedule, stays: tuple[_Stay, ...]) -> dict[_Stay, _Stay]:
 def _tensor_buffers(
     schedule: Schedule, stays: tuple[_Stay, ...], homes: Mapping[_Stay, _Stay]
 ) -> list[Buffer]:
-    """One buffer for each home, from the first stay in it to the end of the last."""
+    """One buffer for each home (:func:`_homes`), from the first stay in it to the end of the last."""
     ends: dict[_Stay, int] = {}
     for stay in stays:
         home = homes[stay]

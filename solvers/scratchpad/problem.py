@@ -43,7 +43,10 @@ def violations(problem: ScratchpadProblem, plan: Plan) -> list[str]:
 
 
 def below_requirement(problem: ScratchpadProblem, watch: Stopwatch) -> Outcome[Plan] | None:
-    """The INFEASIBLE outcome of a budget below MR, naming the operator that needs it; None otherwise."""
+    """The INFEASIBLE outcome of a budget below MR, what the hungriest operator needs by itself; else None.
+
+    The note names the operator.
+    """
     graph = problem.graph
     if graph.required_bytes <= problem.capacity_bytes:
         return None

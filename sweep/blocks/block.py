@@ -26,7 +26,8 @@ PartsOf = tuple[tuple[Part, ...], ...]
 """For each position (see :class:`DesignParts`) parts by their numbers."""
 
 NOTED = 10
-"""How many of the slowest solves of a block, and of its failed ones, are told to whoever watches the run."""
+"""How many of the slowest solves of a block, and how many of its first failed ones, are told to whoever
+watches the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +40,18 @@ class Block:
 
     A block without groups has designs that break a constraint. They need a row and no solve.
 
-    ``parts_of``: the number of each design's part at each position; ``choices``: its indices on the axes.
-    ``parts``: the parts that have these numbers. Empty: they are those of the work, which every worker has
-    (:meth:`with_parts`). ``begins``: where each group's designs begin among these rows, and where the last
-    one's end. ``seconds``: the worker begins no further solve after so long. ``stored``: what the store knows
-    of the block's solves. ``shared``: whether the worker may write parts into the run folder, if it sees it.
-    ``closes``: whether it makes the rows of designs whose solves are all answered; else the driver does,
-    which needs them to propose others. ``at_once``: how many solves a worker gets at a time, where a
-    sub-driver cuts the block up. ``first_look``: the solves are those of the study's cheaper solver.
-    ``front``: objectives of evaluated designs, an array (designs, objectives); the worker leaves a group as
-    soon as they dominate what its designs can still reach. None: it solves all.
+    Rows are designs. ``parts_of`` [rows, positions] and ``choices`` [rows, axes]: the number of each design's
+    part at each position, and its indices on the axes, as in :class:`.DesignTable`. ``parts``: the parts that
+    have these numbers. Empty: they are those of the work, which every worker has (:meth:`with_parts`).
+    ``begins``: the first row of each group, and the end of the last one. ``seconds``: the worker begins no
+    further solve after so long. ``stored``: what the store knows of the block's solves. ``shared``: whether
+    the worker may write parts into the run folder, if it sees it. ``closes``: whether it makes the rows of
+    designs whose solves are all answered; else the driver does, which needs them to propose others.
+    ``at_once``: how many solves a worker gets at a time, where a sub-driver cuts the block up.
+    ``first_look``: the solves are those of the study's cheaper solver. ``front``: objectives of evaluated
+    designs, an array (designs, objectives), to which the worker adds those that it closes. It leaves a group
+    that it has whole as soon as they dominate what the group's designs can still reach, or these break a
+    constraint on results in any case. None: it solves all.
     """
 
     parts: PartsOf
@@ -109,7 +112,8 @@ class Block:
         seconds: float,
         stored: FoundAnswers | None = None,
     ) -> Block:
-        """The block of the groups from the first of two numbers up to the second, and of these ``solves``."""
+        """The block of the ``groups`` [first, end), with ``solves``: the first one, counted in the first of
+        these groups, and how many. ``at_once`` is not passed on."""
         first, end = groups
         begins = self.begins[first : end + 1]
         rows = slice(begins[0], begins[-1])
@@ -131,7 +135,7 @@ class Block:
         )
 
     def with_parts(self, parts: PartsOf) -> Block:
-        """The same block with its parts, which are among these if it brings none."""
+        """The same block; one that brings no parts gets these."""
         return self if self.parts else replace(self, parts=parts)
 
     @property
@@ -329,7 +333,8 @@ class BlockAnswers:
     """What a worker made of a block: of its first ``done`` solves.
 
     ``batches``: the rows to store, or the names of parts that hold them already. ``unfinished``: answers to
-    groups that the block has not all solves of. ``divided``: several workers answered, for a sub-driver.
+    groups that have no rows yet: the block does not have all their solves, or time cut them off, or the block
+    does not close designs. ``divided``: several workers answered, for a sub-driver.
     """
 
     done: int

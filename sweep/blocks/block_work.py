@@ -81,7 +81,7 @@ class BlockWork:
     workload: MappingWorkload
     study_id: str
     versions: dict[str, Any]
-    """Of the driver's code: a worker that has other ones says so."""
+    """Of the driver's code: a worker that has other ones raises VersionMismatchError, which ends the run."""
     solve: Solve = solve
     """Answers a problem; another one is for measurements and tests."""
     folder: SharedFolder | None = None
@@ -118,6 +118,7 @@ class BlockWork:
     def __call__(
         self, work: Block | SmallBatches | BoundsOf | DiscardedDesigns
     ) -> BlockAnswers | GroupBounds:
+        """Bounds for a BoundsOf, rows for DiscardedDesigns, one part for SmallBatches, solves for a Block."""
         check_versions(self.versions)
         if self.first_versions:
             check_versions(self.first_versions)
@@ -169,7 +170,10 @@ class BlockSolver:
         self._common: list[dict[str, Any]] | None = None
 
     def problem(self, architecture: Architecture, number: int) -> MappingProblem:
-        """The problem of a solve: all that the answer depends on, and no names. The architecture is bare."""
+        """The problem of a solve: all that the answer depends on, and no names.
+
+        The architecture is bare (:func:`sweep.tasks.mapping.bare`): without name, area and clock.
+        """
         layer, rules = self._nameless[number]
         return MappingProblem(architecture, layer, self.workload.solves[number].settings.objective, rules)
 
@@ -190,6 +194,7 @@ class BlockSolver:
 
     @cached_property
     def _nameless(self) -> list[tuple[Layer, SpaceRules]]:
+        """Of each solve, the layer without its name and the rules."""
         return [(replace(layer, name=""), rules) for layer, rules in self.spaces]
 
     def common(self, architecture: Architecture) -> list[dict[str, Any]]:
@@ -223,8 +228,8 @@ class _Group:
         problems = (self.solver.problem(self.architecture, number) for number in range(len(self.ids)))
         return [(found.energy_pj, float(found.cycles)) for found in map(space_bounds, problems)]
 
-    def parts(self) -> list[tuple[float, float]]:
-        """The energy (pJ) and cycles of one run of each solve's layer below which its answer cannot come.
+    def least_of_each(self) -> list[tuple[float, float]]:
+        """For each solve, the least energy (pJ) and cycles that its answer can have, of one run of the layer.
 
         What is answered counts as it is, the rest by its bounds. Who adds them does so in the order in which
         answers are added (:meth:`MappingWorkload.sums`), so that no rounding lifts the sum above theirs.
@@ -321,7 +326,7 @@ class _BlockOfSolves:
         for position in range(begin, end):
             if position > begin and not self._time_is_left():
                 break
-            if whole and group.ids[position] not in self.stored and self._left(group, designs):
+            if whole and group.ids[position] not in self.stored and self._leaves(group, designs):
                 return end - begin
             group.answers.append(self._answer(group, position))
         if len(group.answers) == len(group.ids) and self.block.closes:
@@ -331,18 +336,19 @@ class _BlockOfSolves:
             self.unfinished.append(GroupPart(number, begin, ids, tuple(group.answers)))
         return len(group.answers)
 
-    def _left(self, group: _Group, designs: Sequence[Design]) -> bool:
+    def _leaves(self, group: _Group, designs: Sequence[Design]) -> bool:
         """Whether no design of a group can be on the front, as far as its answers are known.
 
         Each is dominated by an evaluated one whatever it can still reach, or breaks a constraint on results
-        whatever that is. Then their rows say so, and what is not solved yet is not solved.
+        whatever that is. Then this makes their rows, which say so, and what is not solved yet is not solved.
         """
         if self.front is None or not all(answer.mapped for answer in group.answers):
             return False
-        study, workload, parts = self.solver.study, self.solver.workload, group.parts()
-        least, reasons = workload.sums(parts), list[Reason]()
+        study, workload = self.solver.study, self.solver.workload
+        each = group.least_of_each()
+        least, reasons = workload.sums(each), list[Reason]()
         for design in designs:
-            if broken := workload.broken_by_least(design, parts):
+            if broken := workload.broken_by_least(design, each):
                 reasons.append(broken)
                 continue
             found = self.front.dominating(np.array(objective_bounds(study, design, *least)))
@@ -391,7 +397,7 @@ class _BlockOfSolves:
         return made | cast(LayerRow, failed_row(said(tried))) | spent
 
     def _unaccounted(self) -> float:
-        """CPU seconds since the last call that no answer had: those of the solve that has failed now.
+        """CPU seconds since the last call that are in no answer: those of the solve that has just failed.
 
         What was done beside solves is among them. To look at this clock before every solve would take up to
         0.3 ms where there are many threads.

@@ -58,7 +58,10 @@ class BlockDivision:
         return key, share.payload(begin, end, latest_end(self._seconds_each, workers))
 
     def file(self, completion: Completion) -> list[JoinedCompletion]:
-        """Take in what a worker made; returns the answers that are whole by that."""
+        """Take in what a worker made; returns the answers that are whole by that.
+
+        An error that any work would have there, such as a missing module, fails the whole share.
+        """
         share, begin, end = self._out.pop(completion.key)
         share.wall_seconds += completion.wall_seconds
         share.cpu_seconds += completion.cpu_seconds
@@ -76,7 +79,8 @@ class BlockDivision:
         return [share.divided()] if share.is_done else []
 
     def _size(self, share: _Share, workers: int) -> int:
-        """What the driver says, but no more than takes the time that it should by this clock."""
+        """As many solves as the driver says; fewer where, by the times measured here, these would take longer
+        than a block should."""
         if self._seconds_each is None:
             return share.at_once
         by_time = int(solves_in_time(self._seconds_each, workers))
@@ -124,7 +128,7 @@ class _Share:
 
     @property
     def is_whole(self) -> bool:
-        """Whether one worker gets all of it."""
+        """Whether one worker gets all of it: a payload without solves."""
         return self._block is None
 
     @property
@@ -176,7 +180,7 @@ class _Share:
         group, position = self._place(begin)
         last, _ = self._place(end - 1)
         groups = group, last + 1
-        # of the block as it came: what need not travel to here need not to a worker
+        # Of the block as it came, without parts that every worker has, too.
         came = cast(Block, self._payload)
         return came.part(groups, (position, end - begin), seconds, self._stored(begin, end))
 

@@ -20,7 +20,9 @@ class SolveIds:
         self._parts = table.parts
         self._asked = [solve.asked for solve in workload.solves]
         self._texts: dict[tuple[int, int], str] = {}
-        """By position and number of a part, the part without its area as canonical JSON."""
+        """By position and number of a level or the MAC units, its canonical JSON without its area."""
+        self._machines: dict[int, dict[str, str]] = {}
+        """By number of a machine, what else an architecture's content has: keys with canonical JSON."""
 
     def of_group(self, group: int) -> list[str]:
         """The ids of a group's solves, in their order."""
@@ -32,11 +34,13 @@ class SolveIds:
 
     def _architecture(self, numbers: list[int]) -> str:
         """The canonical JSON of :func:`sweep.tasks.mapping.architecture_content`: its keys are sorted."""
-        *levels, compute = numbers[:-1]
-        if any((position, number) not in self._texts for position, number in enumerate(numbers[:-1])):
-            content = architecture_content(self._parts.architecture(numbers))
-            parts = *content["levels"], content["compute"]
-            self._texts |= {(p, n): canonical_json(parts[p]) for p, n in enumerate(numbers[:-1])}
-        texts = ",".join(self._texts[position, number] for position, number in enumerate(levels))
-        mac = self._texts[len(levels), compute]
-        return f'{{"compute":{mac},"frequency_hz":1.0,"levels":[{texts}],"name":""}}'
+        *parts, machine = numbers
+        new = any((position, number) not in self._texts for position, number in enumerate(parts))
+        if new or machine not in self._machines:
+            content = dict(architecture_content(self._parts.architecture(numbers)))
+            written = *content.pop("levels"), content.pop("compute")
+            self._texts |= {(p, n): canonical_json(written[p]) for p, n in enumerate(parts)}
+            self._machines[machine] = {key: canonical_json(value) for key, value in content.items()}
+        *levels, compute = (self._texts[position, number] for position, number in enumerate(parts))
+        whole = self._machines[machine] | {"compute": compute, "levels": f"[{','.join(levels)}]"}
+        return "{" + ",".join(f'"{key}":{whole[key]}' for key in sorted(whole)) + "}"

@@ -89,6 +89,8 @@ def of_setting(cases: Sequence[CosmaCase], setting: str) -> list[CosmaCase]:
 
 def rivals(approach: str) -> tuple[str, ...]:
     """The schemes to compare with: all, or for a heuristic with a fixed order those of the same order."""
+    # A heuristic that is told its order cannot be blamed for it: it is held against the schemes of that
+    # order.
     order = approach.removeprefix("FS (").removesuffix(")") if approach.startswith("FS") else ""
     return tuple(scheme for scheme in SCHEMES if scheme.startswith(order))
 
@@ -96,6 +98,7 @@ def rivals(approach: str) -> tuple[str, ...]:
 def reduction_rows(cases: Sequence[CosmaCase], approach: str) -> dict[str, dict[str, float | None]]:
     """Mean reduction by setting and over all, against each scheme and against all; None where none moves
     anything."""
+    # A mean of ratios, as the paper's: every case counts alike, whether it moves kilobytes or gigabytes.
     groups = {scheme: (scheme,) for scheme in rivals(approach)} | {"all": rivals(approach)}
     settings = {case.setting: of_setting(cases, case.setting) for case in cases} | {"all": cases}
     return {
@@ -111,6 +114,7 @@ def mean(values: Sequence[float]) -> float | None:
 def counted(cases: Iterable[CosmaCase], holds: Callable[[int, int], bool], one: str, other: str) -> str:
     """In how many cases ``holds`` is true of the bytes of two approaches, of those where both have a plan."""
     pairs = [(case.bytes_of(one), case.bytes_of(other)) for case in cases]
+    # A case in which one of the two ran out of time says nothing of which is better.
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     return f"{sum(holds(a, b) for a, b in known)} of {len(known)}"
 
@@ -118,6 +122,8 @@ def counted(cases: Iterable[CosmaCase], holds: Callable[[int, int], bool], one: 
 def claims(cases: Sequence[CosmaCase]) -> dict[str, str]:
     """The paper's statements (Section V-B2), counted."""
     at_peak = [case for case in cases if case.setting in ("MP", "MPp")]
+    # MP is the least peak of any order, so an optimum moves nothing there. Where no scheme moves anything
+    # either, the case cannot tell them apart, and the reader should know which these are.
     idle = [case for case in at_peak if not any(case.bytes_of(scheme) for scheme in SCHEMES)]
     found = {
         "cosma moves nothing at MP": f"{sum(c.bytes_of('cosma') == 0 for c in at_peak)} of {len(at_peak)}",

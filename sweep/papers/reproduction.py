@@ -96,12 +96,15 @@ def reproduce(
         say(f"study {number} of {len(chosen)}: {study.key}")
         run = _run(study, output, runtime)
         if "schedule" in study.document:
+            # A study of a chip has one answer a network and seed; one of an architecture has one a layer.
             rows[study.key], missing = _schedules(run)
         else:
             columns = {name for figure in figures if study.key in figure.needs for name in figure.columns}
             rows[study.key] = _rows(run, layers, sorted(columns))
             missing = len(every - rows[study.key].keys())
         unanswered += missing
+    # A paper states its further solves from answers of earlier ones: Thistle's second part takes the
+    # architecture that its dominant layer got. So this asks again until nothing is left to solve.
     while open_solves := _open(paper, effort, rows, wanted):
         for solves in open_solves:
             say(f"{len(solves.tasks)} solves: {solves.key}")
@@ -154,6 +157,8 @@ def _rows(run: RunFolder, layers: ReadOnlyDict[str, list[Layer]], columns: Seque
     for row in run.read("layers", [*LAYER_COLUMNS, *columns]).to_pylist():
         if row["energy_pj"] is not None:
             shape = canonical_json(json.loads(row["layer_shape"]))
+            # A row has the shape, while figures ask by layer; several layers of the paper may have this
+            # shape.
             found |= dict.fromkeys(layers.get(shape, ()), row)
     return found
 
@@ -166,6 +171,7 @@ def _schedules(run: RunFolder) -> tuple[LayerRows, int]:
     (design,) = run.read("designs", ["networks"]).to_pylist()
     entries = json.loads(design["networks"])
     asked = {task_id: name for name, entry in entries.items() for task_id in entry["seeds"]}
+    # Read once into a table of ids: only the best schedule of each network has a row there.
     programs = {
         row["schedule_id"]: row["program"]
         for row in run.read("programs", ["schedule_id", "program"]).to_pylist()
@@ -189,6 +195,7 @@ def _csv(table: FigureTable) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    # Whole or not at all: a figure's table that a killed command left half-written would look like a result.
     write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
 
 

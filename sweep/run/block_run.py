@@ -1,8 +1,10 @@
 """The run loop of studies whose designs wait for nothing of each other: hand out blocks, store their rows.
 
-The driver deals with blocks of solves, never with a single one, except where a block failed as a whole. It
-neither makes tasks nor rows: workers do (``sweep/blocks/``). Equal solves are done once, because they are in
-one group of designs (:attr:`DesignTable.groups`), and every solve of a group is in one block.
+The driver deals with blocks of solves, never with a single one, except where a block failed as a whole.
+Workers make tasks (``sweep/blocks/``). They also make rows, but for those of a solve that took its worker
+along, of designs whose group several blocks have, and of all designs of a search that learns, which the
+driver has to tell. Equal solves are done once, because they are in one group of designs
+(:attr:`DesignTable.groups`), and each solve of a group is in just one block.
 """
 
 from __future__ import annotations
@@ -58,26 +60,29 @@ from sweep.tasks.completions import check_environment
 from sweep.tasks.summaries import NEEDED
 
 JOINED_ROWS = 512
-"""Rows of designs that a worker makes one part: fewer than the folder's writer keeps before it does so, by
-their number or by the clock."""
+"""So many waiting rows of designs are sent to a worker, which makes them one part. The folder's writer would
+do so itself when it holds more rows, or after some time."""
 BROKEN_AT_ONCE = 1000
 """Designs that break a constraint, in a block of their own: they only need rows."""
 DISCARDED_AT_ONCE = 500
 """Groups that bounds discard, in a block of their own."""
 BOUNDED_AT_ONCE = 64
-"""Groups, the most, whose bounds a worker finds for one item; and the fewest that the driver looks at, for
-what the front has come to dominate, before a block is handed out."""
+"""The most groups whose bounds a worker finds for one item. Also how many groups the driver at least compares
+with the front at a time when it draws a block."""
 PRUNED_BLOCKS = 8
-"""Where bounds prune, blocks are so many times shorter: what they find discards others before these begin."""
+"""Where bounds prune, blocks are cut as if so many times fewer solves were left, so they are up to so many
+times shorter: what they find discards others before these begin."""
 
 
 class BlockRun:
     """Runs designs of a study of architectures that are all known, into one run folder.
 
-    ``store`` has the answers of earlier runs; None solves everything. ``front``: designs outside
-    the table, which may dominate bounds. ``learns``: what is proposed next depends on the rows of designs, so
-    the driver makes them, workers none, and ``rows`` and ``answered`` keep what came of the table.
-    ``brings_parts``: the runtime was made before the table was, so that blocks bring the parts of designs.
+    ``store`` has the answers of earlier runs; None solves everything. ``front``: designs outside the table,
+    which may dominate bounds. ``learns``: what is proposed next depends on the rows of designs, so the driver
+    makes them, workers none, and (only then) ``rows`` and ``answered`` keep what came of the table.
+    ``found``, if set, is an array (groups, 2): energy and cycles by a cheaper solver, which say what comes
+    first. ``brings_parts``: the runtime was made before the table was, so that blocks bring the parts of
+    designs.
     """
 
     first_look = False
@@ -149,7 +154,10 @@ class BlockRun:
         self._knows_answers = store is not None and store.holds(LAYERS)
 
     def explore(self, runtime: Runtime) -> None:
-        """Run until every design has its row; a failed solve makes a failed row and ends nothing."""
+        """Run until every design has its row; a failed solve makes a failed row and ends nothing.
+
+        Raises WorkersUnavailableError where workers have another version of the code, or lack a module.
+        """
         if self._pruning is not None:
             self._find_bounds(runtime, self._pruning)
         for completion in complete_all(runtime, self._submissions(runtime)):
@@ -164,7 +172,11 @@ class BlockRun:
                 self._failed(begin, end, completion)
 
     def _submissions(self, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
-        """What is handed out next, as (key, block); None to wait for a block."""
+        """What is handed out next, as (key, block); None to wait for a block.
+
+        First the designs that break a constraint; then, whenever there are enough of them, those that bounds
+        discard and rows to join; else blocks of solves.
+        """
         for block in self._broken():
             yield self._key(0, 0), block
         while True:
@@ -229,7 +241,10 @@ class BlockRun:
         return BLOCKS_A_WORKER * runtime.workers
 
     def _draw(self, runtime: Runtime) -> tuple[int, int] | None:
-        """The solves of the next block; None where all are handed out."""
+        """The solves (begin, end) of the next block. Puts aside groups that bounds discard.
+
+        None where all are handed out, or where what is out may discard the next ones and is waited for.
+        """
         if self._alone:
             return (alone := self._alone.popleft()), alone + 1
         size = self._size(runtime)
@@ -349,7 +364,11 @@ class BlockRun:
             self._pruning.evaluated(tally.judged)
 
     def _find_bounds(self, runtime: Runtime, pruning: GroupPruning) -> None:
-        """Have workers find the bounds of all groups, and solve those first that promise most."""
+        """Have workers find the bounds of all groups, and put the groups in the order of their solves.
+
+        First come groups that the store answers whole, then those on the front of the cheaper solver's
+        answers, where there are some, then all others; within each the ones that promise most.
+        """
         out: dict[str, NDArray[np.int64]] = {}
 
         def asked() -> Iterator[tuple[str, BoundsOf]]:
@@ -376,7 +395,8 @@ class BlockRun:
         self._front_first = self._stored_first + int(first.sum()) * self._each
 
     def _discard(self, pruning: GroupPruning, wanted: int, stop: int) -> None:
-        """Put those of the next groups aside, up to ``stop``, that need no solve, until so many do."""
+        """Look at the next groups, up to number ``stop``, until ``wanted`` need solves; put aside those that
+        need none."""
         at_once, kept = max(wanted, BOUNDED_AT_ONCE), list[int]()
         end = self._next // self._each
         while len(kept) < wanted and end < stop:
@@ -387,7 +407,7 @@ class BlockRun:
                 else:
                     self._discarded.append((group, reasons))
             end = min(stop, end + at_once)
-        # those put aside come before what is next, and are behind it from now on
+        # The groups kept move to the end of what was looked at; ``_next`` is the first solve of them.
         self._groups[end - len(kept) : end] = kept
         self._next = (end - len(kept)) * self._each
 
@@ -412,7 +432,8 @@ class BlockRun:
     def _failed(self, begin: int, end: int, completion: Completion) -> None:
         """A block that took its worker along or ran over the limit: its solves are tried one by one.
 
-        One that fails by itself is a failed row.
+        One that fails by itself is a failed row. RuntimeError for a block without solves, whose rows then
+        cannot be made at all.
         """
         if begin == end:
             assert completion.error is not None

@@ -57,8 +57,8 @@ class FidelityRun:
 
     Whatever the cheaper solver finds, the front is that of mapping every design with the study's own: its
     answers only say which designs come first, and a design is left out by its bounds alone, when one that the
-    study's own solver mapped dominates them (:class:`sweep.run.pruning.BoundsPruning` has the proof). What a
-    design's solves have answered so far is counted instead of their bounds, for its row would have just that.
+    study's own solver mapped dominates them (:class:`sweep.run.pruning.BoundsPruning` has the proof). Of
+    solves that are answered, the answers count instead of their bounds: the design's row would have them.
     """
 
     def __init__(
@@ -78,7 +78,10 @@ class FidelityRun:
         self._looking = FirstLook(study.first_look, table, self.work.first, writer, observer, store)
 
     def explore(self, runtime: Runtime) -> None:
-        """Run until every design has its row; a failed solve makes a failed row and ends nothing."""
+        """Run until every design has its row; a failed solve makes a failed row and ends nothing.
+
+        Raises WorkersUnavailableError where workers have another version of the code, or lack a module.
+        """
         self._looking.explore(runtime)
         self._run.found = self._looking.totals
         self._run.explore(runtime)

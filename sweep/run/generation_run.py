@@ -62,7 +62,10 @@ class GenerationRun:
             store.settle(writer.path.name)
 
     def explore(self, runtime: Runtime) -> None:
-        """Run until the search proposes no more; a failed solve makes a failed row and ends nothing."""
+        """Run until the search proposes no more; a failed solve makes a failed row and ends nothing.
+
+        Raises WorkersUnavailableError where workers have another version of the code, or lack a module.
+        """
         while not self.search.finished:
             rows = self._generation(self._proposed(runtime.workers), runtime)
             # in the order of the proposals: what is proposed next is the same, however fast workers were

@@ -58,7 +58,8 @@ class GroupPruning:
         return marked
 
     def _promise(self, found: Objectives) -> Objectives:
-        """The logarithm of the product of each group's objectives, of its first design."""
+        """The logarithm of the product of each group's objectives, of its first design: the smaller, the more
+        it promises."""
         order, begins = self._table.by_group
         values = self._objectives(np.arange(len(found)), order[begins[:-1]], found)
         return np.asarray(np.log(np.maximum(values, np.finfo(float).tiny)).sum(axis=1))
@@ -90,7 +91,7 @@ class GroupPruning:
     def _objectives(self, groups: Rows, rows: Rows, found: Objectives | None = None) -> Objectives:
         """The objectives of designs with the energy and cycles ``found`` of their groups; None: their bounds.
 
-        As :func:`sweep.design.design_row.objective_bounds`.
+        As :func:`sweep.design.design_row.objective_bounds`; an objective without a bound counts as 0.
         """
         found = self.bounds if found is None else found
         energy_pj, cycles = found[groups, 0], np.maximum(1.0, np.rint(found[groups, 1]))

@@ -27,7 +27,8 @@ COPIED_FROM = ".copied-from"
 def written_to(study: Study, output: str | None) -> Iterator[Path]:
     """The folder to run the study in.
 
-    For a URI it is a local mirror: it begins with what lies there, and what the run adds is sent there.
+    For a URI it is a local mirror: it begins with what lies there, and what the run adds is sent there. At a
+    Ctrl-C the report is drawn first, while all rows are here.
     """
     if output is not None and is_uri(output):
         with mirrored(output, study.name) as folder:

@@ -1,4 +1,11 @@
-"""The run loop: propose designs, submit their open tasks, record what comes back, close designs."""
+"""The run loop: propose designs, submit their open tasks, record what comes back, close designs.
+
+It goes in stages. First every proposed design is opened: its tasks are answered from the store or submitted,
+and schedules that need costs of layers wait for these. Where trees go from chip to chip
+(:mod:`sweep.design.sibling_trees`), three more stages follow: trees found for one chip are costed on its
+siblings, searches go on from the best of them, and what these find is costed on siblings again. Last come the
+programs of the best schedules.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +45,8 @@ from sweep.tasks.summaries import NEEDED, summary_of
 class StudyRun:
     """Runs one study into one run folder; of equal tasks, one is solved, in this run or an earlier one.
 
-    ``store`` has the answers of earlier runs: the folder of their run folders, or the opened store. None
-    solves everything. ``workload`` is what the study asks of every design; None makes it anew.
+    ``store`` has the answers of earlier runs: the folder in which their run folders lie, or the opened store.
+    None solves everything. ``workload`` is what the study asks of every design; None makes it anew.
     """
 
     def __init__(
@@ -80,7 +87,10 @@ class StudyRun:
         """Ids of the tasks whose rows this folder has from an earlier run."""
 
     def explore(self, runtime: Runtime) -> None:
-        """Run until every proposed design has its row; a failed solve makes a failed row and ends nothing."""
+        """Run until every proposed design has its row; a failed solve makes a failed row and ends nothing.
+
+        Raises WorkersUnavailableError where workers have another version of the code, or lack a module.
+        """
         for completion in complete_all(runtime, self._submissions(runtime)):
             check_environment(completion)
             task = self._solving.pop(completion.key)
@@ -195,7 +205,10 @@ class StudyRun:
                 yield task.id, task.content
 
     def _begin(self, task: ScheduleTask, stored: dict[str, AnswerRow]) -> Iterator[tuple[str, Any]]:
-        """Yield what a schedule waits for: costs of layers or, of a later epoch, all seeds' epoch before."""
+        """Yield what a schedule waits for: costs of layers or, of a later epoch, all seeds' epoch before.
+
+        And the schedules that this releases.
+        """
         if not task.before:
             self._hold(task, self._costs.begin(task))
         else:
@@ -252,7 +265,8 @@ class StudyRun:
     def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> DesignRow | None:
         """The row of a design for which nothing has to be solved; None for any other.
 
-        Such a design breaks a constraint, provably has no answer, or its bounds are dominated.
+        Such a design breaks a constraint, provably has no answer, or its bounds are dominated or break a
+        constraint on results. Where all its answers are known, it gets its proper row instead.
         """
         if not design.feasible:
             return design_row(self.study, design)

@@ -42,13 +42,14 @@ class RuntimeChoice:
 
     address: str = ""
     workers: int | None = None
+    """Processes that solve; None: one for each CPU of the cluster."""
     in_process: bool = False
     memory_limit_mib: int | None = None
     """Address space in MiB that a worker may add to what an idle one maps, the code of the study's solvers
     included. A solve that needs more is a failed row; a limit that leaves solves too little ends the run."""
     sub_drivers: int | None = None
-    """Processes that share out work between driver and workers, of studies in blocks; None: as many as the
-    workers ask for, none on few."""
+    """Processes that share out work between driver and workers, of studies in blocks; None: by the number of
+    workers (:func:`clusters.pace.sub_drivers_for`), none for few."""
 
     def __post_init__(self) -> None:
         for key in ("workers", "memory_limit_mib"):

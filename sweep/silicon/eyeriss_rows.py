@@ -41,12 +41,14 @@ class EyerissRow:
     mapping: RowStationary
     zeros_in: float | None
     zeros_out: float
+    # Not compared: two rows that ask for the same run are the same question, whatever was measured.
     measured: dict[str, float] = field(compare=False)
 
 
 def has_eyeriss_rows(path: Path) -> bool:
     """Whether the first row of a file looks like a row of this chip; False for a file that cannot be read."""
     try:
+        # The first row is enough: this only chooses the reader, which then judges every row.
         _, line = next(json_lines(path, MOST_LINE_BYTES))
         row = parse_json(line, str(path))
     except (InputError, StopIteration):
@@ -82,6 +84,8 @@ def _row(data: Any, where: str) -> EyerissRow | None:
     layer = _layer(data, where)
     known = _Known(data, layer)
     found = data.get("row_stationary") or known.mapping()
+    # A stated null stays null, as it says that the inputs are not compressed; the library is asked only for
+    # rows that leave the key out.
     zeros_in = data.get("zeros_in_ifmaps", known.zeros_in())
     zeros_out = data.get("zeros_in_ofmaps", known.zeros_out())
     if found is None:
@@ -107,6 +111,7 @@ def _is_number(value: Any) -> bool:
 
 def _layer(data: dict[str, Any], where: str) -> Layer:
     sizes, stride = data["layer"], data.get("stride", 1)
+    # The rows of a filter lie in neighbouring PEs and slide over neighbouring rows of inputs.
     if data.get("dilation", 1) != 1:
         expected = "1: a row-stationary mapping cannot have a dilated filter"
         raise InputError(where, expected, data["dilation"], key="dilation")
@@ -149,4 +154,6 @@ class _Known:
         if found is None:
             return None
         zeros = found[0]["zeros_in_ifmaps"]
+        # What a layer writes the next one reads. Pooling between the two is not undone, which docs/silicon-
+        # eyeriss.md says of the layers that it concerns.
         return float(zeros[min(found[1] + 1, len(zeros) - 1)])

@@ -82,7 +82,7 @@ class FusionAnswer:
 
     @cached_property
     def evaluation(self) -> FusedEvaluation | None:
-        """Energy, cycles, counts and room of the mapping; None without one."""
+        """Energy, cycles, counts and the most words that each level holds; None without one."""
         if self.outcome.solution is None:
             return None
         return evaluate_fused(self.problem.chain, self.outcome.solution)

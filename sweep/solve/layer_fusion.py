@@ -92,7 +92,7 @@ class LayerFusionAnswer:
 
     @cached_property
     def evaluation(self) -> GroupEvaluation | None:
-        """Energy, cycles and room of the mapping; None without one."""
+        """Energy, cycles and the most words that each level holds; None without one."""
         if self.outcome.solution is None:
             return None
         return evaluate_group(self.group, self.outcome.solution)

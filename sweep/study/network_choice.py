@@ -25,6 +25,7 @@ from sweep.study.designs.axis import OF_PHASES
 Role = Literal["prefill", "decode"]
 
 Length = Annotated[int, Field(ge=1)]
+# Bounds keep sums of weighted energies far from what a float loses or cannot hold.
 Weight = Annotated[float, Field(ge=1e-12, le=1e12)]
 
 
@@ -94,6 +95,7 @@ class RequestPhase(Keys):
     """Requests that share each run, as the steps of continuous batching do."""
     dims: dict[str, Length] = Field(default_factory=dict)
     """The lengths of the network, as in ``networks``: ``seq`` and ``past`` of a decoder."""
+    # Not strict: a file has a list, and frozen values hold tuples.
     lengths: Annotated[tuple[WeightedLengths, ...], Field(strict=False)] = ()
     """Lengths that differ between runs: a weighted list. Absent: all runs have those in ``dims``."""
     per_request: Weight = 1.0
@@ -125,6 +127,7 @@ class RequestPhase(Keys):
             yield self._runs({}, self.per_request, self.name, key)
         for position, length in enumerate(self.lengths):
             named = " ".join([self.name, *_said(length.dims)])
+            # Weights of lengths are compared with one another only, so they need not add up to 1.
             waits = self.per_request * length.weight / total
             yield self._runs(length.dims, waits, named, f"{key}.lengths[{position}]")
 
@@ -133,6 +136,7 @@ class RequestPhase(Keys):
             network=self.network,
             batch=self.batch,
             dims={**self.dims, **dims},
+            # A run serves the whole batch: its energy is divided among the requests, the time is not.
             weight=waits / self.batch,
             tokens=self.batch if self.role == "decode" else None,
             phase=named,

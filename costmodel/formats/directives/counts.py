@@ -171,9 +171,9 @@ def brought_words(region: Region, moves: Sequence[_Move]) -> int:
       then slides like a window;
     - the whole tile, for any other distance, because a buffer does not keep what it has slid past.
 
-    As everywhere in the cost model (item 3 of tests/data/timeloop/README.md), the second iteration of an
-    update stands for all later ones. So an inner update counts as having moved one step (``back``), however
-    many iterations it has. ``again``: iterations of all updates outside.
+    As everywhere in the cost model (item 3 of costmodel/mapping/counts/traffic.py), the second iteration of
+    an update stands for all later ones. So an inner update counts as having moved one step (``back``),
+    however many iterations it has. ``again``: iterations of all updates outside.
     """
     total = words = prod(len(positions) for positions in region)
     again = prod(move.trips for move in moves)

@@ -51,6 +51,8 @@ def problem_from_json(data: Any, where: str) -> FusedProblem:
             {dim: _halo(one, f"{where}: halo.{dim}") for dim, one in halo.items()},
         )
     except InputError as error:
+        # The readers above name the file and the key. The checks of the value itself know of no file: their
+        # errors get it here.
         raise error if error.where.startswith(where) else error.at(f"{where}: {error.where}") from None
 
 
@@ -102,6 +104,7 @@ def fused_mapping_from_json(data: Any, where: str) -> FusedMapping:
     for name, tensors in hoist.items():
         if not isinstance(tensors, dict):
             raise InputError(where, "an object", tensors, key=f"hoist.{name}")
+    # A text, too, would do as a list of its letters, and end in an error about a loop that nobody wrote.
     for lists in own:
         if not isinstance(lists, list):
             raise InputError(where, "a list of lists of loops for every einsum", lists, key="own")
@@ -154,6 +157,7 @@ def evaluation_to_json(problem: FusedProblem, evaluation: FusedEvaluation) -> di
 
 def _counts_to_json(counts: EinsumCounts) -> dict[str, Any]:
     found: dict[str, Any] = {"mac": {"-": {"macs": counts.operations}}}
+    # By number: nothing says that names of levels differ, while their order is the problem's.
     for number, level in enumerate(counts.levels):
         tensors = {
             tensor: {name: words for name, words in vars(access).items() if words}
@@ -169,6 +173,7 @@ def _einsum(data: Any, where: str) -> Einsum:
     tensors, output = field(data, "tensors", dict, where), field(data, "output", str, where)
     known_names(data, ("name", "dims", "tensors", "output"), where, "einsum")
     for dim, size in dims.items():
+        # Python's whole numbers have no end, so a slip of the keyboard would be counted instead of refused.
         if whole_number(size, where, f"dims.{dim}") > MOST_SIZE:
             raise InputError(where, f"a size of at most {MOST_SIZE:,}", size, key=f"dims.{dim}")
     axes = {tensor: _axes(one, where, f"tensors.{tensor}") for tensor, one in tensors.items()}
@@ -204,12 +209,14 @@ def _level(data: Any, where: str) -> FusedLevel:
     name = field(data, "name", str, where)
     keys = ("name", "capacity", "read_pj", "write_pj", "read_bw", "write_bw")
     known_names(data, keys, where, "level")
+    # No likely value is taken: null for a forgotten capacity would make a memory in which everything fits.
     if "capacity" not in data:
         raise InputError(where, "words, or null for any number", "nothing", key="capacity")
     capacity = data["capacity"]
     words = None if capacity is None else whole_number(capacity, where, "capacity", 0)
     rates = [_number(data, key, where) if data.get(key) is not None else None for key in keys[4:]]
     for key, rate in zip(keys[4:], rates, strict=True):
+        # Cycles are words divided by this rate.
         if rate == 0:
             raise InputError(where, "more than 0 words a cycle, or null for no limit", 0, key=key)
     return FusedLevel(name, words, _number(data, "read_pj", where), _number(data, "write_pj", where), *rates)
@@ -221,6 +228,8 @@ def _halo(data: Any, where: str) -> Halo:
 
 def _number(data: Any, key: str, where: str) -> float:
     value = data.get(key)
+    # ``true`` is a number in Python and would be read as 1; JSON readers also know NaN and Infinity, which
+    # would make every comparison of energies false.
     right = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not right or not isfinite(value) or value < 0:
         raise InputError(where, "a number of at least 0", value, key=key)

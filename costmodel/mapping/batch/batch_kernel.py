@@ -1,7 +1,7 @@
 """Compiled: checks and counts whole mappings, row after row of arrays, as ``evaluate`` does one.
 
 What the exact mapper counts as well stands in ``counting_kernel.py``. Item numbers are those of the semantics
-list in ``tests/data/timeloop/README.md``. Importing this module imports numba, which takes a while:
+list in ``costmodel/mapping/counts/traffic.py``. Importing this module imports numba, which takes a while:
 :mod:`costmodel.mapping.batch.batch` does it when it first evaluates.
 """
 
@@ -302,8 +302,9 @@ def _tensor_cost(
         reads, fills, updates = reads * wide, fills * wide, updates * wide - finished * (wide - narrow)
         counts.read_demand[level] += reads / compute_cycles
         counts.write_demand[level] += (fills + updates) / compute_cycles
-        counts.read_words[level] += reads
-        counts.written_words[level] += fills + updates
+        if tables.timing.timed is not None:  # known when this is compiled: other machines do without
+            counts.read_words[level] += reads
+            counts.written_words[level] += fills + updates
         keepers += 1
         if tables.timing.processes:
             _count_links(tables, counts, level, tensor, (reads, updates))

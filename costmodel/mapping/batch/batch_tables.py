@@ -120,8 +120,9 @@ class RowCounts(NamedTuple):
     written_words: Array
     """[levels] words written per instance."""
     processing: Array
-    """[3] of an array of PEs with links: cycles of the busiest link and of exposed fills, and the partial
-    sums that leave one innermost instance; see ``ProcessingTiming``."""
+    """[3] of an array of PEs with links: cycles of the busiest link (LINK) and of exposed fills (FILLS), and
+    the partial sums that leave one innermost instance (SUMS). The names of the entries are
+    ``batch_kernel``'s; see ``ProcessingTiming``."""
     term_bounds: Array
     """[terms] bounds of the spatial loops along one axis of one tensor."""
     term_strides: Array

@@ -9,8 +9,8 @@ inner levels are still open. Both need the same five counts, and take them from 
 * the reads, fills and updates that moving words makes at either end (item 8),
 * the cycles that the bandwidths of a level ask for (item 11).
 
-Item numbers are those of the semantics list in ``tests/data/timeloop/README.md``. The readable definition of
-all of them is ``traffic.py`` and ``latency.py``, to which tests hold these functions equal.
+Item numbers are those of the semantics list in ``costmodel/mapping/counts/traffic.py``. The readable
+definition of all of them is ``traffic.py`` and ``latency.py``, to which tests hold these functions equal.
 
 The batch counter passes words as 64-bit integers, the exact mapper as floating-point numbers, because some of
 its words are bounds that are no whole numbers. Every function is compiled for either. Counts below 2**53 are

@@ -61,8 +61,9 @@ FIRST_RATES = _starts()
 def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: bool) -> None:
     """Fill ``walk.cycles`` for the loops ``walk.dim`` and ``walk.bound``, innermost first.
 
-    With ``any_order`` no entry is above that of the same loops in any order: tiles that can stay count as
-    loaded once, and caches miss nothing. On a machine without timing nothing is filled.
+    With ``any_order`` the entries are lower bounds that hold for these loops in every order: tiles that can
+    stay count as loaded once, caches miss nothing, and STORING and APART are 0, as waiting for a free buffer
+    depends on the order. On a machine without timing nothing is filled.
     """
     _count_if_timed(timing.timed, timing, sizes, walk, any_order)
 

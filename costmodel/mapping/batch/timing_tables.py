@@ -29,7 +29,7 @@ class TimingTables(NamedTuple):
     """
 
     timed: int | None
-    """1 with timing; without None, by which numba knows that nothing of timing has to be compiled."""
+    """1 with timing, None on a machine that has none: numba then compiles nothing of timing."""
     in_flight: int
     whole_steps: int
     """1 if a step keeps its half of the buffers until it has stored, and only then the next but one loads."""
@@ -62,7 +62,8 @@ class TimingTables(NamedTuple):
     axis_block: Array
     """[tensors, axes] positions along an axis that make one of its elements, of a layout in blocks."""
     axis_inside: Array
-    """[tensors, axes] elements of an axis that is the inside of blocks; 0 for any other."""
+    """[tensors, axes] of the inner axis of a layout in blocks (8C in ``N C Q P 8C``) the elements of a block,
+    which always move together; 0 for any other axis."""
     lengths: Array
     """[tensors, axes] elements along the axis."""
     strides: Array

@@ -1,16 +1,17 @@
 """Lower bounds on energy and cycles that hold for every mapping the cost model counts.
 
-They need no search: a mapping is known here only by the innermost level that keeps each tensor and by how its
-spatial fan-outs are spent. Items are those of ``tests/data/timeloop/README.md``.
+They need no search: a mapping is known here only by the innermost level that keeps each tensor (its *choice*)
+and by how its spatial fan-outs are spent (its *allocation*). ``lower_bounds`` takes the least over all
+choices and all allocations. Items are those of ``costmodel/mapping/counts/traffic.py``.
 
 Notation: ``l`` runs over levels, 0 the innermost and D the outermost; ``macs`` are the layer's MACs; ``s_l``
 is the product of the spatial factors of level ``l``'s fan-out; ``m_l`` is a tensor's multicast factor there
 (of an output the reduction factor): ``s_l`` divided by the number of multicast groups.
 
-**Operands.** Let ``i`` be the innermost level that keeps a tensor. Bypassed levels pass on what goes through
-them, so each instance of ``i`` sends ``compute_cycles * g_0 * ... * g_i`` words, where ``g_l = s_l / m_l``
-are the groups. There are ``s_(i+1) * ... * s_D`` instances, and ``compute_cycles * s_0 * ... * s_D = macs``.
-So all instances together send ``macs / (m_0 * ... * m_i)`` words.
+**Words of the MACs.** Let ``i`` be the innermost level that keeps a tensor. Bypassed levels pass on what goes
+through them, so each instance of ``i`` sends ``compute_cycles * g_0 * ... * g_i`` words, where ``g_l = s_l /
+m_l`` are the groups. There are ``s_(i+1) * ... * s_D`` instances, and ``compute_cycles * s_0 * ... * s_D =
+macs``. So all instances together send ``macs / (m_0 * ... * m_i)`` words.
 :func:`costmodel.mapping.bounds.sharing.allocations` bounds these products of multicast factors from above,
 for all tensors at once.
 
@@ -32,12 +33,12 @@ and the instances of a level that keeps the tensor are filled with at least as m
 **Blocks.** Accesses are rounded up to whole blocks in each instance. So at least ``n / block`` accesses are
 needed for ``n`` words, and in the one instance of D ``ceil(n / block)``.
 
-**Energy and cycles together.** Every mapping has an innermost level for each tensor (its *choice*), and its
-use of the fan-outs is covered by an *allocation*. Given both, its energy is at least the sum of
+**Energy and cycles together.** Every mapping has a choice, and its use of the fan-outs is covered by an
+allocation. Given both, its energy is at least the sum of
 
 * the energy of the MACs;
-* for each tensor the operands that its innermost level sends, the fills of that level, and, if that level is
-  not D, the compulsory words at D;
+* for each tensor the words between its innermost level and the MACs, the fills of that level, and, if that
+  level is not D, the compulsory words at D;
 * leakage. Level ``l`` has ``s_(l+1) * ... * s_D >= 1`` instances. The compute cycles are
   ``macs / (s_0 * ... * s_D)``, so instances times cycles are at least ``macs / (s_0 * ... * s_l)``. They are
   also at least the cycles below.
@@ -193,10 +194,13 @@ def touched_words(tensor: Tensor, sizes: ReadOnlyDict[str, int]) -> int:
     )
 
 
-def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: bool) -> int:
-    """The most MACs at once below one instance of level number ``levels``, by the fan-outs and the layer's
-    factors; for the number of levels, in the whole array."""
-    fanouts = fanouts_to(architecture, levels)
+def _parallel(architecture: Architecture, layer: Layer, level: int, padded: bool) -> int:
+    """The most MACs that can run at once below one instance of level number ``level``.
+
+    ``level = len(architecture.levels)`` stands for the whole array. Fan-outs count as far as the layer's MACs
+    divide by what is used of them, and in full where dims may be ``padded``.
+    """
+    fanouts = fanouts_to(architecture, level)
     return prod(fanouts) if padded else largest_product(layer.macs, fanouts)
 
 
@@ -220,7 +224,7 @@ def _options(
     for index, level in enumerate(architecture.levels[:-1]):
         if not level.can_keep(tensor) or index not in allowed:
             continue
-        words = _operands(layer, tensor, index, multicast)
+        words = _mac_words(layer, tensor, index, multicast)
         if not tensor.is_output:
             words = words._replace(fills=least.reads)
         energy = words.energy_pj(architecture) + least_pj
@@ -234,9 +238,9 @@ def _options(
     # saves the caller an empty list.
     if outermost not in allowed and options:
         return options
-    words = _operands(layer, tensor, outermost, multicast)
-    # the operands that D sends and its compulsory words are the same words here: the larger count, not the
-    # sum
+    words = _mac_words(layer, tensor, outermost, multicast)
+    # the words that D sends to the MACs and its compulsory words are the same words here: the larger count,
+    # not the sum
     return [*options, _Option(np.maximum(words.energy_pj(architecture), least_pj), (words,))]
 
 
@@ -248,8 +252,12 @@ def _compulsory(tensor: Tensor, outermost: int, touched: Array) -> _Words:
     return _Words(outermost, touched, none, none)
 
 
-def _operands(layer: Layer, tensor: Tensor, level: int, multicast: Array) -> _Words:
-    """The words that ``level`` moves if it is the tensor's innermost, without fills."""
+def _mac_words(layer: Layer, tensor: Tensor, level: int, multicast: Array) -> _Words:
+    """The words between ``level``, if it is the tensor's innermost, and the MACs, over the whole layer.
+
+    Of an operand they are read there; of an output they are updated there, and read again but for first
+    visits.
+    """
     words = layer.macs / multicast[:, level]
     none = np.zeros_like(words)
     if not tensor.is_output:

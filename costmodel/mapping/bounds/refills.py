@@ -29,9 +29,10 @@ them. With S words at X's level, less one for each other tensor there::
 
 The words delivered for each MAC are 1 / reuse. So with prices a and b of a word of Y and of Z, a MAC takes at
 least the minimum of a / y + b / z with y z <= T. That is 2 sqrt(a b / T), and more where y or z would be
-larger than all dims that the tensor lacks. If all three are kept at one level and Z's span ends innermost, Y
-has at least z / W words there, too: y z + z <= T, which makes it 2 sqrt(a b / T) + min(a, b) / T. X itself
-comes once at least. The bound is the least over X.
+larger than all dims that the tensor lacks. If all three are kept at one level of S words and Z's span ends
+innermost, Y has at least z / W words there, too, and F is 1. With only Y's one word subtracted this is
+y z + z <= T' = (S - 1) * W, which makes the minimum 2 sqrt(a b / T') + min(a, b) / T'. X itself comes once at
+least. The bound is the least over X.
 
 **Prices.** A delivered operand is written at its level and read at the next one that keeps it, there once for
 each multicast group. A delivered output is an update at the next one. Of an output whose axes are one dim
@@ -80,9 +81,11 @@ class _Outside(NamedTuple):
 class _Kept(NamedTuple):
     """A tensor whose innermost level is ``level``; arrays have an entry for each allocation of fan-outs.
 
-    ``access_pj``: of its operands there, for each MAC. ``price_pj``: of a word delivered to the level; 0 at
-    the outermost one. ``sure_pj``: the part of the price that is due for an output's first visits, too.
-    ``first_pj``: what the first visits save, for each MAC. ``most``: the largest reuse, by the tensor's dims.
+    ``access_pj``: for each MAC, the energy of the words between this level and the MAC units: reads of an
+    operand, updates and later reads of an output. ``price_pj``: of a word delivered to the level; 0 at the
+    outermost one. ``sure_pj``: the part of the price that is due for an output's first visits, too.
+    ``first_pj``: what the first visits save, for each MAC. ``most``: the largest reuse that any tile can
+    have, the product of the dims that the tensor lacks times W of its windows.
     """
 
     level: int
@@ -100,7 +103,7 @@ def least_pj_per_mac(
     innermost: tuple[frozenset[int], ...] | None = None,
     outside: tuple[Fanout, ...] = (),
 ) -> float:
-    """The least energy (pJ) of one MAC, from the outermost level inwards without what fills that level.
+    """The least energy (pJ) of one MAC and its accesses at all levels, but for fills of the outermost one.
 
     It holds for every mapping of the layer, of its parts and of its padded sizes. ``innermost``: for each
     tensor the levels that can be the innermost to keep it; None: any that can keep it. ``outside``: fan-outs

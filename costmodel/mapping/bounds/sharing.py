@@ -97,8 +97,8 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
 
     Entry ``[k, i, t]`` bounds the product of the multicast factors of tensor ``t`` at all levels up to ``i``.
     For every mapping there is a row ``k`` that bounds it at all levels and for all tensors at once: the
-    mapping's *allocation*. With ``any_factor`` this holds for all layers of the same form whose dims are no
-    larger.
+    mapping's *allocation*. With ``any_factor`` factors need not divide the dims, so that this holds for all
+    layers of the same form whose dims are no larger, whatever they were padded from.
 
     **Which rows there are.** At one fan-out a mapping gives each of the :func:`dim_classes` a factor that
     divides the class's size, and all of them together fit the fan-out. Rows are only needed for the factors

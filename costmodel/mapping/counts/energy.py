@@ -1,4 +1,5 @@
-"""Energy of accesses and leakage in pJ (item 10 of the semantics in ``tests/data/timeloop/README.md``)."""
+"""Energy of accesses and leakage in pJ (item 10 of the semantics in
+``costmodel/mapping/counts/traffic.py``)."""
 
 from __future__ import annotations
 

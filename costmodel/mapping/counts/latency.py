@@ -1,4 +1,5 @@
-"""Cycles that a level's bandwidth asks for (item 11 of the list in ``tests/data/timeloop/README.md``)."""
+"""Cycles that a level's bandwidth asks for (item 11 of the list in
+``costmodel/mapping/counts/traffic.py``)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Accesses(Protocol):
 
 
 def level_cycles(level: StorageLevel, compute_cycles: int, counts: Iterable[Accesses]) -> int:
-    """Cycles of the layer if only this level's bandwidth limited it; ``counts`` are of the tensors kept."""
+    """Cycles of the layer if MACs and this level's bandwidth were all that takes time: ``compute_cycles`` or
+    more. ``counts`` are of the tensors kept."""
     slowdown = min((factor for _, factor in _slowdowns(level, compute_cycles, counts)), default=1.0)
     # in floating point as Timeloop does it: a demand that divides exactly can round up one cycle
     return ceil(compute_cycles / slowdown)

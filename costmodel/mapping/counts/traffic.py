@@ -4,8 +4,37 @@ This is the definition of the counts, written to be read. ``evaluate`` uses it f
 compiled kernels (``counting_kernel.py`` and those that call it) count the same faster, and tests hold them
 equal to this module, mapping by mapping.
 
-The item numbers are those of the semantics list in ``tests/data/timeloop/README.md``. Everything is exact
-integer arithmetic; peer-to-peer link transfers (item 13) are not modelled.
+**The rules.** Other modules name them by number ("item 5"). T is a tensor; levels count from the inside; a
+*child* is an instance of the next inner level, or a MAC unit.
+
+1. T's tile at a level is the box around everything that its loops at and inside that level touch, holes of
+   strides and dilations included. The kept tiles fit ``floor(size / multiple_buffering)``; X factors the X
+   fan-out, Y factors the Y fan-out.
+2. Instances in use: the product of the spatial factors further out.
+3. Words delivered into a tile: the loops around it are walked for iterations 0 and 1 only, and iteration 1
+   counts bound - 1 times. A step that does not move the tile costs nothing. One that moves it like the last
+   remembered step, or the first one ever, costs what the overlap leaves. Any other costs the tile and forgets
+   the remembered step.
+4. A MAC unit holds nothing: level 0 delivers a word of every operand in each cycle.
+5. Children whose tiles coincide have one access of their parent in common (sums of outputs are added on the
+   way). Different tiles that overlap have nothing in common.
+6. A level is filled with what its own network delivers, whoever supplies it; the outermost level never is.
+7. Where T bypasses a level, the next level outside supplies that level's traffic after its multicast, and its
+   own multicast comes on top.
+8. Of inputs and weights, reads are what is supplied. Of outputs, updates are what arrives. The first update
+   of every partial sum finds nothing to read (and nothing to fill), so reads and fills are fewer by the words
+   of item 9.
+9. An instance is responsible for a part of the tensor: for all of it at the outermost level, and further
+   inside for the part of its parent times tile over the box of the parent's spatial block, rounded down at
+   every level, bypassed ones too.
+10. Energy: accesses are rounded up to blocks, for each kind and instance. Instances in use leak over all
+    cycles, also where nothing is kept.
+11. Cycles: the product of the temporal factors, stretched by the level whose read, write or shared bandwidth
+    falls most short of its average demand.
+12. Statistics of networks are not modelled.
+13. Link transfers between neighbouring children are not modelled.
+
+Everything is exact integer arithmetic.
 """
 
 from __future__ import annotations
@@ -33,7 +62,11 @@ class StridedLoop(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """The loops of a mapping with their strides: per level (innermost first), loops innermost first."""
+    """The loops of a mapping with their strides: per level (innermost first), loops innermost first.
+
+    A level's ``spatial`` loops lie inside its ``temporal`` ones. ``compute_cycles``: the product of all
+    temporal bounds.
+    """
 
     spatial: list[list[StridedLoop]]
     temporal: list[list[StridedLoop]]
@@ -146,7 +179,10 @@ def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[St
     * a loop around it, whose step also takes all loops inside back to their start: as many words if the tile
       moves in all as the first moving loop moves it, nothing if it does not move, else a whole tile.
     """
-    words, outer = prod(extents), prod(loop.bound for loop in outside)
+    if not tensor.slides:  # every step from the first moving loop outwards delivers a whole tile
+        moving = dropwhile(lambda loop: loop.dim not in tensor.steps, outside)
+        return prod(extents) * prod([loop.bound for loop in moving])
+    words, outer = prod(extents), prod([loop.bound for loop in outside])
     for loop, step in zip(outside, step_words(tensor, extents, outside), strict=True):
         outer //= loop.bound
         words += (loop.bound - 1) * outer * step
@@ -181,8 +217,9 @@ def _overlap(extents: Sequence[int], move: Sequence[int]) -> int:
 
 
 def content_accesses(tensor: Tensor, kept: Sequence[bool], delivered: Sequence[int], nest: Nest) -> list[int]:
-    """Items 5 and 7: words that each level would send inwards (outputs: take in) per instance.
+    """Items 5 and 7: the *content* of each level, words that one instance would send inwards over the layer.
 
+    Of an output it is what the instance would take in from inside. "Content" is Timeloop's word for it.
     Every multicast group of the level's spatial block counts once. Where the next inner level is bypassed,
     what passes through it counts, after that level's own multicast.
     """

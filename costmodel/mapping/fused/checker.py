@@ -36,7 +36,8 @@ def _shape(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
 
 
 def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
-    """Backing levels on the chip, of intermediates; hoisted tiles of tensors that have them."""
+    """Backing levels are on the chip and of intermediates; a hoisted tensor is one of its einsum's, not
+    backed, and hoisted above a shared loop that there is."""
     on_chip = problem.outermost
     for tensor, level in mapping.backing.items():
         if tensor not in problem.intermediates:

@@ -33,8 +33,9 @@ class FusedMapping:
     ``backing``: for intermediates that stay on the chip, the level that keeps them, directly above the split
     of their pair. Any other intermediate is written to the outermost memory and read there.
 
-    ``own``: for every einsum a list of loops for each level, outermost first. List b stands above the tiles
-    of level ``len(levels) - 2 - b``, the last list inside level 0.
+    ``own``: for every einsum a list of loops (dim, step) for each level, outermost first. List b stands above
+    the tiles of level ``len(levels) - 2 - b``, the last list inside level 0. No tensor bypasses a level: it
+    has a tile at every level inside the one that it is taken from.
 
     ``hoist``: by einsum and tensor, the shared loop (0 is the outermost one) above which a tile of the tensor
     is kept in the outermost level of the chip while all that share this loop run. Other tiles stand below all
@@ -61,11 +62,11 @@ class FusedMapping:
         return self.sharing(einsum, depth + 1).stop - 1
 
     def emptied_below(self, einsum: int, depth: int) -> int:
-        """How many of this einsum's outermost loops empty a tile that stands above its loop ``depth``.
+        """How many loops refill a tile that stands above this einsum's shared loop ``depth``.
 
-        A tile below a split is gone whenever the branch that it stands in has ended and another one runs. So
-        it is filled anew in every iteration of the loops above that split; the innermost such split counts.
-        0: the tile stands above all splits, and only loops that move it bring words.
+        A tile is thrown away whenever the branch that it stands in ends and another one runs. So it is filled
+        anew in every iteration of the loops above the innermost split that it stands below: their number is
+        the result. 0: it stands above all splits, and only loops that move it bring words.
         """
         splits = (
             above
@@ -141,7 +142,7 @@ class FusedMapping:
 class KeptTile:
     """``words`` of a tensor that a level keeps while the einsums ``during`` run, above shared loop ``above``.
 
-    ``position`` is the producer's, or that of the einsum for which the tile is hoisted.
+    ``position``: the number of the einsum that makes the tensor, or for which the tile is hoisted.
     """
 
     position: int

@@ -36,6 +36,8 @@ class Einsum:
             if unknown := [dim for dim in used if dim not in self.dims]:
                 expected = f"dims among {', '.join(self.dims)}"
                 raise InputError(where, expected, unknown[0], key=f"tensors.{tensor}")
+            # Footprints are products over axes, which holds only if axes move apart from one another. A
+            # diagonal, the index [i, i], takes i words and would be counted as i * i.
             if len(set(used)) < len(used):
                 raise InputError(where, "every dim once in a tensor", used, key=f"tensors.{tensor}")
 
@@ -101,6 +103,8 @@ class FusedProblem:
         if len(self.levels) < 2:
             expected = "at least one level on the chip and the memory outside"
             raise InputError(WHERE, expected, f"{len(self.levels)} levels", key="levels")
+        # An intermediate that no level on the chip keeps goes there, whatever its size, so a mapping without
+        # shared loops always exists.
         if self.levels[-1].capacity is not None:
             expected = "null for the outermost level, which holds every tensor"
             raise InputError(WHERE, expected, self.levels[-1].capacity, key="levels.capacity")
@@ -127,6 +131,8 @@ class FusedProblem:
             ):
                 expected = "an output that no einsum has made or read before"
                 raise InputError(f"{WHERE}: einsum {einsum.name}", expected, einsum.output, key="output")
+            # A kept intermediate is given up when its consumer has run: a tree over a chain has no way to say
+            # that it stays until a later einsum.
             later = [other for other in self.einsums[position + 2 :] if einsum.output in other.tensors]
             if later:
                 expected = f"{einsum.output} to be read by the next einsum only"
@@ -145,6 +151,8 @@ class FusedProblem:
                 if producer.dims[halo.dim] != rows:
                     expected = f"{halo.dim}={rows}, the rows that the windows cover"
                     raise InputError(where, expected, producer.dims[halo.dim], key=key)
+                # Rows of several windows are counted as one range, from the first row of the first window to
+                # the last row of the last one. With gaps the range would have rows that nobody needs.
                 if self.lead(dim) < 0 or any(
                     times != 1 for name, times in halo.axis if name != dim and consumer.dims[name] > 1
                 ):
@@ -190,6 +198,9 @@ def _check_axes(producer: Einsum, consumer: Einsum, tensor: str) -> None:
     if len(ours) != len(theirs):
         raise InputError(where, f"{len(ours)} axes as in {producer.name}", len(theirs), key=key)
     for made, read in zip(ours, theirs, strict=True):
+        # Neighbours share a loop by the name of its dim. Where the names differ, a loop that cuts the
+        # producer's axis would leave the consumer's whole. Sums of dims are windows and may differ: ``halo``
+        # says how they follow the producer's rows.
         if made != read and len(made) == len(read) == 1:
             expected = f"the axis {list(made[0])} as in {producer.name}"
             raise InputError(where, expected, list(read[0]), key=key)

@@ -56,7 +56,11 @@ class TransferCounts:
 
 @dataclass(frozen=True)
 class StoringSteps:
-    """How many steps end by storing outputs. ``alone``: whether no two such steps follow each other."""
+    """How many steps end by storing outputs, and whether these are isolated.
+
+    ``alone``: no two of them follow each other, so a step that does not store runs between any two. (The
+    name is also a key of stored evaluations, which is why it stays.)
+    """
 
     count: int
     alone: bool
@@ -280,7 +284,8 @@ class _Memory:
         different lines as one of them: so many iterations bring new lines, which miss as before. The other
         ``bound - growth`` come back to lines that an earlier iteration touched. Of these the fraction 1 - hit
         rate has been pushed out since, and is missed. Where a loop does not move a tensor and its tile stays
-        in the machine, memory is not asked again, and the loop adds nothing.
+        in the machine, memory is not asked again, and the loop adds nothing. On a machine that
+        ``starts_warm`` only those misses count whose lines the layer did not leave in the cache before.
         """
         # ``box``: what one iteration of the loop covers along each dim, at first a tile. ``touched``: by
         # tensor, the different lines that this iteration touches; all tensors push each other out, counted or

@@ -20,7 +20,8 @@ from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 
 COMPONENTS = ("array", "load", "store", "memory", "issue")
-"""What steps can wait for: the array, a port, the memory behind both ports, the host."""
+"""What steps can wait for: the array; the ports, ``load`` and ``store``; ``memory``, which serves the misses
+of both ports; ``issue``, the host that starts each step."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,11 @@ class PortCycles:
 class TimedCycles:
     """The cycles of a layer on a machine with timing.
 
-    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``. Of a
-    layer that runs in equal parts these are the numbers of one part, and the layer takes ``times`` as long.
+    ``array``, ``load``, ``store`` and ``issue`` are what each would take by itself over all ``steps``.
+    ``array`` is the larger of the array's passes, if the machine has an array, and of what all else inside
+    the steps takes: MACs, bandwidths of inner levels, PEs with links. ``steps_in_flight``: 2 if a step loads
+    while the one before it computes, 1 if nothing overlaps. Of a layer that runs in equal parts these are
+    the numbers of one part, and the layer takes ``times`` as long.
     """
 
     steps: int
@@ -69,8 +73,8 @@ class TimedCycles:
     processing: ProcessingCycles | None = None
     """The cycles of an array of PEs by cause; ``array`` includes them."""
     whole: StoringSteps | None = None
-    """On a machine whose steps keep their half of the buffers until they have stored: the steps that store.
-    None on others."""
+    """The steps that store outputs, on a machine with ``whole_steps``: there a step keeps its half of the
+    buffers from its load to the end of its store. None on other machines."""
     ahead: float = 0.0
     """Cycles by which a part of such a step (load, compute, store) may overlap with the part before it."""
     times: int = 1
@@ -92,6 +96,14 @@ class TimedCycles:
         """By cause, the layer's cycles if this one took no time; causes that take none are left out.
 
         As causes hide behind each other, what each of them costs by this count does not add up to the whole.
+
+        * array: passes, MACs and all else that computes
+        * load bandwidth, store bandwidth: beats, rows and the buffer, without requests and misses
+        * requests, cache misses: of both ports
+        * clearing: outputs set to zero
+        * issue: the host starts each step
+        * buffers kept until stored: steps wait for a free half of the buffers
+        * first fill and last drain: what no other step hides; always there
         """
         load, store = self.load, self.store
         left = {

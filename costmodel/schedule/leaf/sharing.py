@@ -96,12 +96,16 @@ class PassingRounds:
     def of(chip: Chip, run: LeafRun, found: FoundSharing, slice_bits: int, slices: int) -> PassingRounds:
         """Of ``slices``, of which the largest has ``slice_bits``; no two of a group move at a time."""
         busiest = chip.least_cycles(0, int(found.round_links.max()), run.times)
+        # Two bounds: the busiest link carries all its bits, and slices go one after another, each as long as
+        # the largest one takes to leave its owner. ``least_cycles`` expects bits times ports, as links count
+        # them.
         cycles = max(busiest, slices * chip.least_cycles(0, slice_bits * len(chip.ports)))
         return PassingRounds(cycles, -(-cycles // slices), found.round_links)
 
 
 def most_slices(slices: Any, sharers: Any) -> Any:
     """How many slices of others a tile holds at most at a time: the one in use and the next one."""
+    # Of these slices its own are in its share already; where others own a single one, there is no next one.
     return np.minimum(2, slices - slices // sharers)
 
 
@@ -113,6 +117,8 @@ def cheapest_sharing(
     The bounds of rows: every bit that a tile takes in from another one crosses a link at least, and DRAM
     sends the weights once.
     """
+    # Parts beyond a dim's size are empty, and their tiles need no weights. ``served``: tiles with the same
+    # weights, of which in each run all but the owner take a slice in.
     served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
     passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
     energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
@@ -122,6 +128,8 @@ def cheapest_sharing(
 
 def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tuple[int, ...]) -> FoundSharing:
     """What one row moves in one order: all data but the weights, then shares, then what tiles pass on."""
+    # Imported when used: numba takes a second to import, and most of what reads this module's types never
+    # counts.
     from costmodel.schedule.leaf.kernels.leaf_values import KernelLeaf, LeafPlacement
     from costmodel.schedule.leaf.kernels.reduction_kernel import count_streams
     from costmodel.schedule.leaf.kernels.sharing_kernel import count_rounds, count_shares
@@ -132,6 +140,8 @@ def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tupl
     kernel_leaf = KernelLeaf(leaf.space, leaf.sizes, run.first_tile, run.runs, leaf.streams)
     placed = LeafPlacement(kernel_leaf, parts, placement.steps)
     held, moved = np.zeros((len(leaf.streams), chip.tiles), np.int64), np.zeros(2, np.int64)
+    # Each of the three counts clears the mesh's links first. What passing on loads is kept apart, as it alone
+    # recurs in the rounds of every run (PassingRounds).
     count_streams(workspace, placed, held, moved)
     links = workspace.mesh.links.copy()
     kept, tiles = np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)

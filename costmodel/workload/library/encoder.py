@@ -57,6 +57,7 @@ def vit(name: str, facts: Vision, batch: int) -> Network:
     side = facts.image // facts.patch
     weights = (stack.width, facts.channels, facts.patch, facts.patch)
     made = (batch, stack.width, side, side)
+    # A patch is cut out and projected at once: a convolution whose stride is its window.
     x = _convolution(build, "patches", image, (weights, made), facts.patch, 0)
     x = build.reshape("patches.flat", x, (batch, stack.width, side * side))
     x = build.permute("patches.by_token", x, (0, 2, 1))
@@ -78,6 +79,7 @@ def whisper(name: str, facts: Speech, phase: DecoderPhase) -> Network:
     Behind cached tokens the keys and values of the encoder's result are cached, too: they are inputs.
     """
     build = NetworkBuilder(name, facts.bits, views_folded=False)
+    # Speech is encoded once; later tokens read its keys and values from the cache.
     encoded = None if phase.past else _encoded(build, facts, phase.batch)
     stack = facts.decoder
     ids = build.input("ids", (phase.batch, phase.new))

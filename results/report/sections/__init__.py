@@ -1,7 +1,6 @@
-"""The sections of the report, one a module.
+"""The sections of the report, in a folder for each question of its reader, in the order of the page.
 
-Each module has a function ``..._section`` that takes the ``RunData`` of a run and returns a
-``ReportSection``, or None where the run has no data for it. ``spending.py``, ``layers.py`` and ``compare.py``
-also have what other sections share: colours of levels, the rows of a design's layers, and comparisons with
-the baseline.
+A module has a function ``..._section`` that takes the ``RunData`` of a run and returns a ``ReportSection``,
+or None where the run has no data for it; ``results/report/page.py`` puts them together. What several sections
+show lies outside: the rows of a design's layers in ``design_layers.py``, colours in ``colors.py``.
 """

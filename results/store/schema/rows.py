@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict, final
+from typing import Any, NotRequired, TypedDict
 
 
 class SolveColumns(TypedDict, total=False):
@@ -346,6 +346,8 @@ class FusedEntry(TypedDict):
     unfused_cycles: int
 
 
+# One JSON column has all networks of a design, instead of a table with a row for each: designs are read by
+# the hundred thousand for the front, where nobody looks at their layers.
 class NetworkEntry(TypedDict, total=False):
     """A network in a design's row: what one run of it costs, and the ids of the tasks that this rests on.
 
@@ -380,7 +382,6 @@ class HardwareColumns(TypedDict, total=False):
     chip: dict[str, Any] | None
 
 
-@final
 class DesignRow(HardwareColumns, total=False):
     """A ``designs`` row: energies in pJ, areas in um2, traffic in bytes.
 
@@ -409,6 +410,7 @@ class DesignRow(HardwareColumns, total=False):
     watts: float | None
     energy_bound_pj: float | None
     cycles_bound: float | None
+    # The same without fusion, so that a report can say what fusion is worth without a second run.
     unfused_energy_pj: float | None
     unfused_cycles: int | None
     time_to_first_token_bound_seconds: float | None

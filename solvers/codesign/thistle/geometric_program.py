@@ -35,8 +35,9 @@ class PosynomialLimit:
 
         The negative terms go to the right. By the inequality of arithmetic and geometric means the sum there
         is at least the monomial that equals it, in value and slope, at the point ``near``; that monomial
-        takes the sum's place. Without a point the negative terms are left out. Beside a constant, which may
-        be too small for that, the point is all 1: the smallest tile.
+        takes the sum's place. Without a point the negative terms are left out, which only makes the limit
+        stricter. But if the right side is a number, a stricter limit may be infeasible: then the point is all
+        1, the smallest tile.
         """
         right = self.at_most
         negative = [(powers, -c) for powers, c in self.expression.terms if c < 0]

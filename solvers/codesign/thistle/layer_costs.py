@@ -30,7 +30,8 @@ class LayerTraffic:
 
 @dataclass(frozen=True)
 class LayerCosts:
-    """A layer with the loops ``loops`` on ``hardware``, of which every level keeps all that it can hold.
+    """A layer with the loops ``loops`` on ``hardware``, every level of which keeps each tensor whose role it
+    can keep: bypass is no choice here.
 
     ``literal``: partial sums are counted as Eq. 3 does, else as the cost model does (:meth:`_kept_traffic`).
     """

@@ -62,7 +62,8 @@ class RelaxedOptimum:
 class LayerPrograms:
     """The programs of one layer of ``problem``, as if it were the only one.
 
-    After each program ``may_go_on()`` is asked; once it is false no more are solved, if one was feasible.
+    After each program ``may_go_on()`` is asked; once it is false no more are solved, unless none has been
+    feasible yet.
     ``seconds_left()`` is the wall time that the next program may take.
     """
 

@@ -76,7 +76,8 @@ class LoopChoices:
 
     @cached_property
     def placements(self) -> list[Placement]:
-        """The levels at which the window dims may loop; first all of them where the paper has them."""
+        """All ways to place the loops over window dims, a level for each. The first is the paper's: all of
+        them at the innermost level that can hold the window."""
         inner = self._window_level
         levels = [inner, inner + 1] if self.split_windows and inner < self.ordered_levels else [inner]
         choices = product(levels, repeat=len(self.windows))

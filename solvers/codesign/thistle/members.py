@@ -46,7 +46,7 @@ class Members:
 
         Each candidate has a program over all layers, and there can be thousands. Once ``seconds_left()`` is
         not above 0 no further candidate is ranked; the first are those whose sizes are the nearest to the
-        relaxed ones. The very first always is a candidate, its objective infinite if no time is left.
+        relaxed ones. The first that fits the area always is one, its objective infinite if no time is left.
         """
         found: list[Member] = []
         for sizes in self._sizes():

@@ -40,7 +40,9 @@ PRESETS = {"archsweep": OURS, "paper": PAPER}
 
 @dataclass(frozen=True)
 class Params:
-    """``preset`` decides the settings of :data:`PRESETS` that are not stated: "archsweep" is how co-design is
+    """The settings of one co-design solve.
+
+    ``preset`` decides the settings of :data:`PRESETS` that are not stated: "archsweep" is how co-design is
     done here, "paper" as it is printed: Eq. 5 with Eq. 3's counts, windows whole in the registers, the
     dominant layer's architecture, and Thistle's own tiles on the whole architectures.
 

@@ -19,7 +19,7 @@ TOTAL_ENERGY, TOTAL_CYCLES = variable("total.energy"), variable("total.cycles")
 
 
 class DesignCost(NamedTuple):
-    """Energy in pJ, and cycles (0 where the objective leaves them open)."""
+    """Energy in pJ, and cycles (0 where neither the objective nor leakage needs them)."""
 
     energy_pj: float
     cycles: float

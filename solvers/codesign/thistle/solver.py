@@ -53,7 +53,8 @@ def solve(
     mapping; ``budget.iterations`` is the most architectures to map, ``evaluations`` counts them. If the time
     is up before, the answer is the family's base, or where that is too large its smallest member, and layers
     whose mapping was not searched for have one that is just allowed; the note says so. INFEASIBLE: the
-    smallest member is larger than the area.
+    smallest member is larger than the area. UNKNOWN: no architecture tried, nor
+    the base or the smallest member, has a mapping for every layer.
     """
     clock = Stopwatch()
     if reason := _too_large(problem):

@@ -67,7 +67,10 @@ def _preference(layer: Layer, kept: frozenset[str]) -> tuple[int, list[int]]:
 
 
 def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[CapacityLimit]:
-    """The limits that the programs keep: of whole levels, and of the parts that tensors get of them."""
+    """The limits that the programs keep: of whole levels, and of the parts that tensors get of them.
+
+    Where tensors get equal parts, these limits imply that of the whole level, which is left out.
+    """
     found: list[CapacityLimit] = []
     for whole in _whole_levels(space.architecture, space.layer, keep):
         limits = list(_limits(whole, params.capacity_fractions.get(whole.name, {})))
@@ -86,7 +89,7 @@ def _splits_evenly(whole: CapacityLimit, params: Params) -> bool:
 
 
 def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
-    """Which limit even tiles of one word exceed, with its numbers; empty if all fit."""
+    """The limit that is exceeded already by one word of each tensor, with its numbers; empty if all fit."""
     for whole in _whole_levels(space.architecture, space.layer, keep):
         for buffer in (whole, *_limits(whole, params.capacity_fractions.get(whole.name, {}))):
             if buffer.words < len(buffer.tensors):
@@ -124,7 +127,8 @@ def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
     The paper gives each tensor a fixed part of the buffer, so that one row a tensor is enough. Let x_v be the
     logarithm of tensor v's tile. ``sum(2**x_v) <= words`` is a convex set, so every tangent to its border is
     a linear row that all fitting tiles meet. The tangent where v has the fraction a_v of the words,
-    ``sum(a_v) = 1``, is ``sum(a_v * x_v) <= sum(a_v * log2(a_v * words))``::
+    ``sum(a_v) = 1``, is ``sum(a_v * x_v) <= sum(a_v * log2(a_v * words))``. (The rows have half a word more,
+    for what is rounded.) Of two tensors::
 
         x_2 |___  tangent at a = (1/4, 3/4)
             |    \_

@@ -38,7 +38,8 @@ from solvers.mapping.problem import Objective
 from solvers.mapping.space.space import MappingSpace
 
 REFERENCE = 10_000
-"""How many units the first solution costs. Variables are whole numbers, so a power is known to one unit."""
+"""How many units the first solution costs. A power's variable is a whole number of units, so it is known to
+one unit."""
 
 ROW_UNITS = 100
 """Units that are 1 in a tangent's row. CP-SAT multiplies coefficients of rows; with those of single units its

@@ -53,7 +53,7 @@ class BoundaryWords(NamedTuple):
     ``sent``: what the parent's instances read, all of them together, each multicast once; ``received``: what
     the child's are filled with, copies included. Outputs move outwards, too: the parent takes in ``taken``
     words of them, and their partial sums are read and filled in again at every visit but the first.
-    ``taken`` is None for an operand, ``received`` for a MAC.
+    ``taken`` is None for an operand; ``received`` is None if the child is a MAC unit.
     """
 
     boundary: Boundary

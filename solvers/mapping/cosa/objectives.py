@@ -60,9 +60,11 @@ def compute(variables: Variables) -> Terms:
 class TrafficScope:
     """Which boundaries count for Traf, and whose loop orders the program chooses.
 
-    ``crossed`` are levels: what crosses each counts, a boundary that crosses several of them once if
-    ``each_once``. ``free_orders`` are the levels whose orders the program chooses. ``exact_words``: tiles
-    count with their strides and halos, in place of the paper's (``Variables.steps``).
+    ``network``: the level just above the network on chip. ``crossed``: for each of these levels, the boundary
+    that each tensor crosses there counts. A boundary that crosses several of them counts once with
+    ``each_once``, else as often as it does. ``free_orders``: the levels whose orders the program chooses.
+    ``exact_words``: tiles count with their strides and halos (``Variables.words``), not as in the paper
+    (``Variables.steps``).
     """
 
     network: int
@@ -91,9 +93,10 @@ class CosaTraffic:
 
     Which boundaries count is a choice: those over the network alone (Eq. 11), also those out of DRAM, or all
     between neighbouring levels that keep a tensor. What Traf saves depends on loop orders. The program
-    chooses the orders of the levels in ``free_orders``, with one binary a pattern and level. The network's
-    level, if it is not among them, has the order of the pattern that the program is solved for. Any other
-    level runs through its loops in the order that saves the most for the one tensor kept just inside it.
+    chooses the orders of the levels in ``free_orders``, with one binary for each pattern and level. The
+    network's level, if it is not among them, has the order of the pattern that the program is solved for. Any
+    other level runs through its loops in the order that saves the most for the one tensor kept just inside
+    it.
     """
 
     def __init__(
@@ -120,16 +123,18 @@ class CosaTraffic:
         self._savings = {b: self._saving(b) for b in self.boundaries if b.child >= 0}
 
     def words(self, pattern: Pattern) -> Terms:
-        """Traf where the level above the network runs through its loops as ``pattern`` says."""
+        """Traf, the sum of :meth:`sent` over the boundaries, where the network's level has the order
+        ``pattern``."""
         return summed(self.sent(boundary, pattern) for boundary in self.boundaries)
 
     def sent(self, boundary: Boundary, pattern: Pattern) -> Terms:
-        """The words that all instances of the parent send (of outputs: take in), each multicast once."""
+        """log2 of the words that all instances of the parent send (of outputs: take in), each multicast
+        once."""
         saved = self._saved(boundary, pattern)
         return added((1.0, self._without_reuse(boundary)), (-1.0, saved))
 
     def received(self, boundary: Boundary, pattern: Pattern) -> Terms:
-        """The words that all instances of the child take in (of outputs: send): copies count, too."""
+        """log2 of the words that all instances of the child take in (of outputs: send), copies included."""
         v = self._variables
         outside = range(boundary.child + 1, v.depth)
         return added(
@@ -184,9 +189,11 @@ class CosaTraffic:
     def again(self, boundary: Boundary) -> Terms:
         """Of an output that crosses ``boundary``: log2 of the part of its words that has crossed it before.
 
+        Only for programs that choose the orders of all levels (the surrogate "cost").
+
         Every word crosses V times, once for each iteration of the loops outside the child that sum and are
         not saved; ``(V - 1) / V`` of that is not the first time. It is no power of V, so a binary for every
-        choice of V's primes makes it linear. Every level's order must be the program's choice.
+        choice of V's primes makes it linear.
         """
         v = self._variables
         outside = v.at(range(boundary.child + 1, v.depth), "temporal")

@@ -44,6 +44,7 @@ OURS: dict[str, Any] = {
 }
 PAPER: dict[str, Any] = {
     "surrogate": "weighted-sum",
+    # The three weights are those of the released code; everything else is as the paper prints it.
     "utilisation_weight": 0.1,
     "compute_weight": 10.0,
     "traffic_weight": 1.0,
@@ -76,9 +77,12 @@ class Params:
     * ``utilisation_weight`` is 0.1 in the released code and in the paper's preset. It is 0 in ours: the term
       takes three times the CPU and gave no better mappings of CoSA's layers on its architecture.
     * ``boundaries``: "paper" counts the traffic over the network on chip alone (Eq. 11), "network" also that
-      out of DRAM, "all" that between all levels. "cost" counts all, whatever is said here.
+      out of DRAM, "all" that between all levels.
     * ``permutation``: "program" leaves the loop order of the network's level to the program, as the paper
       does; "enumerated" solves a program for each class of orders. Both come to the same optimum.
+
+    With the surrogate "cost" two of these have no meaning: all boundaries count, and the program chooses the
+    order of every level. The weights then only matter for the first solution, which sets the scale.
 
     How tiles divide a level's capacity:
 
@@ -132,6 +136,7 @@ class Params:
         for level, fractions in self.capacity_fractions.items():
             _check_fractions(f"capacity_fractions.{level}", fractions)
 
+    # Apart from the other checks: a study builds its settings before it has any of its architectures.
     def check_levels(self, architecture: Architecture) -> None:
         """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have."""
         names = [level.name for level in architecture.levels]

@@ -13,8 +13,8 @@ from costmodel.workload.network import Layer
 class Pattern:
     """A class of loop orders of one level that all save the same transfers.
 
-    ``stationary`` are tensor names, the longest-staying first; ``free[tensor]`` are the dims whose loops
-    cause no transfer of it because they stand innermost and the tensor does not depend on them.
+    ``stationary`` are tensor names, the longest-staying first. ``free`` has for each tensor, by its name, the
+    dims whose loops cause no transfer of it, because they stand innermost and the tensor does not have them.
     """
 
     stationary: tuple[str, ...]

@@ -30,9 +30,10 @@ from solvers.mapping.space.space import MappingSpace
 
 @dataclass(frozen=True)
 class Solved:
-    """One program's answer: the mapping, None if none was found, and whether its optimality was proven.
+    """One program's answer: the mapping, None if none was found, and whether that is proven.
 
-    ``visited`` are mappings that the program went through on its way.
+    ``proven``: the mapping is the program's optimum, or there is none. ``visited`` are mappings that the
+    program went through on its way.
     """
 
     mapping: Mapping | None
@@ -52,7 +53,8 @@ class CosaProgram:
         self._orders = reuse_patterns(space.layer)
         scope = TrafficScope.of(space.architecture, params)
         self._traffic = CosaTraffic(self._variables, keep, self._orders, scope)
-        # Right above the MACs, or where the program chooses the order, one program is all there is.
+        # One program is enough where the network is right above the MACs, as no order matters there, or where
+        # the program itself chooses the order.
         one = scope.network == 0 or scope.network in scope.free_orders
         self.patterns = self._orders[:1] if one else self._orders
         self._params = params

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
@@ -37,6 +38,23 @@ _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
 
 
+@dataclass(frozen=True)
+class _Allowed:
+    """How one solve searches and how long it may: settings, budget, and the running clock."""
+
+    params: Params
+    budget: Budget
+    clock: Stopwatch
+
+    @property
+    def seconds_left(self) -> float:
+        """Wall seconds until the budget ends; at most 0 when it is used up."""
+        return self.budget.wall_seconds - self.clock.wall_seconds
+
+    def in_time(self) -> bool:
+        return self.seconds_left > 0
+
+
 @noting_limits
 @improved_by_timed_cycles
 @guided_by_untimed_cycles
@@ -46,10 +64,16 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 
     ``budget.iterations`` is the most programs to solve; there is one for each reuse pattern and choice of
-    kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The status is
-    OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a process
-    does once: loading the engine and the compiled evaluator. Raises InputError for ``capacity_fractions`` of
-    a level that the architecture does not have, and for an architecture with a precision.
+    kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The seconds
+    leave out what a process does once: loading the engine and the compiled evaluator.
+
+    The status is OPTIMAL only if the objective meets the cost model's lower bound, else FEASIBLE. It is
+    INFEASIBLE if the rules allow no mapping, or if with no choice of kept tensors tiles of one word fit; and
+    UNKNOWN if the rules allow nothing that was found. The decorators ask once for each padded size and each
+    choice of layouts, and improve answers for machines whose cycles the programs do not count.
+
+    Raises InputError for ``capacity_fractions`` of a level that the architecture does not have, and for an
+    architecture with a precision.
     """
     refuse_precision(problem, "cosa")
     params.check_levels(problem.architecture)
@@ -64,22 +88,21 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     loading = Stopwatch()
     _load(problem, serial, params)
     clock = clock.without(loading)
-
-    def in_time() -> bool:
-        return clock.wall_seconds < budget.wall_seconds
-
-    solved = list(_solved(problem, space, choices, (budget, params, clock)))
+    allowed = _Allowed(params, budget, clock)
+    solved = list(_solved(problem, space, choices, allowed))
     optima = [program.mapping for program in solved if program.mapping is not None]
     if not params.polish:
         # One shot: what the programs went through is compared, and nothing is changed any more.
         optima += [mapping for program in solved for mapping in program.visited]
     # From the best to the last resort: optima, every loop at DRAM, random draws. The second always exists,
     # but a user's rules may forbid it.
-    starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, in_time)]
+    starts = (
+        _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, allowed.in_time)]
+    )
     bound = space_bound(problem)
     if not starts:
         return unknown("no program found an allowed mapping", bound, clock)
-    best, evaluations = _improved(problem, starts, bound, (budget, params, clock))
+    best, evaluations = _improved(problem, starts, bound, allowed)
     proven = all(program.proven for program in solved)
     return answer(problem, best, bound, clock, evaluations=evaluations, program_proven=proven)
 
@@ -90,14 +113,13 @@ def _valid(problem: MappingProblem, mappings: list[Mapping]) -> list[Mapping]:
 
 
 def _improved(
-    problem: MappingProblem, starts: list[Mapping], bound: float, limits: tuple[Budget, Params, Stopwatch]
+    problem: MappingProblem, starts: list[Mapping], bound: float, allowed: _Allowed
 ) -> tuple[Mapping, int]:
     """The best mapping reached from ``starts``, and how many mappings were evaluated on the way."""
-    budget, params, clock = limits
-    if not params.polish:
+    if not allowed.params.polish:
         return min(starts, key=lambda mapping: _cost(problem, mapping)), len(starts)
-    polish = Polish(problem, bound, lambda: clock.wall_seconds < budget.wall_seconds)
-    return polish.best(starts, params.kicks, budget.seed), polish.evaluations
+    polish = Polish(problem, bound, allowed.in_time)
+    return polish.best(starts, allowed.params.kicks, allowed.budget.seed), polish.evaluations
 
 
 def _fitting(space: MappingSpace, params: Params) -> tuple[list[Keep], list[str]]:
@@ -135,13 +157,10 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
 
 
 def _solved(
-    problem: MappingProblem,
-    space: MappingSpace,
-    choices: list[Keep],
-    limits: tuple[Budget, Params, Stopwatch],
+    problem: MappingProblem, space: MappingSpace, choices: list[Keep], allowed: _Allowed
 ) -> Iterator[Solved]:
     """Every program's answer; programs beyond the budget count as not solved."""
-    budget, params, clock = limits
+    budget, params = allowed.budget, allowed.params
     number = 0
     for keep in choices:
         program = (
@@ -158,7 +177,7 @@ def _solved(
             if budget.iterations is not None and number > budget.iterations:
                 yield Solved(None, False)
             else:
-                yield program.solve(pattern, engine, budget.wall_seconds - clock.wall_seconds)
+                yield program.solve(pattern, engine, allowed.seconds_left)
 
 
 def _engine(program: IntegerProgram, seed: int, params: Params) -> Engine:

@@ -154,8 +154,8 @@ class Variables:
     def choices(self, counts: ReadOnlyDict[PrimeGroup, Terms]) -> dict[int, dict[str, int]]:
         """A binary for every choice of how many primes each group has by ``counts``, of which one is 1.
 
-        With each choice are the products of its primes, by dim. There are as many as the product of
-        (count + 1) over the groups, a few dozen for two or three dims.
+        Returns, by the index of each binary, the bound of each dim if that choice is taken. There are as many
+        choices as the product of (count + 1) over the groups, a few dozen for two or three dims.
         """
         groups = list(counts)
         ways = {

@@ -12,6 +12,8 @@ the spatial factors of all levels outside it. Three facts make the bound one of 
 
 So a machine without fan-outs, each level as large as all its instances together, has no more words to move
 from its outermost level than any mapping of the real one. Its lattice bound is one for every spatial choice.
+What the joint machine's MAC units ask for is subtracted again, as spatial multicast can make it less on the
+real one.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def with_cycles(
     If cycles are the objective, the energies of its model are replaced by the cycles that a word takes at
     the slowest bandwidth of the outermost level. All bounds and searches then add up these cycles as they
     otherwise add up energy (``value`` in ``kernels/assignment_kernel.py``). Where ``in_time()`` ends the
-    computation, the bound is only the cost model's, which is lower.
+    computation, or there are more than MOST_KEEP_SETS choices of kept tensors, the bound is only the cost
+    model's, which is lower. So it is on machines with timing, whose words have no cycles at all here.
     """
     everywhere = float(space_bounds(problem).cycles)
     if problem.architecture.timing is not None:
@@ -101,8 +104,8 @@ def least_cycles(
     weights: Weights,
     in_time: InTime = always_in_time,
 ) -> float:
-    """The least cycles that one bandwidth of the outermost level (``weights``) leaves any mapping that keeps
-    one of ``keeps`` [n, levels], its parts in any order; 0 where ``in_time()`` ends the computation."""
+    """A lower bound on the cycles that one bandwidth of the outermost level (``weights``) needs for any
+    mapping that keeps one of ``keeps`` [n, levels], its parts in any order; 0 where ``in_time()`` ends it."""
     if len(keeps) > MOST_KEEP_SETS:
         effect = "the lower bound on cycles leaves out the traffic of the outermost level, and is lower"
         limit_reached("choices of what levels keep", MOST_KEEP_SETS, effect)

@@ -84,7 +84,8 @@ class Assignments:
 
     @property
     def bound(self) -> float:
-        """No mapping of the assignments still in the queue costs less; infinite when there is none."""
+        """No mapping of the assignments not handed out yet costs less, whether they are in a queue or not;
+        infinite when there is none."""
         if self._bounded < len(self._spreads):
             return self._stopping.floor
         return max(self._stopping.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
@@ -119,12 +120,14 @@ class Assignments:
                 limit_reached("assignments of spatial factors that wait", MOST_WAITING, effect)
 
     def pop(self, limit: float, in_time: InTime) -> bool:
-        """Load the next assignment to search; False if no bound is below ``limit``, or no time is left.
+        """Load the next assignment to search; False if there is none.
 
-        It is the assignment with the least close bound, once that one is promising: a mapping that costs no
-        more than its bound would be good enough, given the cheap bounds of all others. Until then whatever
-        has the least cheap bound goes on to its next stage. With a tolerance, most others never need a close
-        bound.
+        That is so if no bound is below ``limit``, if no time is left, or if more assignments wait than memory
+        allows (``full``).
+
+        The assignment with the least close bound is handed out as soon as a mapping at that bound would end
+        the search, given the bounds of all that have no close bound yet. Until then the one with the least
+        cheap bound goes on to its next stage. With a tolerance, most never need a close bound.
 
         If the time is up before the first assignment was handed out, the best one by then is, so that the
         search can find an answer; of a large layer even its close bound may take too long.

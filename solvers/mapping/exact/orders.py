@@ -33,8 +33,9 @@ class Effect(NamedTuple):
 
     ``run``: the irrelevant loops inside the first loop that moves the tensor; they deliver nothing again.
     ``slide``: from that loop outwards the loops that move the tensor along the same axis, if tiles overlap on
-    it, up to the first loop along another axis. A step of these can bring less than a whole tile. Each is
-    paired with the set of all irrelevant loops inside it, which do not repeat what it saves.
+    it, up to the first loop along another axis. A step of these can bring less than a whole tile. With each
+    goes the set of all irrelevant loops inside it: the words that its step saves are saved once for every
+    iteration of the loops outside it, but not again for those inside.
     """
 
     run: frozenset[int]
@@ -43,8 +44,10 @@ class Effect(NamedTuple):
     def covers(self, other: Effect) -> bool:
         """Whether no tile inside is delivered more words than with the other effect, whatever the factors.
 
-        That is so if at least the same loops are in the run, and the slide begins with the other's loops,
-        each with at least the same irrelevant loops inside."""
+        That is so if the run has at least the other's loops, and the slide begins with the other's loops,
+        each with no irrelevant loops inside that it does not have there: fewer are better, as the loops
+        inside do not repeat what a step saves.
+        """
         return (
             self.run >= other.run
             and len(self.slide) >= len(other.slide)

@@ -90,8 +90,9 @@ def _orders(masks: tuple[int, ...], counts: list[int]) -> Array:
 def _parts(mask: int, count: int) -> Iterator[tuple[int, ...]]:
     """Every way to give the tensors of a level to its parts, innermost part first.
 
-    A single part keeps all of them. Otherwise a part keeps one, and parts left over keep nothing; these come
-    last, for which parts are empty makes no difference."""
+    A single part keeps all of them. Otherwise a part keeps one, and parts left over keep nothing. These come
+    last: it makes no difference which parts are empty.
+    """
     if count == 1:
         yield (mask,)
         return

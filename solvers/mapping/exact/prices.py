@@ -17,7 +17,7 @@ from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 WORTHS = (0.0, *(2.0**power for power in range(-12, 3)))
 """The prices that are tried: what the whole capacity of a level is worth, as a fraction of the bound on the
-energy of the first assignment."""
+energy of the first assignment. While no assignment fits there is no such bound, and all prices are 0."""
 
 FIRST = WORTHS.index(1 / 16)
 """The index of ``WORTHS`` at which the first climb begins, for every level."""

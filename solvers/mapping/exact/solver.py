@@ -97,10 +97,19 @@ def solve(
 ) -> Outcome[AnyMapping]:
     """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
 
-    When time ends the search, the status is FEASIBLE (UNKNOWN if no mapping was found), and the bound is the
-    least over all parts of the space that are still open. With ``params.tolerance`` the search ends once the
-    best mapping is proven to be within it of the optimum. ``budget.iterations`` is the most assignments whose
-    loops are searched.
+    With ``params.tolerance`` the search ends, with the status FEASIBLE, once the best mapping is proven to be
+    within it of the optimum. ``budget.iterations`` is the most assignments whose loops are searched. Of other
+    statuses:
+
+    * FEASIBLE: time, ``budget.iterations`` or memory (MOST_WAITING assignments wait) ended the search. The
+      bound is the least over all parts of the space that are still open.
+    * UNKNOWN: as before, and no mapping was found, nor any taken (:meth:`Solving._begin_with_any`). Or there
+      was no search, as the layer has more than MOST_VECTORS tiles, MOST_TABLES tables or too many ways to
+      spread: the bound is then the cost model's.
+    * INFEASIBLE: the rules allow no mapping, or none fits the machine.
+
+    The decorators ask once for each padded size and each choice of layouts that the rules allow. Where the
+    timing's steps are those of an inner level, the problem is solved without timing and improved with it.
 
     ``start`` is an allowed mapping that is known already; the search looks only for better ones. Uneven
     mappings are searched from the best even one. Loading the compiled code, once in a process, is not on the
@@ -125,7 +134,7 @@ class Solving:
         """``ceiling``: whoever asks has no use for mappings that cost as much or more. Where there is none
         below it, the outcome is UNKNOWN with the ceiling for its bound, often long before the optimum would
         be proven; even problems only."""
-        assert ceiling == inf or not problem.rules.uneven, "the search of even mappings has no ceiling"
+        assert ceiling == inf or not problem.rules.uneven, "only a search of even mappings can have a ceiling"
         self._problem, self._params, self._iterations = problem, params, iterations
         self._ceiling = ceiling
         self._even: Solving | None = None
@@ -141,6 +150,9 @@ class Solving:
 
     def go_on(self, wall_seconds: float, start: AnyMapping | None = None) -> Outcome[AnyMapping]:
         """Search for ``wall_seconds``, for mappings better than ``start`` and than the best known.
+
+        The first turn spends at most half of its time on tables and first bounds. Uneven problems search even
+        mappings for half of what is left, until that search has ended.
 
         The outcome is what is known after this turn; its seconds and evaluations are those of this turn only.
         """
@@ -348,7 +360,8 @@ class ExactSearch:
     def run(self, iterations: int | None, in_time: Callable[[], bool]) -> str:
         """Search until the best is proven; the result says what kept it from that, empty if nothing did.
 
-        If time did (``interrupted``), the next run goes on from there.
+        That can be ``iterations``, memory (too many assignments wait), or time: then ``interrupted`` is set,
+        and the next run goes on from there.
         """
         self.interrupted = False
         while self._visits or self._assignments.bound < self._limit:
@@ -445,7 +458,7 @@ def leaves(parts: PartSpace, tables: Space, assignment: Assignment, nodes: Nodes
     """The leaves that wait to be handed over, as a batch of mappings whose levels are the parts of levels."""
     space, count = parts.space, int(nodes.leaf_count[0])
     batch = MappingBatch.empty(count, space.architecture, space.layer)
-    inside = nodes.leaf_inside[:count]
+    inside = nodes.leaf_vector[:count]
     batch.temporal[:, 0] = inside[:, 0]
     batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
     batch.permutation[:, 0] = space.tables.order[0]

@@ -140,7 +140,7 @@ def _fan_out(space: MappingSpace, level: int) -> _FanOut:
 
 @lru_cache(maxsize=64)
 def _fitting(divisors: tuple[tuple[int, ...], ...], fan_out: _FanOut) -> Array:
-    """All products of ``divisors``, of each dim one, that fit a fan-out: int64 [n, dims], read only.
+    """All rows of one divisor for each dim that fit a fan-out on X and Y: int64 [n, dims], read only.
 
     Remembered, because the parts of a fused layer are asked about again and again with other questions.
     """

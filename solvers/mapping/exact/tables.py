@@ -120,9 +120,10 @@ class Assignment(NamedTuple):
     iterations: Array
     """[1] temporal iterations of the whole nest, which are the compute cycles of all its mappings."""
     energy_pj: Array
-    """[1] pJ that every mapping of the assignment takes, whatever its loops."""
+    """[1] pJ of the MACs, and the least of the words that the MAC units ask for; without leakage. For uneven
+    levels the price of their whole capacity is subtracted (``kernels/bound_kernel.py``)."""
     cycles: Array
-    """[1] cycles that every mapping of the assignment takes, whatever its loops."""
+    """[1] cycles that every mapping of the assignment takes at least, whatever its loops."""
     demand: Array
     """[3, levels, tensors] words per instance that are read, written, and of these updated, whatever the
     loops."""
@@ -130,7 +131,7 @@ class Assignment(NamedTuple):
     """[1] on an array of PEs, the second level from inside that keeps the output; -1 if there is none, or
     while it is not known what levels keep."""
     cycles_per_sum: Array
-    """[1] cycles of a PE for each word that is updated there."""
+    """[1] cycles that one PE adds up sums for each update of an instance of that level."""
     walk: Array
     """[8] the cycles of a walk over tiles of which nothing is known: no cycles, one step."""
     split: Array
@@ -169,10 +170,11 @@ class Lattice(NamedTuple):
     size: Array
     """[1] how many vectors there are."""
     opened: Array
-    """[levels * subsets * runs * size] least pJ inside the vector around a level's temporal loops, whatever
-    these are."""
+    """[levels * subsets * runs * size] by the vector AROUND a level's temporal loops: the least ``closed``
+    over all loops that can lie there, and the fills of tensors whose run ends among them."""
     closed: Array
-    """[levels * subsets * runs * size] least pJ inside the vector that a level's loops begin with."""
+    """[levels * subsets * runs * size] by the vector INSIDE a level's temporal loops, the tile of the next
+    level inside: the least pJ of filling that tile and all that is further inside."""
     subset: Array
     """[levels] which of the ``Space.most_subsets`` tables of a level are read and written now."""
     scratch: Array
@@ -193,7 +195,7 @@ class Nodes(NamedTuple):
 
     level: Array
     """[1] the level whose temporal loops are being chosen; the number of levels if the search is over."""
-    inside: Array
+    vector: Array
     """[levels, dims] the vector of each node; that of level 0 are the factors of its own loops."""
     energy: Array
     """[levels] pJ of all that the loops outside a node decide."""
@@ -222,7 +224,7 @@ class Nodes(NamedTuple):
     """[levels] the current child, an index of ``children``."""
     child_count: Array
     """[levels] how many children a node has."""
-    leaf_inside: Array
+    leaf_vector: Array
     """[LEAVES, levels, dims] the vectors of all levels of the leaves found."""
     leaf_order: Array
     """[LEAVES, levels] the loop orders of their levels."""
@@ -412,7 +414,7 @@ def nodes_workspace(space: Space, size: int) -> Nodes:
     whole, real = partial(np.zeros, dtype=np.int64), partial(np.zeros, dtype=np.float64)
     return Nodes(
         level=whole(1),
-        inside=whole((levels, dims)),
+        vector=whole((levels, dims)),
         energy=real(levels),
         demand=real((levels, 3, levels, len(space.model.slides))),
         runs=whole(levels),
@@ -426,7 +428,7 @@ def nodes_workspace(space: Space, size: int) -> Nodes:
         bounds=np.empty((levels, size)),
         child=whole(levels),
         child_count=whole(levels),
-        leaf_inside=whole((LEAVES, levels, dims)),
+        leaf_vector=whole((LEAVES, levels, dims)),
         leaf_order=whole((LEAVES, levels)),
         leaf_bound=real(LEAVES),
         leaf_count=whole(1),

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 def load(problem: MappingProblem, space: MappingSpace) -> None:
     """Call the compiled code without rows: the first call of a process loads it."""
     estimator = Estimator(problem, space)
-    estimator.unaided(Schemes.of_nothing(space)[:0], estimator.outermost)
+    estimator.as_whole_mappings(Schemes.of_nothing(space)[:0], estimator.outermost)
 
 
 class BottomUp:
@@ -76,7 +76,7 @@ class BottomUp:
             if level < outermost - 1:
                 schemes = schemes[self._going_on(schemes, costs, level + 1, most)]
         batch, _ = self._estimator.completed(schemes, outermost)
-        objectives = self._estimator.unaided(schemes, outermost)
+        objectives = self._estimator.as_whole_mappings(schemes, outermost)
         objectives[~self._space.allowed(batch)] = np.inf
         best = np.argsort(objectives, kind="stable")
         best = best[np.isfinite(objectives[best])]
@@ -93,16 +93,16 @@ class BottomUp:
         interleaved = np.arange(len(schemes) * len(parts)).reshape(len(parts), -1).T.reshape(-1)
         return Schemes.joined(parts)[interleaved]
 
-    def _with_option(self, schemes: Schemes, level: int, pattern: int, mask: int) -> Schemes:
-        """The same schemes with one stationary order (by number) around ``level``, which keeps ``mask``."""
+    def _with_option(self, schemes: Schemes, level: int, number: int, mask: int) -> Schemes:
+        """The same schemes with stationary order ``number`` around ``level``, which keeps ``mask``."""
         order, keep = schemes.order.copy(), schemes.keep.copy()
-        order[:, level + 1] = self._orders[pattern].order
+        order[:, level + 1] = self._orders[number].order
         keep[:, level] = mask
         return replace(
             schemes,
             order=self._space.reordered(order).astype(order.dtype),
             keep=keep,
-            pattern=np.full(len(schemes), pattern),
+            stationary_order=np.full(len(schemes), number),
         )
 
     def _filled(
@@ -140,7 +140,7 @@ class BottomUp:
         innermost = np.zeros((len(self._orders), schemes.rest.shape[1]), np.bool_)
         for number, (_, dims) in enumerate(self._orders):
             innermost[number, list(dims)] = True
-        products, _ = filling.products(schemes, ~innermost[schemes.pattern], self._params.variants)
+        products, _ = filling.products(schemes, ~innermost[schemes.stationary_order], self._params.variants)
         return filling.steepest(products)
 
     def _going_on(self, schemes: Schemes, costs: SchemeCosts, outer: int, most: int) -> Array:
@@ -154,7 +154,7 @@ class BottomUp:
         rows = rows[np.isfinite(costs.objective[rows])]
         some, key = schemes[rows], costs.objective[rows]
         if caution := self._params.caution:
-            key = key ** (1 - caution) * self._estimator.unaided(some, outer) ** caution
+            key = key ** (1 - caution) * self._estimator.as_whole_mappings(some, outer) ** caution
         # First at most ``alike`` of each choice of spatial factors, then the best of these.
         mixed = SchemeCosts(key, costs.edp_pj_cycles[rows])
         few = np.flatnonzero(ranks(mixed, some.spreads()) < self._params.alike)

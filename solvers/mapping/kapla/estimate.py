@@ -73,9 +73,9 @@ class Estimator:
 
         A tensor's tile of all instances below an instance of ``outer`` comes anew in every iteration of the
         open loops, but for those that stand inside all loops over the tensor's own dims. Outputs are written
-        as often, and read back but for the first time. A tensor that the level inside does not keep has none:
-        no growth of that level's tiles would change them. What of a sliding window stays in place is not
-        looked at.
+        as often, and read back but for the first time. Words are those of one instance of ``outer``. A tensor
+        that the level inside does not keep has none: no growth of that level's tiles would change them. What
+        of a sliding window stays in place is not looked at.
         """
         tiles = tiles_inside(schemes, outer + 1)[:, outer] // schemes.temporal[:, outer]
         words = tile_words(self.problem.layer, tiles).astype(np.float64)
@@ -97,7 +97,7 @@ class Estimator:
                 found[:, number] *= schemes.keep[:, outer - 1] >> number & 1
         return found
 
-    def unaided(self, schemes: Schemes, outer: int) -> Array:
+    def as_whole_mappings(self, schemes: Schemes, outer: int) -> Array:
         """What the schemes cost as whole mappings, float64 [n].
 
         All open loops stand at the outermost level, in the order chosen for ``outer``. Unlike in

@@ -47,6 +47,8 @@ class Filling:
     def printed(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
         """Every scheme grown step by step until no step fits, as section IV-C prints it; and the costs then.
 
+        The arrays of ``schemes`` are changed.
+
         Each step is in the dim that helps the tensor with the most accesses most; of those that help it
         alike, the one that helps the tensor with the second most accesses most, and so on. A step takes a
         dim's factor to the next larger one allowed. What a step costs is not looked at, so the last ones may
@@ -79,7 +81,8 @@ class Filling:
     def steepest(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
         """Every scheme grown step by step, each time in the dim that lowers its estimated cost most.
 
-        A step takes a dim's factor to the next larger one allowed. Each scheme ends where no step helps.
+        A step takes a dim's factor to the next larger one allowed. Each scheme ends where no step helps. The
+        arrays of ``schemes`` are changed.
         """
         costs = self.costs(schemes)
         active = np.arange(len(schemes))
@@ -136,10 +139,11 @@ class Filling:
     def _multiplied(
         self, schemes: Schemes, dim: int, choices: Array, smallest: Array
     ) -> tuple[Schemes, Array]:
-        """Every scheme with each factor of ``dim`` among its ``choices``, bool [n, divisors], that fits.
+        """Every scheme with each factor of ``dim`` among its ``choices``, bool [n, divisors].
 
-        And the row of ``schemes`` that each comes from. Products are made in blocks, with a look at the clock
-        before each: when the time is up, the schemes that are left take the ``smallest`` factor.
+        Returns the products that fit, and for each the row of ``schemes`` from which it comes. Products are
+        made in blocks, with a look at the clock before each: when the time is up, the schemes that are left
+        take the ``smallest`` factor.
         """
         parts, origins = [], []
         for block in _blocks(choices.sum(axis=1), PRODUCTS_AT_ONCE):
@@ -177,8 +181,10 @@ def _blocks(counts: Array, most: int) -> Iterator[slice]:
 
 
 def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, bool]:
-    """Which rows belong to the first schemes whose ``counts``, one a row, are at most ``most`` together, bool
-    [n]; the first scheme's do in any case. And whether that leaves out any."""
+    """The rows of the first schemes whose ``counts``, one a row, are at most ``most`` together.
+
+    Returns, bool [n], which rows these are (the first scheme's always are), and whether any are left out.
+    """
     count = np.bincount(sources, weights=counts, minlength=1).cumsum()
     # Whole schemes are left out, the last ones first: schemes come with the best in front, and of a scheme
     # with half of its products the best product may be the one that is missing.

@@ -19,12 +19,13 @@ Array = NDArray[Any]
 class Ladder:
     """The factors that ``slot`` may take of each dim, such that the slots decided later can take the rest.
 
-    A total is what this slot and later ones have to take of a dim. Totals and factors are divisors of the
-    dim's size and are given by their indices in ``divisors``, an ascending array for each dim.
+    Its rungs are the allowed factors of a dim, ascending: a search climbs from one to the next. A *total* is
+    what this slot and later ones have to take of a dim. Totals and factors are divisors of the dim's size.
 
-    * ``allowed`` bool [dims, totals, factors];
-    * ``following`` int64 [dims, totals, factors]: the next larger allowed factor, 0 if there is none;
-    * ``first`` int64 [dims, totals]: the smallest allowed factor, 0 if there is none;
+    * ``divisors``: for each dim its divisors, ascending. They number totals and factors in all that follows.
+    * ``allowed`` bool [dims, totals, factors], by these numbers: whether the factor is allowed;
+    * ``following`` int64 [dims, totals, factors]: the next larger allowed factor itself, 0 for none;
+    * ``first`` int64 [dims, totals]: the smallest allowed factor itself, 0 for none;
     * ``forced`` int64 [levels, dims]: the least that later slots put inside each level's tiles.
     """
 

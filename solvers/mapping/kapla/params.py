@@ -19,9 +19,9 @@ class Params:
 
     ``filling``: how a level's tiles grow (caching). "printed" takes one smallest step after the other, each
     in the dim that helps the tensor with the most accesses, until nothing more fits (section IV-C).
-    "steepest" takes the step that lowers the estimated cost most, until none does. "divisors" tries every
-    product of divisors of the loops outside the innermost ones and then takes steepest steps, as the
-    released code does.
+    "steepest" takes the step that lowers the estimated cost most, until none does. "divisors" does as the
+    released code: it tries every product of divisors in the dims of the tensor that the loop order keeps in
+    place the longest, and grows the ``variants`` best of them by steepest steps.
     ``stacking``: how a fan-out is spread: "printed" and "steepest" as above; "every" tries all spatial
     factors that fit and keeps the ``stacks`` best of each scheme.
     ``schemes``: how many go on from one level to the next, 1 in the paper; ``alike``: how many of these may

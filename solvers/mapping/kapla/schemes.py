@@ -22,7 +22,7 @@ class Schemes:
     * ``order`` int8 [n, levels, dims]: the dims of each level's loops, INNERMOST first;
     * ``keep`` int64 [n, levels]: the tensors kept, as bit masks;
     * ``rest`` int32 [n, dims]: what of each dim is not decided yet;
-    * ``pattern`` int64 [n]: the number of the stationary order chosen last.
+    * ``stationary_order`` int64 [n]: the number of the one chosen last, in ``stationary_orders(layer)``.
     """
 
     temporal: Array
@@ -30,7 +30,7 @@ class Schemes:
     order: Array
     keep: Array
     rest: Array
-    pattern: Array
+    stationary_order: Array
 
     @classmethod
     def of_nothing(cls, space: MappingSpace) -> Schemes:
@@ -44,12 +44,12 @@ class Schemes:
             order=np.broadcast_to(np.arange(shape[2], dtype=np.int8), shape).copy(),
             keep=np.array([widest], np.int64),
             rest=np.array([[size for _, size in space.layer.dims]], np.int32),
-            pattern=np.zeros(1, np.int64),
+            stationary_order=np.zeros(1, np.int64),
         )
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        return self.temporal, self.spatial, self.order, self.keep, self.rest, self.pattern
+        return self.temporal, self.spatial, self.order, self.keep, self.rest, self.stationary_order
 
     def __len__(self) -> int:
         return len(self.rest)

@@ -35,9 +35,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``budget.iterations`` is the most schemes that go on from a level to the next, if that is less than
     ``params.schemes``. When the time is up, the loops that no level has yet stand at the outermost level.
     Where the rules or the time leave no scheme, the answer starts from a mapping drawn with the seed, and
-    where none of these fits from the serial one, with every loop outermost. The status is OPTIMAL only if
-    the objective meets the cost model's lower bound. Loading the compiled code, which a process does once,
-    is not on the clock. Raises InputError for an architecture with a precision.
+    where none of these fits from the serial one, with every loop outermost. The status is OPTIMAL if the
+    objective meets the cost model's lower bound, else FEASIBLE; INFEASIBLE if the rules allow no mapping, and
+    UNKNOWN if none of all these starts is allowed. Loading the compiled code, which a process does once, is
+    not on the clock. Raises InputError for an architecture with a precision.
     """
     refuse_precision(problem, "kapla")
     clock = Stopwatch()

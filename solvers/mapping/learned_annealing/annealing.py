@@ -80,7 +80,10 @@ class AnnealingChains:
             self.at = joined(best[np.resize(np.arange(min(len(best), count)), count)], self.at[count:])
 
     def settle(self, rows: MappingBatch) -> Array:
-        """Put all chains at ``rows``, several at each if they are few; which one each chain is at."""
+        """Put all chains at ``rows``, several at each if they are few.
+
+        Returns, for each chain, the number of its row.
+        """
         which = np.resize(np.arange(len(rows)), len(self))
         self.at = rows[which]
         return which

@@ -23,8 +23,9 @@ class Params:
     measured, the others where they were. ``patience``: stop after this many batches without a better mapping;
     None: never.
 
-    The model is fitted again when there are more than ``refit_growth`` times more measurements, to at most
-    ``most_rows`` of them, as ``trees`` boosted regression trees of ``depth``.
+    The model is fitted again when the measurements have grown by more than the fraction ``refit_growth``
+    since the last fit (1.0: doubled), to at most ``most_rows`` of them, as ``trees`` boosted regression trees
+    of ``depth``.
     """
 
     batches: int = 32

@@ -62,7 +62,8 @@ def fit(features: Array, costs: Array, params: Params, seed: int) -> Any:
 
 
 def chosen_rows(costs: Array, most: int, random: np.random.Generator) -> Array:
-    """Which measurements to learn from: all, or the best half of ``most`` and as many of the others."""
+    """Which measurements to learn from: all; of more than ``most``, the ``most`` / 2 best and as many drawn
+    from the others."""
     if len(costs) <= most:
         return np.arange(len(costs))
     order = np.argsort(costs, kind="stable")

@@ -85,7 +85,8 @@ class Guided(ProposalSearch):
 
 
 class Plain(ProposalSearch):
-    """Simulated annealing on measured costs, all chains at once. A model is worth the difference to this."""
+    """Simulated annealing on measured costs, all chains at once; what a model is worth is the difference to
+    this."""
 
     def __init__(self, chains: AnnealingChains, measured: Measurements, params: Params, most: int) -> None:
         super().__init__(chains, measured, params, most)

@@ -50,8 +50,8 @@ class Params:
     loop orders rounded (section IV), no polish and no proof. The paper names no threshold of
     utilisation; the 0.5 of the preset is ours.
 
-    ``literal``: Eq. 3 as it is printed. Each copy of a partial sum comes in and goes out, the first as the
-    others, and a level is read for what goes out of it. Otherwise as the cost model counts
+    ``literal``: Eq. 3 as it is printed. Every transfer of partial sums counts in and out, the first one
+    included, and words that go out of a level are counted as reads there. Otherwise as the cost model counts
     (:class:`~solvers.mapping.thistle.nest.costs.TilingCosts`).
     ``spread_windows``: a filter's R and S, never tiled (section III), may also stand whole across a fan-out.
     ``mirror``: of two classes that differ by height and width exchanged only one is solved (section III).
@@ -59,7 +59,8 @@ class Params:
     ``prune``: stop when the relaxed optima left are above the exact cost of the best mapping so far.
     ``guide``: for cycles also round the optima for energy times cycles, where cycles alone leave a choice.
     ``keeps``, ``programs``, ``classes``: at most so many choices of kept tensors are searched, programs
-    solved, and classes rounded, each the most promising first.
+    solved, and classes rounded, each the most promising first. The classes are divided among the searched
+    choices of kept tensors and of blocks for the windows, rounded up for each.
     ``nearest``, ``candidates``, ``least_utilization``: see :class:`Rounding` (section IV).
     ``polish``: descend on the exact objective from so many of the best roundings; 0: none.
     ``kicks``: how often the polish restarts from random steps off the best, while that is far from the bound.

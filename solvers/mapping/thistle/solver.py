@@ -70,9 +70,13 @@ _LOADED: set[str] = set()
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
 
-    ``budget.iterations`` is the most programs to solve. The bound is the larger of the cost model's and, with
-    ``params.prove``, of what :func:`proven_bound` proves; the status is OPTIMAL only if the objective meets
-    it. The seconds leave out what a process does once, loading Clarabel and the compiled evaluator. Raises
+    ``budget.iterations`` is the most programs to solve. ``program_proven`` is true when the programs of all
+    classes were solved or ruled out. The bound is the larger of the cost model's and, with ``params.prove``,
+    of what :func:`proven_bound` proves for all choices of kept tensors, if there are no more than
+    ``params.keeps``. The status is OPTIMAL if the objective meets the bound, else FEASIBLE; INFEASIBLE if the
+    rules allow no mapping; UNKNOWN if no candidate was allowed.
+
+    The seconds leave out what a process does once, loading Clarabel and the compiled evaluator. Raises
     InputError for an architecture with a precision.
     """
     refuse_precision(problem, "thistle")

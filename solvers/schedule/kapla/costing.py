@@ -47,8 +47,8 @@ class CostingLimit:
 class Costing:
     """The schemes costed so far.
 
-    ``found``: their costs by segment and division, without those that the chip cannot run.
-    ``reason``: why the last one of those cannot run, for a note where no chain exists.
+    ``found``: by segment and division, the costs of those that the chip can run. ``reason``: why the last one
+    that it cannot run cannot, for a note where no chain exists.
     """
 
     def __init__(self, regions: Regions, evaluator: ChipEvaluator, tile_costs: TileCosts) -> None:

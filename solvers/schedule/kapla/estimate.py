@@ -64,8 +64,8 @@ class Estimates:
     """Conservative validity and optimistic costs (section IV-B) of the schemes of ``slicing`` on ``chip``.
 
     ``floors``: the least of every layer, by its number. ``regions``: how many tiles each layer has.
-    ``share_weights``: tiles may share weights. Then those that stay may lie on the tiles once, and a tile
-    needs a slice of one output channel at a time.
+    ``share_weights``: tiles may share weights. Then weights that stay may lie on the tiles of a region once
+    altogether, and a tile needs a slice of one output channel at a time.
     """
 
     slicing: Slicing

@@ -23,8 +23,8 @@ class LayerFloor:
     ``inside_pj``: the part of it that is spent from the tiles' buffers inwards.
     ``weights_pj``: of writing the weights into buffers, once for all samples; not in ``energy_pj``.
     ``tile_cycles``: cycles that the sample takes on one tile; n tiles take a fraction 1/n of it at best.
-    ``repeats``: whether a partition repeats data. Tiles with different output channels K then need the same
-    inputs, and tiles with the same ones the same weights.
+    ``repeats``: whether partitions repeat data: tiles with different output channels K then need the same
+    inputs, and tiles with the same output channels the same weights.
     """
 
     inputs: tuple[tuple[int | None, int], ...]

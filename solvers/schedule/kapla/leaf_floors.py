@@ -76,8 +76,8 @@ class LeafFloors:
         """The least of each number over all partitions [n, 4]: parts of K, samples, rows and columns.
 
         Parts are as equal as they can be. A dim that is smaller than its number of parts leaves tiles idle.
-        Bits into buffers leave out halos, which would only add to them. With bands no tile has some of the
-        rows only, and it holds at least the mean of all bands.
+        Bits into buffers leave out halos, which would only add to them. With bands every
+        tile has all rows of a band, and holds at least the mean of all bands.
         """
         layer, floor, buffer = self.graph.layers[leaf.layer], self.layers[leaf.layer], self.chip.tile.buffer
         sizes, parts = np.array(layer.sizes(leaf.batch)), factorization_array(leaf.tiles)

@@ -20,16 +20,18 @@ class Params:
     - ``temporal``: the layers of a segment may take turns on all tiles and hand on data without DRAM.
     - ``bands``: the most bands of rows of a segment, which then hands on some rows of a sample at a time
       (:mod:`costmodel.schedule.row_bands`); 1: whole samples only.
-    - ``all_passes``: a chain may run in several passes, each for a part of the batch; each pass loads all
-      weights again. False takes the fewest passes with which there is a chain; true tries every number.
+    - ``all_passes``: a chain may run in several passes (the chip model's rounds), each for a part of the
+      batch; each pass loads all weights again. False takes the fewest passes with which there is a chain;
+      true tries every number.
 
     These decide which schemes are pruned:
 
     - ``prune``: schemes whose data cannot fit the buffers are dropped; false keeps them, for comparison.
-    - ``pareto``: a scheme is dropped if another one of the same layers has no more accesses of any tensor and
-      at most this fraction of its cycles; 1 is plain Pareto pruning, 0 none.
+    - ``pareto``: a scheme is dropped if another one of the same layers has no more accesses of any kind (of
+      each layer the bits read from DRAM, written to it and filled into buffers; of all layers the bits sent)
+      and at most this fraction of its cycles; 1 is plain Pareto pruning, 0 none.
     - ``probability``: each scheme is kept with this probability, drawn from the seed, as in a random search;
-      single layers with the whole batch always stay.
+      single layers in one sub-batch are costed in any case.
 
     These decide which schemes are costed in full:
 

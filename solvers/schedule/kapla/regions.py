@@ -37,6 +37,7 @@ class Regions:
         return self._known[segment]
 
     def _shared(self, segment: Segment) -> tuple[Region, ...]:
+        """The regions with their tiles: each gets about as many as its part of the cycles asks for."""
         regions, model = self.slicing.regions(segment), self.slicing.problem.model
         if len(regions) == 1:
             return (Region(tuple(regions[0]), model.tiles),)

@@ -44,7 +44,8 @@ class Segment:
 
 
 class BatchDivision(NamedTuple):
-    """Into how many sub-batches a batch falls, and each of these into how many bands of rows.
+    """Into how many sub-batches the batch of a pass is divided, and each of these into how many bands of
+    rows.
 
     With several bands a sub-batch is one sample (:mod:`costmodel.schedule.row_bands`).
     """

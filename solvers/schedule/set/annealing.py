@@ -56,7 +56,8 @@ class AnnealingProgress:
 
     ``tree``, ``value``: the current tree and its objective; ``best``, ``best_value``: the best so far.
     ``round``: how many rounds are done. ``random_state``: the state of :class:`random.Random`. ``counts``:
-    how often each operator was tried and with which result, in the order of the operators' names.
+    for each operator how often it was tried, was invalid (the chip cannot run the tree), accepted, and
+    better, in the order of the operators' names.
     ``trajectory``: (round, objective of the current tree) of some rounds.
     """
 
@@ -167,7 +168,7 @@ class _AnnealingRun:
             self._best, self._best_value = tree, value
 
     def _most_accepted(self, temperature: float) -> float:
-        """The largest objective that this round accepts, drawn at random.
+        """The largest objective that this round accepts, drawn at random; at least the current one.
 
         An increase d is accepted with probability exp(-d / (T value)). That is the probability that a uniform
         u in (0, 1] is below it: d < -T value log u. So u is drawn first, and d compared with the right side.

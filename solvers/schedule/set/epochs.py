@@ -22,14 +22,15 @@ from solvers.schedule.set.solving import stop_for_answer
 
 @dataclass(frozen=True)
 class EpochOf:
-    """Epoch ``number``, from 0, of ``count`` epochs.
+    """Epoch ``number``, from 0, of ``count`` epochs of one seed's search.
 
-    ``place``: which of the seeds that exchange their best trees it belongs to, counted from 0.
+    ``seed_number``: which of the seeds that exchange their best trees this is, counted from 0. It is no seed
+    of a random generator.
     """
 
     number: int
     count: int
-    place: int
+    seed_number: int
 
     def rounds(self, total: int) -> int:
         """How many of the ``total`` rounds of the search are in this epoch."""
@@ -58,7 +59,7 @@ def solve_epoch(
         nonlocal state
         try:
             if before:
-                begun = exchanged(before, plan)[epoch.place]
+                begun = exchanged(before, plan)[epoch.seed_number]
                 search.count_again(begun)
             else:
                 begun = search.begin(budget.seed, deadline.check, first_tree(problem, plan.params, deadline))

@@ -19,6 +19,7 @@ def rounds_of_epoch(total: int, number: int, epochs: int) -> int:
 def exchanged(states: Sequence[SearchState], plan: AnnealingPlan) -> list[SearchState]:
     """The states after an exchange: the worse half of the seeds goes on from the best tree of all.
 
+    Of an odd number that is the smaller half: of 5 seeds 2. Their own best trees are forgotten.
     A restarted seed keeps its round, and so its temperature. It also keeps its random numbers, so it goes
     another way than the seed whose tree it has. Nothing is exchanged before all seeds are in the last phase:
     a tree of one phase's space may not belong to another's.

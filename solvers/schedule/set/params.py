@@ -25,7 +25,7 @@ lose."""
 
 @dataclass(frozen=True)
 class PatternParams:
-    """For the narrower spaces of layer-sequential and layer-pipeline trees.
+    """How layer-sequential or layer-pipeline trees are annealed, the two narrower spaces.
 
     ``beta``: the number of rounds divided by the number of layers (section 4.2). ``weights``: how often each
     operator is drawn; "paper" draws all equally often, "released" as the released code does. ``operators``:
@@ -77,7 +77,7 @@ class PatternParams:
 
 @dataclass(frozen=True)
 class SetParams(PatternParams):
-    """For the whole space.
+    """How trees of the whole space are annealed.
 
     ``space``: "paper" is every valid tree, "released" those that the released code reaches. ``bands``: the
     most bands of rows of a segment (:mod:`.operators.row_bands`); 1: there are none, as in SET. ``deepest``:
@@ -85,7 +85,8 @@ class SetParams(PatternParams):
     after the other, as in the paper; "patterns" is the better of an annealed layer-pipeline and an annealed
     layer-sequential tree, as in the released code; "chain" the best chain of segments
     (:mod:`solvers.schedule.segment_chain`), from which all rounds have the temperatures of the last quarter
-    of an annealing. ``pattern_temperature``: T0 of the annealings of patterns. ``initial_temperature`` is
+    of an annealing (LATE). "chain" needs the space "paper" and ``deepest`` 0, as the chain may be outside of
+    smaller spaces. ``pattern_temperature``: T0 of the annealings of patterns. ``initial_temperature`` is
     more than the paper's 0.07, with which searches of this space get stuck early.
     """
 

@@ -35,8 +35,9 @@ OPERATORS_OF: Mapping[OperatorsOf, type[Operators]] = {
 class AnnealingPlan:
     """Which ``spaces`` are annealed one after the other, each for ``rounds`` rounds.
 
-    The last annealing starts from the best tree that the others found. The others start from all layers one
-    after the other. ``deepest`` limits the cuts above a leaf in the last space; 0 is no limit.
+    All but the last start from the search's first tree; the last one, unless it is the only one, from the
+    best tree that the others found. ``deepest`` limits the cuts above a leaf in the last space; 0 is no
+    limit.
     """
 
     spaces: tuple[SpaceName, ...]
@@ -49,8 +50,8 @@ class AnnealingPlan:
 class SearchState:
     """A search between two rounds.
 
-    ``first``: the tree from which all phases but the last start. ``done``: the phases that have ended.
-    ``found``: the best tree of each of them. ``progress``: the phase under way.
+    ``first``: the tree from which all phases but the last start, and a single phase, too. ``done``: the
+    phases that have ended. ``found``: the best tree of each of them. ``progress``: the phase under way.
     """
 
     first: TreeNode

@@ -25,6 +25,10 @@ PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best tree that the annealings of one seed find for ``problem``.
 
+    The spaces of :func:`spaces_of` are annealed one after the other, each for beta times the number of layers
+    rounds; ``budget.iterations`` limits the rounds of all of them together. UNKNOWN: the chip cannot run the
+    first tree, or the time is up before there is one.
+
     With ``params.bands`` above 1 the tile costs that are needed depend on the bands that the annealing draws,
     so they cannot be asked for in advance. InputError then for a table of tile costs that does not solve
     costs on demand, and for a model other than the chip's.

@@ -13,7 +13,8 @@ from solvers.checks import check_counts
 
 SpaceName = Literal["paper", "released", "layer_sequential", "layer_pipeline"]
 SPACES: dict[SpaceName, str] = {
-    "paper": "every valid RA tree: root S cuts, T cuts under T cuts, sub-batches of any size",
+    "paper": "every valid RA tree, also with an S cut as its root, T cuts directly below T cuts, and "
+    "sub-batches of any size",
     "released": "what the released code reaches: a root T cut, S and T cuts in turns below its children, "
     "numbers of sub-batches that are powers of two",
     "layer_sequential": "a root T cut whose children are layers and T cuts of layers (section 3.4)",

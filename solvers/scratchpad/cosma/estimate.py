@@ -14,13 +14,18 @@ to each member w: every chain tensor is made by an operator that reads the one b
 When a member u runs, the hub has been there, so for every other member w that has not run, some tensor of w's
 chain is live. If u touches none of that chain and its step leaves fewer bytes than the chain's smallest
 block, the live tensor is off chip during that step. It comes back before w runs, because w waits for the
-operator that reads it. So between any two members that run one after the other, in whatever order, one
-retrieval of the later one's chain is due.
+operator that reads it. The members of a fork are chosen such that this holds for any two of them, both ways
+(they *agree*). So between any two members that run one after the other, in whatever order, one retrieval of
+the later one's chain is due.
 
-From a state on, these are the cheapest chain tensors of all waiting members but the first. Chain tensors that
-are away already are subtracted, as their retrieval was paid when they left. If no chain tensor has a host
-copy, at least one of them has to be spilled as well. Forks that have no chain tensor in common are about
-different transfers, so their bytes add up.
+From a state on, that is one retrieval for each waiting member but the one that runs first. Which one that
+will be is open. So the bound adds up the cheapest chain tensor of every waiting member and leaves out the
+dearest of these. Chain tensors that are away already are subtracted, as their retrieval was paid when they
+left. If no chain tensor has a host copy, at least one of them has to be spilled as well. Forks that have no
+chain tensor in common are about different transfers, so their bytes add up.
+
+An operator that reads or makes the hub needs it in its own step and is no member. Of several chains to an
+operator, the one whose smallest block is largest counts.
 """
 
 from __future__ import annotations

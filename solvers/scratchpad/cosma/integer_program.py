@@ -58,6 +58,9 @@ class Params:
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The program's optimum, or the best solution and its bound at the time limit.
 
+    INFEASIBLE for a budget below MR, or if the program has no solution; UNKNOWN if time ends before there is
+    one.
+
     Raises InputError for in-place operators, which the paper's program does not have.
     """
     if problem.graph.settings.in_place:

@@ -47,7 +47,12 @@ LONGEST_CHAIN = 6
 
 
 class State(NamedTuple):
-    """Sets as bits; ``bytes`` of the resident tensors, ``cost`` in bytes paid so far."""
+    """Where a search stands; sets are the bits of an int.
+
+    ``executed``: operators that have run; ``ready``: those that have not, but whose predecessors all have;
+    ``resident``: tensors in the scratchpad; ``host``: tensors with a copy off chip; ``bytes``: of the
+    resident tensors; ``cost``: bytes moved or charged so far.
+    """
 
     executed: int
     ready: int
@@ -115,8 +120,12 @@ class Moves:
         return bool(masks.graph.operators[operator].overwrites) and self.excess(state, operator) <= 0
 
     def at_once(self, state: State, operator: int, goal: int) -> tuple[int, ...]:
-        """The ready operator, if running it now is safe, or the shortest safe chain of ``goal``'s operators
-        from it on (see the module's docstring); none, as soon as a member does not fit."""
+        """The operators to run now, in this order (see the module's docstring).
+
+        That is the ready ``operator``, if running it by itself is safe, or else the shortest safe chain of
+        ``goal``'s operators from it on. Empty where there is none: a member does not fit, or frees nothing
+        that was there before the chain, or its outputs have several readers, or one outside ``goal``.
+        """
         masks, chain = self.masks, list[int]()
         freed, least_kept, price, made = 0, inf, inf, 0
         while len(chain) < self.longest_chain and self.fits(state, operator):

@@ -9,10 +9,10 @@ its missing inputs are retrieved, and other tensors are evicted until it fits.
   spilled once).
 - Only evictions that the present step needs are made, and only sets from which no tensor can be left out.
   Any other eviction can wait at the same cost.
-- Dominance: take two states in which the same operators ran. State 1 can do all that state 2 can, once
-  it has evicted what only it has resident. What only state 2 has resident state 1 has paid for already, so it
-  may come back. A host copy that only state 2 has may save it one spill. If state 1 costs no more with all of
-  that added, state 2 is dropped.
+- Dominance: take two states in which the same operators ran. State 1 can do all that state 2 can, once it has
+  evicted what only it has resident. A tensor that only state 2 still has resident, state 1 has evicted; its
+  retrieval was charged then, so it may come back at no further cost. A host copy that only state 2 has may
+  save it one spill. If state 1 costs no more with all of that added, state 2 is dropped.
 
 States are taken in the order of what they cost so far plus a lower bound on what they will still cost
 (:mod:`.estimate`). :mod:`.moves` says, and proves, which operators run at once.
@@ -67,7 +67,10 @@ class Switches:
 class _Entry(NamedTuple):
     """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``.
 
-    ``least`` bounds the cost of every way on from it, ``cost`` is paid by then.
+    ``least`` bounds the cost of every way on from it, ``cost`` is paid by then. Entries are compared field by
+    field: of equal bounds the one with more operators behind it comes first (``minus_executed``), then the
+    one with the smaller ``ticket``, which numbers them as they come, or at random by the seed. ``evicted`` is
+    a set as bits; ``operator`` is -1 for a state from which the search begins.
     """
 
     least: float
@@ -97,8 +100,8 @@ def operators_of(path: Any) -> tuple[int, ...]:
 class PlanSearch:
     """The search from some states to all in which exactly the operators of ``goal`` ran; can be continued.
 
-    ``bound`` is a proven lower bound on the cost of every way there that :meth:`run` has not returned yet
-    (``upper_bound`` when there is none left); states that cost ``upper_bound`` or more are not followed.
+    ``bound``: no way there that :meth:`run` has yet to return costs less; ``upper_bound`` once none is left.
+    States that cost ``upper_bound`` or more are not followed.
     """
 
     def __init__(
@@ -240,7 +243,8 @@ class PlanSearch:
     ) -> Iterable[tuple[int, int]]:
         """Every set of tensors to evict that frees ``excess`` bytes, and from which none can be left out.
 
-        Yields the cost so far with the set evicted, and the set. Ends early when the time is up.
+        Yields the cost so far with the set evicted, and the set. Sets with which the cost cannot stay below
+        ``upper_bound`` are left out. Ends early when the time is up.
         """
         # Tensors are looked at from the largest to the smallest, and each is taken or left. A set is complete
         # as soon as it frees enough. It is minimal then, because its last member was needed and is the

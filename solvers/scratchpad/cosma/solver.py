@@ -1,7 +1,9 @@
 """COSMA's problem, exactly: order, allocation and replacement together, proven (Sections III and IV).
 
-1. The graph falls into serial parts (:mod:`solvers.scratchpad.parts`). Each is searched best first, equal
-   parts once. The sum of the parts' optima is a lower bound for the problem with addresses.
+0. A plan in the graph's own order is made first, within milliseconds: it is the answer where nothing cheaper
+   comes.
+1. The graph is divided into serial parts (:mod:`solvers.scratchpad.parts`). Each is searched best first,
+   equal parts once. The sum of the parts' optima is a lower bound for the problem with addresses.
 2. A part whose search is not finished by then gets an order by divide and conquer. That order's cost prunes
    the rest of the search, and the part counts with the bound that its search reaches.
 3. Replacement is solved again for the whole order, and its tensors are packed (Eqs. 9-11). Where that
@@ -39,8 +41,12 @@ OTHER_ORDERS = 4
 
 @dataclass(frozen=True)
 class Params:
-    """``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's; ``serial_parts`` off
-    searches the graph whole; ``divide`` off leaves a part that the search does not finish without an order.
+    """The settings of one solve; all are switches.
+
+    ``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's (:class:`.Switches`).
+    ``serial_parts`` off searches the graph whole. ``divide`` off leaves a part that the search does not
+    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
+    searches.
     """
 
     safe_moves: bool = True
@@ -80,7 +86,11 @@ class _Ordering:
 
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
-    """The proven optimum; at the limits the best plan found with the bound proven by then."""
+    """The proven optimum; at the limits the best plan found with the bound proven by then.
+
+    INFEASIBLE: an operator needs more than the budget (MR), or no order keeps an operator and what must be
+    live beside it within the budget. UNKNOWN: time ended before the tensors of any order were packed.
+    """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
     if refused := below_requirement(problem, watch):

@@ -36,7 +36,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class PackingProblem:
-    """Place all ``buffers``, whose names differ, in addresses 0 .. ``capacity``."""
+    """Give all ``buffers``, whose names differ, addresses from 0 up to, not including, ``capacity``."""
 
     buffers: tuple[Buffer, ...]
     capacity: int

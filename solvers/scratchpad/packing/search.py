@@ -78,7 +78,9 @@ class PackingResult(NamedTuple):
 def search_packing(
     buffers: Sequence[Buffer], capacity: int, budget: Budget, params: Params, clock: Stopwatch
 ) -> PackingResult:
-    """Addresses of ``buffers`` (sorted as :func:`sorted_buffers`) below ``capacity``, alignments aside.
+    """Addresses of ``buffers`` (sorted as :func:`sorted_buffers`) below ``capacity``.
+
+    Alignments are not looked at here.
 
     ``budget.iterations`` is the most searches to start.
     """

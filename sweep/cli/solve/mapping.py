@@ -86,6 +86,7 @@ class DirectivesFile:
             return
         from costmodel.formats.directives.mapping_file import SUFFIX
 
+        # ``evaluate`` tells files of directives from Timeloop's by their names.
         if self.path.suffix != SUFFIX:
             raise InputError("--directives", f"a file name that ends in {SUFFIX}", str(self.path))
 
@@ -94,6 +95,7 @@ class DirectivesFile:
         if self.path is None or answer.mapping is None:
             return
         layer = answer.problem.layer
+        # Directives have the layer's sizes; there is nowhere to say that a dim was padded.
         if answer.executed_layer != layer:
             raise InputError("--directives", "a mapping of the layer's own sizes", "one of padded sizes")
         if isinstance(answer.mapping, UnevenMapping):
@@ -178,6 +180,7 @@ class MappingFiles:
 
 def solve_one(request: MappingRequest, files: MappingFiles, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
+    # Before the solve: nobody should wait for minutes to hear that a file cannot be written.
     files.check(request)
     for warning in request.warnings:
         warn(warning)
@@ -186,6 +189,7 @@ def solve_one(request: MappingRequest, files: MappingFiles, as_json: bool) -> No
     files.write(found, str(request.architecture))
     answer = found.to_json()
     if as_json:
+        # Without a mapping, too: programs that read JSON get status and note, and then see the exit status.
         print(json.dumps(answer))
     elif answer["mapping"] is not None:
         _print_answer(answer)
@@ -212,6 +216,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
         if block["type"] == "temporal" and (names := kept.get(block["target"])):
             console.print(f"{'tiles of':>20} {', '.join(names)}", markup=False, highlight=False)
         factors = block["factors"]
+        # Stored innermost first, as Timeloop does; people read loop nests from the outside. Loops of one
+        # iteration are no loops to them.
         used = " ".join(f"{dim}{factors[dim]}" for dim in reversed(block["permutation"]) if factors[dim] > 1)
         console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
     for role, dims in answer["mapping"].get("layouts", {}).items():

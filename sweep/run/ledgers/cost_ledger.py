@@ -21,6 +21,7 @@ LAST_ROUND = 0.1
 class _Course:
     """How far one schedule is: the costs that its solver is told, and the seconds of its rounds so far.
 
+    A *round* is one call of the solver, until it answers or asks for costs.
     A solver that asks as it goes starts over in every round, with all costs that it has asked for; so its
     last round is a whole solve. Any other solver has one round.
     """
@@ -59,7 +60,11 @@ class CostLedger:
         return self._wait(task, self._tables.tasks(task, course.wanted))
 
     def asked(self, task: ScheduleTask, answer: CostRequests) -> list[CostTask]:
-        """The same for the requests in ``answer``, with which a worker ended a round of ``task``."""
+        """Let ``task`` wait for the costs that it asked for in ``answer``, with which a worker ended its
+        round.
+
+        Returns as :meth:`begin`.
+        """
         course = self._course(task)
         course.cpu_seconds += answer["cpu_seconds"]
         course.wall_seconds += answer["wall_seconds"]

@@ -75,8 +75,8 @@ class DesignLedger:
     def _effort(self, design: Design, solves: set[str]) -> DesignRow:
         """The columns that count the design's solves, and the CPU time of those that it was first to need.
 
-        A solve without an answer here is an epoch before a stored answer: it is stored as well, and nobody
-        had to read it. It counts as cached.
+        A solve without an answer here is an earlier epoch of an answer that the store had. It is in the
+        store, too, but was not read; it counts as cached.
         """
         known = {task_id: self.answers[task_id] for task_id in solves if task_id in self.answers}
         cached = sum(answer.cached for answer in known.values())

@@ -39,7 +39,8 @@ FEWEST_SOLVED = 8
 
 
 class LiveProgress(RunTally):
-    """Watches the run of ``study`` and writes :class:`.RunProgress` into ``folder`` until the block ends.
+    """Watches the run of ``study`` and writes :class:`.RunProgress` into ``folder`` until the ``with``
+    block ends.
 
     A file that cannot be written ends nothing: the run goes on, with one warning.
     """

@@ -19,6 +19,7 @@ OUTCOMES = {
     "dominated": "discarded by their bounds",
     "failed": "failed",
 }
+"""By the outcome of a design, what the end of a run says of it."""
 MOST_REASONS, LONGEST_REASON = 3, 200
 """How many reasons of failed solves the end of a run names, and the most characters of each."""
 

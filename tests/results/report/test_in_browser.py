@@ -13,7 +13,7 @@ import pytest
 
 from results.front.pareto import front_table
 from results.report.page import write_report
-from results.report.sections.front import INTERVALS
+from results.report.sections.which_design.front import INTERVALS
 from results.store.folder import RunFolder, RunWriter
 from results.units import TIMES
 from tests.results.report.browser import Page

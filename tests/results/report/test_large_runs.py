@@ -11,8 +11,8 @@ import pytest
 from results.report import data as report_data
 from results.report.data import RunData
 from results.report.page import build_page, write_report
-from results.report.sections import front as front_charts
-from results.report.sections.front import COUNTED, pair_figure, single_figure, space_figure
+from results.report.sections.which_design import front as front_charts
+from results.report.sections.which_design.front import COUNTED, pair_figure, single_figure, space_figure
 from results.report.stored_rows import SolveCounts
 from results.store.folder import RunFolder, RunWriter
 from tests.results.report.browser import Page

@@ -10,9 +10,9 @@ import pytest
 
 from results.report.data import RunData
 from results.report.page import build_page
-from results.report.sections import memory as report_memory
-from results.report.sections.memory import blocks, map_content, memory_section
-from results.report.sections.run import headline
+from results.report.sections.what_next.run import headline
+from results.report.sections.why_this_one import memory as report_memory
+from results.report.sections.why_this_one.memory import blocks, map_content, memory_section
 from results.store.folder import RunWriter
 
 Make = Callable[..., Any]

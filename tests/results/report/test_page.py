@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from results.errors import DamagedFileError, NotARunError, WrongRowError
 from results.report.data import MOST_SHOWN, RunData, study_objectives
+from results.report.design_layers import CERTIFICATE_HEADERS, design_layers
 from results.report.html import Markup, chart_text, element, script_json, table
 from results.report.labels import label_positions
 from results.report.page import build_page, write_report
-from results.report.sections.compare import hardware_rows
-from results.report.sections.front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
-from results.report.sections.layers import CERTIFICATE_HEADERS, design_layers
-from results.report.sections.spending import levels_figure
+from results.report.sections.which_design.front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
+from results.report.sections.why_this_one.compare import hardware_rows
+from results.report.sections.why_this_one.spending import levels_figure
 from results.store.folder import RunWriter
 from results.store.parts import list_parts
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds, value_order
@@ -333,6 +333,7 @@ def test_sections_without_data_are_absent_or_say_why(
     page = _page(run_path)
     text = " ".join(page.text)
     assert "The study names no baseline" in text
+    assert "Baseline" not in text, "nor a column of it"
     assert "The importance of the axes cannot be told: no axis takes two values" in text
     assert not {key for key in page.data if key.startswith(("progress", "memory"))}
     assert [trace["name"] for trace in page.data["gaps-data"]["data"]] == ["cosa"]

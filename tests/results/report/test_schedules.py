@@ -13,9 +13,9 @@ from results.report.data import RunData
 from results.report.page import build_page
 from results.report.schedule_chart import acceptance, chart_content, rectangles, trajectory_content
 from results.report.schedule_text import text_chart
-from results.report.sections.failures import failures_section
-from results.report.sections.run import headline
-from results.report.sections.schedules import schedules_section
+from results.report.sections.what_next.failures import failures_section
+from results.report.sections.what_next.run import headline
+from results.report.sections.why_this_one.schedules import schedules_section
 from results.store.folder import RunWriter
 from results.store.schema.rows import ChartLeaf
 from results.units import TIMES

@@ -102,8 +102,31 @@ def test_rows_are_those_of_a_run_by_tasks(family: Study, tmp_path: Path, in_proc
     assert spent.count(True) == 6, "of two designs that need the same solves, one has their CPU time"
 
 
-def test_ids_in_bulk_are_those_of_the_tasks(family: Study) -> None:
-    planned = plan(family)
+def timed_family(family: Study) -> Study:
+    """Gemmini with two of its timing's constants, and clocks, which mappings cannot tell apart."""
+    axes = {
+        "timing.issue": AxisChoices(choices=(100, 400)),
+        "frequency": AxisChoices(choices=("100 MHz", "200 MHz")),
+    }
+    return family.model_copy(update={"architecture": "gemmini", "axes": axes})
+
+
+def precise_family(family: Study) -> Study:
+    """The family around Eyeriss with weights of two widths."""
+    axes = family.axes | {"precision.weights": AxisChoices(choices=("int4", "int8"))}
+    return family.model_copy(update={"axes": axes})
+
+
+@pytest.mark.parametrize(
+    ("made", "architectures"),
+    [(lambda family: family, 6), (timed_family, 2), (precise_family, 12)],
+    ids=["plain", "timed", "precise"],
+)
+def test_ids_in_bulk_are_those_of_the_tasks(
+    family: Study, made: Callable[[Study], Study], architectures: int
+) -> None:
+    study = made(family)
+    planned = plan(study)
     assert planned.table is not None
     assert isinstance(planned.workload, MappingWorkload)
     ids = list(SolveIds(planned.table, planned.workload))
@@ -112,7 +135,16 @@ def test_ids_in_bulk_are_those_of_the_tasks(family: Study) -> None:
         for row in order[begins[group] : begins[group + 1]].tolist():
             tasks = planned.workload.tasks(planned.table.design(row))
             assert list(dict.fromkeys(task.id for task in tasks)) == found
-    assert planned.distinct == len({task_id for found in ids for task_id in found}) == 6 * 13
+    assert planned.distinct == len({task_id for found in ids for task_id in found}) == architectures * 13
+
+
+@pytest.mark.slow
+def test_a_timed_machine_s_solves_are_found_again(family: Study, tmp_path: Path) -> None:
+    study = timed_family(family).model_copy(update={"networks": family.networks[:1]})
+    run_study(study, tmp_path / "a", HERE)
+    assert plan(study, StoredAnswers(tmp_path)).open == 0
+    again = run_study(study, tmp_path / "b", HERE)
+    assert all(row["cached_solves"] == row["solves"] == 1 for row in again.read_rows("designs"))
 
 
 def test_designs_travel_as_numbers_of_parts_that_workers_have(family: Study, tmp_path: Path) -> None:

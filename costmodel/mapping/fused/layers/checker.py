@@ -75,7 +75,8 @@ def _loops(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
 
 
 def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
-    """Backing levels and hoisted tiles that there can be."""
+    """A backing level has one instance, can keep the tensor everywhere, and its tensor is not read outside
+    the group; hoisted tiles stand in the level next to the outermost one."""
     levels = group.architecture.levels
     for name, level in shared.backing.items():
         one = group.made.get(name)

@@ -155,7 +155,10 @@ def kind_cost(one: LayerTurns, kind: TurnKind, nest: Mapping) -> tuple[KindCost,
 
 
 def _hoisted(one: LayerTurns) -> tuple[float, dict[int, float], dict[int, Counts]]:
-    """pJ of the words that enter hoisted tiles in all turns, in all and by level; the accesses, by level."""
+    """What it costs to fill hoisted tiles over all turns, and to empty those of outputs.
+
+    Returns the pJ of all of it, the same by level, and the accesses by level.
+    """
     outermost = one.group.outermost
     levels = {level: one.group.architecture.levels[level] for level in (outermost - 1, outermost)}
     sums = {level: Counts(0, 0, 0, 0, 0) for level in levels}

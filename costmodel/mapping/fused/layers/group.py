@@ -91,9 +91,11 @@ class LayerGroup:
 
     ``alike``: pairs of dims of different layers that index the same axis of an operand which both read, such
     as the rows of the text from which queries and keys are made. ``names``: of a part of a larger group, the
-    names that loops have there, as :attr:`loops` has them; None: they are made here. Raises InputError for
-    layers of one name, for reads of earlier layers, and for an architecture whose cycles are timed: how parts
-    of layers overlap there is not counted.
+    names that loops have there, as :attr:`loops` has them; None: they are made here.
+
+    Raises InputError for layers of one name; for reads of layers that do not run before; for dims of a read
+    that are no axes of their own or of different lengths, and windows that are not the reader's; and for an
+    architecture with timing or with a precision, for which parts of layers in turn are not counted.
     """
 
     architecture: Architecture
@@ -299,9 +301,11 @@ class GroupMapping:
     """How a group runs: ``shared``, the tree of loops, and ``nests``, each layer's mapping below them.
 
     ``shared`` has no own loops. Its ``backing`` is by the name of the producing layer, ``hoist`` by the names
-    of layer and tensor. A nest maps the part of its layer that one iteration of the shared loops leaves. It
-    keeps a backed or hoisted tensor, all of it, at the level that holds it, and at the outermost level, which
-    stands for that level's words from elsewhere: those are not counted with the nest.
+    of layer and tensor. A nest maps the part of its layer that one iteration of the shared loops leaves.
+
+    A nest keeps a backed or hoisted tensor at the level that holds it, with a tile as large as the whole
+    part, at no level between, and (as every mapping) at the outermost one. The words between those two are
+    not counted with the nest: other layers brought them, or a hoisted tile did once for many turns.
 
     Under a loop that slides along a layer's rows, or over a dim that it sums, its turns are of several kinds:
     ``nests`` has the nest of the first one, ``others`` by the layer's name those of the others, in the order

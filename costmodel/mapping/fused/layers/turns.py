@@ -194,9 +194,9 @@ def iterations(
 ) -> Iterator[tuple[dict[str, int], int, int]]:
     """What loops leave of dims of these sizes, for every combination of pieces.
 
-    Yields the sizes left, how many iterations of all loops leave these, and how many iterations the loops
-    over ``dims`` have by themselves. If ``dims`` are those of a tensor, the latter are the iterations that
-    come to a part of it for the first time.
+    Yields three things: the sizes left; how many iterations of all loops leave these; and how many iterations
+    there are of the loops over ``dims`` only. If ``dims`` are those of a tensor, the last number counts the
+    iterations that come to a part of it for the first time.
     """
     for pieces in product(*(one.pieces for one in cut)):
         left = {one.dim: length for one, (length, _) in zip(cut, pieces, strict=True)}

@@ -6,7 +6,7 @@ are open. The assignment decides the instances of every level, the multicast gro
 MAC units ask for, and the least number of words for every fill. Where a count depends on the loops as well,
 the number here is a bound in the direction that keeps costs from being overestimated.
 
-Items are those of the cost model's list of counts, ``tests/data/timeloop/README.md``.
+Items are those of the cost model's list of counts, ``costmodel/mapping/counts/traffic.py``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ Words = Any
 READ, WRITTEN, UPDATED = 0, 1, 2
 """The parts of every ``demand``: words read, words filled or updated, and of these the updates."""
 PARTS = 3
+ENERGY, CYCLES = 0, 1
+"""Values of ``Space.objective``, which numbers OBJECTIVES; any other is energy times cycles."""
 
 
 @inlined
 def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array, walk: Array) -> float:
-    """The objective, given the energy without leakage and ``demand``, words per instance read and written.
+    """The objective, given the energy without leakage and the words that move.
 
+    ``demand`` [3, levels, tensors]: words per instance that are READ, WRITTEN and of these UPDATED. Where the
+    objective is cycles, ``energy_pj`` are cycles of the outermost level's bandwidth (``aggregate.py``).
     ``walk`` are the cycles of the steps of a machine with timing, as in ``WalkCounts``: those of the loops
     that are decided, or ``Assignment.walk`` where none is.
 
@@ -55,23 +59,23 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
         cycles = max(cycles, walk_cycles(space.model.timing, walk, _inner_cycles(space, assignment, demand)))
         cycles = float(np.ceil(cycles * ROUNDING))
     else:
-        if space.objective == 1:  # the weights are cycles: see aggregate.py
+        if space.objective == CYCLES:  # the weights are cycles: see aggregate.py
             cycles = max(cycles, energy_pj)
         cycles = float(np.ceil(cycles * ROUNDING))
         for level in range(len(assignment.keep)):
             if space.first[level] == level:
                 cycles = max(cycles, _bandwidth_cycles(space, level, demand, assignment.iterations[0]))
-    if space.objective == 1:
+    if space.objective == CYCLES:
         return cycles
     for level in range(len(assignment.keep)):
         energy_pj += space.model.leakage_pj[level] * assignment.instances[level] * cycles
-    return energy_pj if space.objective == 0 else energy_pj * cycles
+    return energy_pj if space.objective == ENERGY else energy_pj * cycles
 
 
 @inlined
 def _inner_cycles(space: Space, assignment: Assignment, demand: Array) -> float:
-    """Cycles that the levels inside the described transfers take by their bandwidths; the timing adds the
-    rest."""
+    """Cycles of what the machine's timing does not describe: the bandwidths of levels inside its transfers,
+    the MACs where it describes no array, and PEs with links."""
     model = space.model
     inner = float(assignment.iterations[0]) if model.timing.counts_macs else 0.0
     for level in range(model.timing.inner_levels):

@@ -13,7 +13,8 @@ from one vector to a multiple of it::
 
 ``closed[i]`` bounds the energy inside the loops of level ``i`` for each vector that they can begin with:
 what fills the tile of level ``i - 1``, and all that is further inside. ``opened[i]`` is the least of it over
-all vectors that divide the one around the loops.
+all vectors that divide the one around the loops. Level 0 has only ``opened``, which is 0 everywhere: nothing
+but the MAC units is inside it.
 
 **Stationary tensors.** A loop over a dim that a tensor does not have leaves the tensor's tile as it is. Such
 loops directly outside a tile, up to the first loop that moves it, are the tensor's *run* there; during its
@@ -412,8 +413,8 @@ def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tu
     * One that is not in ``run``: no, as it is in no run outside of these loops.
     * One of ``run`` that the level does not keep: yes. The stationary tile is one further inside, and its run
       goes through this level.
-    * One of ``run`` that the level keeps: that is open. Its tile here is stationary, but the level's own
-      loops may move its tiles further inside, or leave them, too.
+    * One of ``run`` that the level keeps: either is possible. Its tile here is stationary, but the level's
+      own loops may move its tiles further inside, or leave them, too.
 
     So the least is taken over all sets that are ``run`` without some of the tensors that the level keeps.
     """
@@ -551,10 +552,10 @@ def _add_floors(space: Space, assignment: Assignment, lattice: Lattice, which: t
 
 
 @inlined
-def floors_pj(space: Space, assignment: Assignment, level: int, tensors: int, inside: Array) -> float:
+def floors_pj(space: Space, assignment: Assignment, level: int, tensors: int, around: Array) -> float:
     """Energy that filling ``tensors`` costs at least whose run ends among the temporal loops of ``level``.
 
-    What is filled is each tensor's next level inside ``level`` that keeps it. ``inside`` [dims] is the vector
+    What is filled is each tensor's next level inside ``level`` that keeps it. ``around`` [dims] is the vector
     around the loops of ``level``: irrelevant loops outside it each repeat the tensor's different words; loops
     inside it are taken to repeat none."""
     energy = 0.0
@@ -562,8 +563,8 @@ def floors_pj(space: Space, assignment: Assignment, level: int, tensors: int, in
         inner = assignment.child[level, tensor]
         if tensors >> tensor & 1 and inner >= 0:
             words = assignment.floor_words[inner, tensor]
-            for dim in range(len(inside)):
+            for dim in range(len(around)):
                 if space.model.axis_of[tensor, dim] < 0:
-                    words *= assignment.rest[dim] // inside[dim]
+                    words *= assignment.rest[dim] // around[dim]
             energy += boundary_pj(space, assignment, inner, tensor, words)
     return energy

@@ -44,7 +44,7 @@ def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> No
     inner = level - 1
     nodes.visited[0] += 1
     for dim in range(nodes.tile.shape[0]):
-        nodes.tile[dim] = nodes.inside[inner, dim] * assignment.covered[inner, dim]
+        nodes.tile[dim] = nodes.vector[inner, dim] * assignment.covered[inner, dim]
     _add_loops(space, assignment, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
     for part in range(PARTS):
@@ -74,7 +74,7 @@ def _sums_fit(space: Space, assignment: Assignment, nodes: Nodes, inner: int) ->
     if not sums_come_back(space.model, nodes.loops, nodes.loops.starts[inner + 1], True):
         return True
     for dim in range(nodes.tile.shape[0]):
-        nodes.tile[dim] = nodes.inside[outer, dim] * assignment.covered[outer, dim]
+        nodes.tile[dim] = nodes.vector[outer, dim] * assignment.covered[outer, dim]
     return sums_fit(space, assignment, outer, nodes.tile)
 
 
@@ -134,11 +134,11 @@ def _add_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -
     at = loops.starts[level + 1]
     for position in range(space.orders.shape[1] - 1, -1, -1):
         dim = space.orders[nodes.order[level], position]
-        inside = nodes.inside[level - 1, dim]
-        if nodes.inside[level, dim] > inside:
+        inside = nodes.vector[level - 1, dim]
+        if nodes.vector[level, dim] > inside:
             at -= 1
             loops.dim[at] = dim
-            loops.bound[at] = nodes.inside[level, dim] // inside
+            loops.bound[at] = nodes.vector[level, dim] // inside
             loops.stride[at] = inside * assignment.covered[level, dim]
     loops.starts[level] = at
 

@@ -50,7 +50,7 @@ def begin(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, 
     top = len(assignment.keep) - 1
     nodes.level[0] = top
     nodes.loops.starts[top + 1] = len(nodes.loops.dim)  # filled from the end: see TemporalLoops
-    copy(assignment.rest, nodes.inside[top])
+    copy(assignment.rest, nodes.vector[top])
     nodes.energy[top] = assignment.energy_pj[0]
     for part in range(PARTS):
         copy_rows(assignment.demand[part], nodes.demand[top, part])
@@ -117,11 +117,11 @@ def explore(
 def _walk(space: Space, nodes: Nodes, any_order: bool) -> None:
     """Count the steps of the outermost level's loops, in the order being tried or, for children that are
     listed, in whatever order: ``nodes.walk`` then holds until the next ones are tried."""
-    outermost = nodes.inside.shape[0] - 1
+    outermost = nodes.vector.shape[0] - 1
     count = 0
-    for position in range(nodes.inside.shape[1]):
+    for position in range(nodes.vector.shape[1]):
         dim = position if any_order else space.orders[nodes.order[outermost], position]
-        bound = nodes.inside[outermost, dim] // nodes.inside[outermost - 1, dim]
+        bound = nodes.vector[outermost, dim] // nodes.vector[outermost - 1, dim]
         if bound > 1:
             nodes.walk.dim[count] = dim
             nodes.walk.bound[count] = bound
@@ -134,7 +134,7 @@ def _walk(space: Space, nodes: Nodes, any_order: bool) -> None:
 def _keep_leaf(nodes: Nodes) -> None:
     """Add the open branch to the leaves: its vectors and orders are the whole mapping."""
     leaf = nodes.leaf_count[0]
-    copy_rows(nodes.inside, nodes.leaf_inside[leaf])
+    copy_rows(nodes.vector, nodes.leaf_vector[leaf])
     copy(nodes.order, nodes.leaf_order[leaf])
     nodes.leaf_count[0] = leaf + 1
 
@@ -158,8 +158,8 @@ def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> b
     looped, number = 0, nodes.children[level, child]
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]
-        nodes.inside[level - 1, dim] = lattice.value[dim, digit]
-        if nodes.inside[level - 1, dim] < nodes.inside[level, dim]:
+        nodes.vector[level - 1, dim] = lattice.value[dim, digit]
+        if nodes.vector[level - 1, dim] < nodes.vector[level, dim]:
             looped |= 1 << dim
     nodes.order[level] = space.order_start[level, looped, 0]
     nodes.order_end[level] = space.order_start[level, looped, 1]
@@ -170,15 +170,17 @@ def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> b
 def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> float:
     """A lower bound on the objective of all mappings below the node of ``level``.
 
-    The node's own cost is exact. The cost inside comes from the table, for each set of stationary tensors
-    that the loops outside allow (a subset of ``nodes.runs``): the table leaves the fills of these tensors to
-    whoever knows the loops of their run, so they are added here. The least of all sets is a bound.
+    The node's own cost is exact, but for words of the MAC units whose multicast groups depend on tiles that
+    are not decided yet: these are charged with the least number of groups. The cost inside comes from the
+    table, for each set of stationary tensors that the loops outside allow (a subset of ``nodes.runs``): the
+    table leaves the fills of these tensors to whoever knows the loops of their run, so they are added here.
+    The least of all sets is a bound.
     """
     # The number of the node's vector. Dims have few divisors, so they are looked through one by one.
     vector = 0
     for dim in range(len(lattice.counts)):
         digit = 0
-        while lattice.value[dim, digit] != nodes.inside[level, dim]:
+        while lattice.value[dim, digit] != nodes.vector[level, dim]:
             digit += 1
         vector += digit * lattice.stride[dim]
     least = np.inf
@@ -229,7 +231,7 @@ def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: No
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
         if space.model.timing.timed is not None and level == len(assignment.keep) - 1:
             for dim in range(len(lattice.counts)):
-                nodes.inside[level - 1, dim] = lattice.value[dim, nodes.allowed[dim, nodes.pick[dim]]]
+                nodes.vector[level - 1, dim] = lattice.value[dim, nodes.allowed[dim, nodes.pick[dim]]]
             _walk(space, nodes, True)
         bound = value(space, assignment, energy, nodes.demand[level], nodes.walk.cycles)
         if bound < limit and space.last[level - 1] > space.first[level - 1]:
@@ -280,7 +282,7 @@ def _fill_floors(space: Space, assignment: Assignment, nodes: Nodes, level: int)
                 added = space.runs[more] & ~outside
                 nodes.floors[run, more] = _floors_outside(
                     space, assignment, nodes, level, outside
-                ) + floors_pj(space, assignment, level, added, nodes.inside[level])
+                ) + floors_pj(space, assignment, level, added, nodes.vector[level])
 
 
 @inlined
@@ -292,7 +294,7 @@ def _pick_first(space: Space, assignment: Assignment, lattice: Lattice, nodes: N
     for dim in range(len(lattice.counts)):
         nodes.pick_count[dim] = 0
         nodes.pick[dim] = 0
-        whole = nodes.inside[level, dim]
+        whole = nodes.vector[level, dim]
         for digit in range(lattice.counts[dim]):
             inside = lattice.value[dim, digit]
             if whole % inside:
@@ -335,7 +337,7 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
     moving = 0
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]
-        if lattice.value[dim, digit] < nodes.inside[level, dim]:
+        if lattice.value[dim, digit] < nodes.vector[level, dim]:
             moving |= 1 << dim
     least = np.inf
     for run in range(len(space.runs)):

@@ -33,9 +33,9 @@ Array = NDArray[Any]
 class ClassOptimum:
     """A program's optimum: ``x`` the logarithms of the variables, and the multipliers of its constraints.
 
-    ``time_weights`` and ``fill_weights`` are those of the program's ``times`` (they sum to about 1 where the
-    objective has the time in it) and ``fills``, ``limit_weights`` those of the box's limits: in pJ for
-    energy, else in logarithms of the objective.
+    ``time_weights`` belong to the program's ``times``; they sum to about 1 if the objective has time in it.
+    ``fill_weights`` belong to its ``fills``, ``limit_weights`` to the limits of its ``box``. Multipliers are
+    in pJ if the objective is energy, else in logarithms of the objective.
     """
 
     x: Array

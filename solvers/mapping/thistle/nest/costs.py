@@ -45,10 +45,11 @@ class TilingCosts:
     """The programs of one tiling: one for each choice of an order of loops, or of none yet, per level.
 
     Three things differ from the cost model. Partial sums count once in and once out each time (the factor 2
-    of Algorithm 1), while the cost model leaves out the first read and fill of each copy of an output. What
-    that saves grows with the number of copies, which is convex in the variables' logarithms; a line above it
-    stands in for it, with the constant ``first_reads_pj`` and the slopes ``saved``. Accesses are not rounded
-    up to blocks of words. Leakage lasts for the compute cycles only.
+    of Algorithm 1), while the cost model leaves out the first read and fill of each copy of an output, where
+    copies are instances with partial sums of the same outputs. That saving is subtracted as a straight line
+    over the variables' logarithms: the constant ``first_reads_pj`` and the slopes ``saved``. It is the chord
+    of a convex function, the number of copies, so it is nowhere below the saving. Accesses are not rounded up
+    to blocks of words. Leakage lasts for the compute cycles only.
 
     With ``literal`` the expressions are those of Eq. 3. Nothing stands in for first reads. What goes out of a
     level is read there (the register energy of DVol of R to S, the SRAM energy of S to D), which the cost
@@ -86,7 +87,7 @@ class TilingCosts:
         )
 
     def estimate(self, program: ClassProgram, x: Array) -> float:
-        """The objective at the logarithms ``x`` without the first reads."""
+        """The objective at the logarithms ``x``, less what first reads save."""
         energy_pj = program.energy_at(x) - self.first_reads_pj
         if self.objective == "energy":
             return energy_pj

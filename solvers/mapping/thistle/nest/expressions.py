@@ -46,8 +46,9 @@ class Expressions:
     tensor, which only a lower bound may claim.
 
     Where no two dims share an axis, everything is as the cost model counts it
-    (``costmodel.mapping.counts.traffic``), provided that the innermost relevant loop of each order iterates.
-    Halos are, too, along one direction, but for coincidences (item 3 of the cost model's list).
+    (``costmodel.mapping.counts.traffic``), provided that the innermost relevant loop of each order has more
+    than one iteration. Halos are, too, along one direction, but for coincidences (item 3 of the cost model's
+    list).
     """
 
     layer: Layer
@@ -151,7 +152,8 @@ class Expressions:
     def _grown(self, words: Signomial, dim: str, block: TilingBlock) -> Signomial:
         """``words`` with the tile grown along ``dim`` by the trip count of ``block``.
 
-        The innermost trip count stands wherever the tile's size does, so it takes the place of c^(l-1).
+        The innermost block's trip count stands wherever the tile's size does. So it is replaced by itself
+        times the block's (the paper replaces c^(l-1) by c^l).
         """
         innermost = self.blocks[0].trips(dim)
         return words.replaced(innermost, variable(innermost) * self._trips(block, dim))

@@ -48,7 +48,8 @@ class OrderClasses:
         return list(found.values())
 
     def with_open(self, dims: Sequence[str], hoisting: Sequence[Tensor]) -> list[Order]:
-        """The classes that leave out all dims of some tensors of ``hoisting``, which it lets stay.
+        """The classes that leave out all dims of some tensors of ``hoisting``, so that these stay through the
+        level.
 
         A tensor that the level does not move can stay through loops of the next level outside as well. The
         paper's orders list every dim, as if each had more than one iteration, and never do that.

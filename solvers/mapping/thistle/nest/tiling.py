@@ -51,8 +51,9 @@ class Tiling:
     """The trip counts of ``space`` with the tensors of ``keep`` in its levels.
 
     A trip count is fixed where only one value is possible: 1 in blocks of levels that are too small for more
-    of the dim, and 1 everywhere for dims of size 1. The dims of a filter's window are not tiled either
-    (section III): ``windows`` names the block that has all iterations of each, see :func:`window_blocks`.
+    of the dim, and 1 everywhere for dims of size 1. The dims of a filter's window are not tiled either where
+    a block may have all of their iterations (section III): ``windows`` names that block for each, see
+    :func:`window_blocks`.
     """
 
     space: MappingSpace

@@ -153,12 +153,13 @@ def _sortable(walk: HoistWalk) -> tuple[object, ...]:
 
 @dataclass
 class ClassSearch:
-    """Solves programs best first: next is always the node of least optimum; ``may_go_on()`` is asked before.
+    """Solves programs best first: next is always the node of the least estimate; ``may_go_on()`` is asked
+    before.
 
-    A level without an order counts at most what it would with any. So a node's optimum is at most that of the
-    nodes below it, and optima come out in ascending order: whoever has a mapping as good as the last one may
-    stop. The optima are estimates, and no bounds on the cost model's objective (see :class:`TilingCosts`);
-    the proof has expressions of its own.
+    An estimate is a program's optimum less what first reads save (:meth:`TilingCosts.estimate`). A level
+    without an order counts at most what it would with any. So a node's estimate is at most that of the nodes
+    below it, and estimates come out in ascending order: whoever has a mapping as good as the last one may
+    stop. They are no bounds on the cost model's objective; the proof has expressions of its own.
     """
 
     branchings: Sequence[Branching]

@@ -2,21 +2,25 @@
 
 The programs of the search are no bounds: they leave windows whole, count halos as Algorithm 1 does, and count
 every partial sum once too often. The programs of this module differ in the points below. For layers each of
-whose output axes is a single dim, their optimum is at most the cost of every mapping.
+whose output axes is a single dim with coefficient 1, their optimum is at most the cost of every mapping.
 
 **Layer.** An axis that sums several dims keeps only its longest one, with coefficient 1
 (:func:`least_layer`): a tile has at least that many words along the axis. Loops over the dims left out (a
 filter's R and S over the inputs) are not counted for the tensor at all: they are ``unseen``.
 
-**Deliveries.** Tensors without sums are delivered ``tile * (loops from the first moving one outwards)``
-words (item 3 of the cost model's list). With sums: let G be the loops inside the first one that moves the
-tile along another axis than the first mover did. A step of a loop outside G moves the tile, and not as the
-first mover did, so it costs the whole tile (or the same, if that never overlaps), and all of these loops
-multiply. In G, loops over absent dims around the first mover put the tile back, which costs it whole, and
-multiply; so by induction over G, from ``W' = b W - (b - 1) (tile - cost)``, the words are at least these
-loops times what G costs without them, which is at least the union of the tile's positions
-(``costmodel.mapping.bounds.bounds``): as many words as G covers of the kept dim, times the other extents. So
-here too ``tile * (seen loops from the first moving one outwards)`` is never above the count.
+**Deliveries.** The claim: ``tile * (seen loops from the first moving one outwards)`` is never above the words
+that the cost model counts (item 3 of its rules: a step that moves the tile as the last remembered step did
+costs what the overlap leaves, any other moving step costs the whole tile). For a tensor none of whose axes
+sums dims, tiles do not overlap, and the claim is what is counted. Otherwise call the first loop that moves
+the tile the *mover*, and divide the loops around the tile where the first one moves it along another axis.
+
+* Loops from there outwards. A step of such a loop moves the tile, but not as the mover does. So it costs the
+  whole tile, and all of these loops multiply the words.
+* Loops inside, G. Those over dims that the tensor lacks and that stand around the mover send the tile back to
+  where it began, which costs it whole. By induction over G, with ``W' = b W - (b - 1) (tile - cost)`` for a
+  loop of b iterations, the words are at least the product of these loops times what G costs without them.
+  That is at least the union of the tile's positions (``costmodel.mapping.bounds.bounds``): as many words as
+  G covers of the kept dim, times the tile's other extents.
 
 **Merged dims.** Dims that the same tensors have become one dim. Take loops in any order, and move all loops
 of each merged dim to its first one, from the inside. A tensor is then not moved by those merged dims whose
@@ -74,8 +78,9 @@ MOST_PIECES = 6
 def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Callable[[], bool]) -> float:
     """A lower bound on every mapping of ``problem`` whose levels keep one of ``keeps``; 0 if none is proven.
 
-    It holds whenever ``may_go_on`` ends the search, as choices that are still open then count with the
-    program that covers them.
+    None is proven on a machine with timing, where dims may be padded, for layers with an output axis that is
+    not a single dim with coefficient 1, and where a program has no optimum. It holds whenever ``may_go_on``
+    ends the search, as choices that are still open then count with the program that covers them.
     """
     # The programs know no timing: their cycles, and the leakage during them, bound no timed ones.
     timed = problem.architecture.timing is not None

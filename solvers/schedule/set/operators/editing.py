@@ -56,7 +56,8 @@ def with_batch(node: TreeNode, batch: int) -> TreeNode:
 
     A cut keeps the size of its sub-batches where that divides ``batch``, and changes their number: 8 samples
     in 4 sub-batches of 2 become 4 samples in 2 of 2. Else a sub-batch gets the greatest common divisor of its
-    old size and ``batch``, and all nodes below change with it: 1 sample becomes one sub-batch of 1.
+    old size and ``batch``, and all nodes below change with it: for 1 sample the same cut has one sub-batch of
+    1, for 6 samples 3 of 2.
     """
     if batch == node.batch:
         return node

@@ -96,7 +96,8 @@ class Operators:
     def draw(self, current: Current, random: Random) -> tuple[str, TreeNode | None]:
         """A random operator's name, and the tree that it makes at a random leaf; None if it does not apply.
 
-        A leaf is drawn before the operator, and operators take its number, from the left.
+        Operators get the number of the leaf that was drawn, counted from the left. Where there are bands, the
+        tree that comes out is settled (``row_bands.py``).
         """
         number = random.randrange(len(current.paths))
         name = random.choices(self.names, self._weights)[0]

@@ -17,7 +17,8 @@ from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, has_bands, leaves,
 from solvers.divisors import divisors
 
 BAND_OPERATORS = ("more_bands", "fewer_bands")
-"""Operators that SET does not have: raise, or lower, the number of bands of the segment of a random leaf."""
+"""Operators that SET does not have: raise, or lower, the number of bands of the segment of a random leaf.
+Each is drawn half as often as SET's most frequent operator."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from results.report.colors import level_color
 from results.report.data import RunData
+from results.report.design_layers import NOT_ITEMISED
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.units import Scale, percent
-
-COLORS = ("#0072b2", "#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#b8a800", "#7a6fbe")
-MAC_COLOR = "#8a8f98"
-NOT_ITEMISED = "not itemised"
 
 Levels = dict[str, float]
 
@@ -43,10 +41,6 @@ def level_names(run: RunData, designs: list[int]) -> list[str]:
 def _levels(run: RunData, design: int) -> Levels:
     levels = run.detail(design).get("energy_by_level_pj")
     return levels if isinstance(levels, dict) else {NOT_ITEMISED: run.value(design, "energy_pj") or 0.0}
-
-
-def level_color(index: int, name: str) -> str:
-    return MAC_COLOR if name == "MAC" else COLORS[index % len(COLORS)]
 
 
 def levels_figure(run: RunData, designs: list[int], names: list[str]) -> Figure:

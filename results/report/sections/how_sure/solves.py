@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from results.report.colors import COLORS
 from results.report.data import RunData
+from results.report.design_layers import found_by, spaces_text
 from results.report.html import (
     Cell,
     Figure,
@@ -19,8 +21,6 @@ from results.report.html import (
     paragraph,
     table,
 )
-from results.report.sections.layers import found_by, spaces_text
-from results.report.sections.spending import COLORS
 from results.units import NOTHING, percent, seconds
 
 if TYPE_CHECKING:

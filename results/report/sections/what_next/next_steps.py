@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from results.report.data import RunData
+from results.report.design_layers import design_layers, gained_cycles
 from results.report.html import ReportSection, element, joined, paragraph
-from results.report.sections.layers import design_layers, gained_cycles
 from results.units import percent, value_order
 
 LEAST_GAIN = 0.05

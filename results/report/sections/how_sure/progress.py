@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from results.front.progress import SearchProgress, progress
+from results.report.colors import FRONT_COLOR
 from results.report.data import RunData
 from results.report.html import Figure, ReportSection, element, joined, paragraph
-from results.report.sections.front import FRONT_COLOR
 from results.units import digits, percent, seconds
 
 ALMOST = 0.99

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from results.front.pareto import Points, front_mask, hypervolume, reference_point
+from results.report.colors import BASELINE_COLOR, DOMINATED_COLOR, FRONT_COLOR
 from results.report.data import RunData, thinned
 from results.report.html import Figure, Markup, ReportSection, element, embedded, joined, paragraph
 from results.report.labels import label_positions
 from results.units import Scale, percent
 
-FRONT_COLOR, DOMINATED_COLOR, BASELINE_COLOR = "#0d8b9b", "#98a0aa", "#d55e00"
 MANY_POINTS = 3000
 """Charts of more points are drawn by WebGL, because an SVG element for each point makes a page slow."""
 WIDEST_INTERVALS = 3.0

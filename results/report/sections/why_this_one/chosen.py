@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from results.report.colors import level_color
 from results.report.data import RunData
+from results.report.design_layers import (
+    CERTIFICATE_HEADERS,
+    LayerCost,
+    certificate,
+    chart_content,
+    design_layers,
+    energy_pj,
+    spaces_text,
+)
 from results.report.html import (
     Markup,
     ReportSection,
@@ -15,23 +25,14 @@ from results.report.html import (
     live_table,
     paragraph,
 )
-from results.report.sections.compare import (
+from results.report.sections.why_this_one.compare import (
     COMPARISON_HEADERS,
     HARDWARE_HEADERS,
     hardware_rows,
     layer_ratios,
     metric_rows,
 )
-from results.report.sections.layers import (
-    CERTIFICATE_HEADERS,
-    LayerCost,
-    certificate,
-    chart_content,
-    design_layers,
-    energy_pj,
-    spaces_text,
-)
-from results.report.sections.spending import level_color, level_names
+from results.report.sections.why_this_one.spending import level_names
 from results.units import Scale, scale_for
 
 HINT = (
@@ -94,9 +95,21 @@ def _comparison(run: RunData) -> Markup:
         remark = paragraph(f"The baseline ({run.axis_line(run.baseline)}) is {status}: nothing to compare.")
     else:
         remark = paragraph(f"Baseline: {run.axis_line(run.baseline)}.")
-    metrics = live_table("chosen-metrics", COMPARISON_HEADERS, "The chosen design and the baseline")
-    hardware = live_table("chosen-hardware", HARDWARE_HEADERS, "The hardware of both")
+    both = run.baseline is not None
+    metrics = live_table(
+        "chosen-metrics",
+        COMPARISON_HEADERS[: _columns(run)],
+        "The chosen design and the baseline" if both else "The chosen design",
+    )
+    hardware = live_table(
+        "chosen-hardware", HARDWARE_HEADERS[: _columns(run)], f"The hardware of {'both' if both else 'it'}"
+    )
     return joined([remark, element("div", metrics, hardware, class_="grid")])
+
+
+def _columns(run: RunData) -> int | None:
+    """Columns of the tables of metrics and hardware: without a baseline only names and the design's."""
+    return 2 if run.baseline is None else None
 
 
 def _empty_chart(key: str, description: str) -> Markup:
@@ -145,6 +158,6 @@ def _design(
     return chart_content(mine, *scales) | {
         "ratios": layer_ratios(mine, theirs),
         "certificates": [certificate(run, layer) for layer in mine],
-        "metrics": metric_rows(run, design),
-        "hardware": hardware_rows(run, design),
+        "metrics": [row[: _columns(run)] for row in metric_rows(run, design)],
+        "hardware": [row[: _columns(run)] for row in hardware_rows(run, design)],
     }

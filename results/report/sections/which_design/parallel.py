@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from results.report.colors import FRONT_COLOR
 from results.report.data import RunData, thinned
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
-from results.report.sections.front import FRONT_COLOR
 from results.units import value_order
 
 MOST_LINES = 4000

@@ -9,12 +9,13 @@ from typing import Any
 from results.front.networks import NetworkRuns, group_label
 from results.report.data import RunData
 from results.report.html import chart_text
-from results.report.sections.spending import NOT_ITEMISED
 from results.report.stored_rows import OF_A_SOLVE
 from results.store.schema.rows import FusedEntry
 from results.store.schema.tables import LAYERS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for, seconds
 
+NOT_ITEMISED = "not itemised"
+"""What a layer or design spends whose row does not say by which level."""
 OBJECTIVE_COLUMNS = {"energy": "energy_pj", "cycles": "cycles", "edp": "edp_pj_cycles"}
 CERTIFICATE_HEADERS = (
     "Layer",

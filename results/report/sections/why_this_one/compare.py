@@ -8,7 +8,7 @@ from typing import Any
 
 from results.front.networks import RunTotal
 from results.report.data import RunData
-from results.report.sections.layers import LayerCost, energy_pj
+from results.report.design_layers import LayerCost, energy_pj
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for
 
 COMPARISON_HEADERS = ("", "Design", "Baseline", "Design / baseline")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from results.front.importance import Importance, NotEnoughDesignsError, importance
+from results.report.colors import COLORS
 from results.report.data import RunData
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
-from results.report.sections.spending import COLORS
 from results.units import percent
 
 REST = "together or unexplained"
