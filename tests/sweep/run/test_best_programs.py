@@ -13,6 +13,7 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Program
+from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
@@ -20,7 +21,6 @@ from solvers.budget import Deadline
 from sweep.run.progress.observer import RunObserver
 from sweep.run.progress.run_tally import RunTally
 from sweep.study.study import Study, load_study
-from sweep.tasks.chips import program as program_task
 from sweep.tasks.kinds import answer_task
 from tests.costmodel.schedule.program.program_counts import dram_bytes
 from tests.sweep.run.explored import MakeRuntime, explored, schedules
@@ -128,7 +128,6 @@ def test_a_program_that_is_not_written_in_time_is_tried_again(
     study: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer has the wall seconds of the schedule's solve, and each of its checks looks at the clock."""
-    write_program = program_task.write_program
 
     def late(graph: LayerGraph, evaluation: ChipEvaluation, check: Callable[[], None]) -> Program:
         monkeypatch.setattr(Deadline, "in_time", lambda self: False)
@@ -137,7 +136,7 @@ def test_a_program_that_is_not_written_in_time_is_tried_again(
         finally:
             monkeypatch.undo()
 
-    monkeypatch.setattr(program_task, "write_program", late)
+    monkeypatch.setattr("sweep.tasks.chips.program.write_program", late)
     first = replace_seconds(study, 7.0)
     folder = explored(first, tmp_path / "runs" / "skip", in_process(answer_task))
     (late_row, *others) = folder.read_rows("programs")
