@@ -16,7 +16,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from results.store.schema.rows import DesignRow, NetworkEntry
 from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
-from solvers.schedule.fitting import fitted, too_large
+from solvers.schedule.fitting import fitted, summed_in_groups, too_large
 from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
@@ -122,8 +122,9 @@ def scheduled_on(chip: Chip, graph: LayerGraph, whole_chip: bool | None) -> tupl
     """A network as a chip's schedules have it, and whether its layers may have the whole chip, from DRAM.
 
     ``whole_chip`` as in :func:`whole_chip_offered`. Without it, layers too large for the tiles are cut into
-    smaller ones; with it, they may run from DRAM instead.
+    smaller ones; with it, they may run from DRAM instead. Sums of too many experts are cut either way.
     """
+    graph = summed_in_groups(graph, chip)
     if not whole_chip:
         cut = fitted(graph, chip)
         if whole_chip is not None or not any(too_large(cut, chip)):

@@ -234,7 +234,9 @@ def _program(folder: RunFolder, schedule: ScheduleRow) -> str:
         return packed
     reason = found.get("no_program") or found.get("error") or f"none in {folder.path}"
     remedy = "The same command tries it again"
-    if found.get("no_program"):
+    if found.get("status") == "unknown":
+        remedy = "A larger --wall-seconds gives the writing as much time as the search"
+    elif found.get("no_program"):
         remedy = "--no-whole-chip keeps layers from being mapped on the whole chip"
     raise InputError("--program", "a schedule with a program", reason, remedy)
 

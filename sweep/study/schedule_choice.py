@@ -106,7 +106,8 @@ class ScheduleChoice(SchedulerChoice):
     programs: bool = True
     """Whether the program of every best schedule is written: what each tile does, in order.
 
-    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule.
+    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule. It
+    has as many wall seconds; a program that is not written in them is said, and tried again by the next run.
     """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""

@@ -133,7 +133,7 @@ PROGRAMS = Table[ProgramRow](
             "status",
             "string",
             "",
-            "feasible, infeasible (the schedule has no program) or failed",
+            "feasible, infeasible (the schedule has no program), unknown (not written in time) or failed",
             required=True,
         ),
         Column(

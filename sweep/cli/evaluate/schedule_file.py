@@ -19,7 +19,7 @@ from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
-from solvers.schedule.fitting import fitted
+from solvers.schedule.fitting import fitted, summed_in_groups
 from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
@@ -92,7 +92,8 @@ def read_schedule(path: Path) -> ScheduleCase:
         budget = Budget(content.get("tile_seconds", TILE_SECONDS))
     except InputError as error:
         raise InputError(where, error.expected, content["tile_seconds"], key="tile_seconds") from None
-    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
+    chip = load_chip(content["chip"])
+    graph = summed_in_groups(load_layer_graph(content["network"], dims), chip)
     return ScheduleCase(
         where,
         chip,
