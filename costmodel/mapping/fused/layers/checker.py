@@ -106,7 +106,7 @@ def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
             yield f"tensors of {name} are hoisted, and there is no such layer"
             continue
         for hoisted_name, depth in hoisted.items():
-            yield from _hoisted(group, shared, positions[name], hoisted_name, depth)
+            yield from hoist_violations(group, shared, positions[name], hoisted_name, depth)
 
 
 def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
@@ -115,7 +115,7 @@ def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
     return [made, *((read.layer, read.tensor) for read in one.reads)]
 
 
-def _hoisted(
+def hoist_violations(
     group: LayerGroup, shared: FusedMapping, position: int, tensor: str, depth: int
 ) -> Iterator[str]:
     """The reasons against one tile that is hoisted above shared loop ``depth`` of a layer."""
