@@ -38,6 +38,8 @@ def _shape(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
 def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     """Backing levels on the chip, of intermediates; hoisted tiles of tensors that have them."""
     on_chip = problem.outermost
+    for name in sorted(mapping.recompute):
+        yield f"{name} makes rows anew, which only layers on an architecture can"
     for tensor, level in mapping.backing.items():
         if tensor not in problem.intermediates:
             yield f"{tensor} has a backing level and is no intermediate"

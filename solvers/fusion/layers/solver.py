@@ -249,7 +249,8 @@ class _Search:
             for last in range(first, min(self.count, first + self.problem.longest)):
                 run = Run(self.group, first, last)
                 fitting, corners = [], []
-                for number, structure in enumerate(structures(run, most_loops)):
+                listed = structures(run, most_loops, recompute=self.problem.recompute)
+                for number, structure in enumerate(listed):
                     if number % 256 == 0:
                         self.deadline.check()
                     floor = self._floor_of(structure)

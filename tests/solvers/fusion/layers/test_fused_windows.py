@@ -42,13 +42,15 @@ def slides(group: LayerGroup, paths: Any) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_small_groups_with_windows_against_every_mapping(objective: str) -> None:
+def test_small_groups_with_windows_against_every_mapping(objective: str, recompute: bool) -> None:
     random, proven, slid = Random(objective), 0, 0
     for _ in range(3):
         group = small(random, channels=(1, 2), rows=(3, 4), width=(1,))
-        problem = LayerFusionProblem(group, cast(Any, objective))
-        outcome, told = solve(problem, Budget(60)), enumerated_groups.least(group, objective)
+        problem = LayerFusionProblem(group, cast(Any, objective), recompute=recompute)
+        outcome = solve(problem, Budget(60))
+        told = enumerated_groups.least(group, objective, recompute=recompute)
         assert (outcome.objective is None) == (told is None)
         if outcome.objective is None or outcome.bound is None or outcome.solution is None or told is None:
             continue
