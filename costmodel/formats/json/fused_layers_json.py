@@ -3,7 +3,8 @@
 A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing`` (the level's name by the
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
-stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim.
+stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
+and ``recompute`` lists the layers that make the rows of every iteration anew.
 ``others`` has, by layer, the nests of its turns with fewer rows, and of those that go on with partial sums.
 """
 
@@ -96,6 +97,7 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         "nests": {name: nest_text(nest) for name, nest in zip(names, mapping.nests, strict=True)},
         "loops": {name: dict(loops) for name, loops in zip(names, group.loops, strict=True)},
         **({"slides": slides} if slides else {}),
+        **({"recompute": sorted(shared.recompute)} if shared.recompute else {}),
         **(
             {"others": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.others.items()}}
             if mapping.others

@@ -291,6 +291,7 @@ class FusionRow(AnswerRow, FusionColumns, total=False):
     layer_names: list[str] | None
     layer_group: dict[str, Any]
     longest: int
+    recompute: bool
     architecture_id: str
     architecture: dict[str, Any]
     objective_name: str

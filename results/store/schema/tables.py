@@ -322,6 +322,7 @@ FUSIONS = Table[FusionRow](
             required=True,
         ),
         Column("longest", "int", "", "how many layers may share loops or keep tensors for one another"),
+        Column("recompute", "bool", "", "layers could make rows anew that windows have in common"),
         ARCHITECTURE_ID,
         ARCHITECTURE_PART,
         SOLVER,

@@ -272,6 +272,12 @@ def solve_fusion(
         bool,
         typer.Option(help="With --layers: loops over rows may pass through convolutions' windows."),
     ] = True,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="With --layers: rows that windows share may be made anew if they cannot stay."
+        ),
+    ] = False,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
@@ -329,6 +335,7 @@ def solve_fusion(
             longest,
             cut_rows,
             windows,
+            recompute,
             changes(values or ()),
             dims_of(dim),
         ),

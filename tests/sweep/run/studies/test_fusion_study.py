@@ -180,7 +180,8 @@ def test_rows_are_what_the_solver_says_and_can_be_solved_again(write: WriteStudy
     assert len(rows) == 2
     for row in rows:
         group = group_from_json(Architecture.from_json(row["architecture"]), row["layer_group"])
-        again = solve(LayerFusionProblem(group, row["objective_name"], row["longest"]), Budget(60.0))
+        problem = LayerFusionProblem(group, row["objective_name"], row["longest"], row["recompute"])
+        again = solve(problem, Budget(60.0))
         assert (again.objective, again.bound) == (row["objective"], row["bound"])
         assert row["layer_names"] == [layer.name for layer in group.layers] == ["scores", "values"]
         assert row["group_name"] == "blocks.json/block0.scores, block0.values"
@@ -217,6 +218,8 @@ def test_ways_to_say_which_layers(write: WriteStudy) -> None:
     assert ids("fusion: [[block1.scores, block1.values]]") == attention
     assert ids("") == alone
     assert len(ids("fusion: {segments: attention, longest: 2}") & attention) == len(alone)
+    assert len(ids("fusion: {segments: attention, recompute: true}") & attention) == len(alone)
+    assert ids("fusion: {segments: attention, recompute: false}") == attention
     with_it, plain, none = (
         write(STUDY.replace("fusion: attention", text)) for text in ("fusion: attention", "", "fusion: none")
     )
