@@ -28,8 +28,8 @@ class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds hold for trees with bands of rows, too. ``reductions``: they hold for trees with cut
-    input channels, too. Without these, the bounds are higher and hold for all other trees. ``groups``: costs of
-    layers that segments may map together; None: no segment does.
+    input channels, too. Without these, the bounds are higher and hold for all other trees. ``groups``: costs
+    of layers that segments may map together; None: no segment does.
     """
 
     chip: Chip

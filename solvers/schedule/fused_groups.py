@@ -9,7 +9,7 @@ cost for each objective.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,14 +18,23 @@ from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import searched_tile_stack, tile_stack
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
-from costmodel.schedule.fused_groups.cost import FusedGroupCost, fused_group_cost
-from costmodel.schedule.fused_groups.cuts import CutGroup, coming_words, cuts_of
+from costmodel.schedule.fused_groups.cost import FusedGroupCost, fused_group_cost, works_outside
+from costmodel.schedule.fused_groups.cuts import CutGroup, GroupCut, coming_words, cuts_of
 from costmodel.schedule.fused_groups.members import ChipGroup, candidate_groups, chip_group
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from solvers.budget import Budget
+from solvers.divisors import divisors
+from solvers.fusion.layers import solver as fusion_layers
+from solvers.fusion.layers.problem import LayerFusionProblem
+from solvers.fusion.problem import FusionObjective
 from solvers.schedule.objective import Objective
 
 LONGEST = 3
 """The most layers with products of a group."""
+TOLERANCE = 0.01
+"""The gap at which a part's mapping is good enough: what its solver sees of a chip is less exact."""
+SECONDS = 60.0
+"""Seconds on the clock that one part may take."""
 MOST_CUTS = 2
 """How many ways to divide a group among the tiles are mapped."""
 
@@ -34,7 +43,7 @@ GroupKey = tuple[frozenset[str], int]
 
 
 def can_have_groups(chip: Chip) -> bool:
-    """Whether fused mappings are counted on the chip's tiles: they have levels, without timing or precision."""
+    """Whether fused mappings are counted on the chip's tiles: levels without timing or precision."""
     tile = chip.tile.architecture
     return tile is not None and tile.timing is None and tile.precision is None
 
@@ -43,7 +52,9 @@ def check_groups(chip: Chip) -> None:
     """InputError for a chip whose tiles no fused mapping is counted on."""
     if not can_have_groups(chip):
         expected = "tiles with an architecture, without timing and precision, for fused groups"
-        raise InputError(f"chip {chip.name}", expected, "others", "Leave fused_groups out", key="fused_groups")
+        raise InputError(
+            f"chip {chip.name}", expected, "others", "Leave fused_groups out", key="fused_groups"
+        )
 
 
 def groups_of(graph: LayerGraph, chip: Chip, batch: int, longest: int = LONGEST) -> list[ChipGroup]:
@@ -68,7 +79,7 @@ class GroupQuestion:
 
 
 def questions_of(chip: Chip, group: ChipGroup, most: int = MOST_CUTS) -> Iterator[GroupQuestion]:
-    """The likeliest ways to divide a group among a chip's tiles, as questions for a solver of fused layers."""
+    """The likeliest ways to divide a group among tiles, as questions for a solver of fused layers."""
     for cut in cuts_of(group.group, (chip.columns, chip.rows), most):
         # of the words that tiles take in, those that several need are read once for all of them
         whole = CutGroup(group.group, ())
@@ -78,21 +89,27 @@ def questions_of(chip: Chip, group: ChipGroup, most: int = MOST_CUTS) -> Iterato
         yield GroupQuestion(cut, replace(cut.part, architecture=stack))
 
 
+@dataclass(frozen=True)
+class GroupAnswer:
+    """How tiles divide a group, and the ``mapping`` of each tile's part; None where a solver found none."""
+
+    cut: GroupCut
+    mapping: GroupMapping | None
+
+
 def best_cost(
     chip: Chip,
     graph: LayerGraph,
     group: ChipGroup,
-    answers: Iterator[tuple[GroupQuestion, GroupMapping | None]],
+    answers: Iterable[GroupAnswer],
     objective: Objective,
 ) -> FusedGroupCost | None:
     """The best cost of a group by the objective, of all answers to its questions; None without any."""
-    found: list[FusedGroupCost] = []
-    for question, mapping in answers:
-        if mapping is not None:
-            try:
-                found.append(fused_group_cost(chip, graph, group, question.cut.cut, mapping))
-            except InputError:  # a vector layer that the mapping lets work on data in DRAM
-                continue
+    found = [
+        fused_group_cost(chip, graph, group, answer.cut, answer.mapping)
+        for answer in answers
+        if answer.mapping is not None and works_outside(group, answer.mapping) is None
+    ]
 
     def value(one: FusedGroupCost) -> float:
         energy_pj = one.whole.energy_pj + chip.idle_pj_per_cycle * one.whole.cycles
@@ -130,3 +147,41 @@ class FusedGroupCosts:
         if key not in self._solved:
             self._solved[key] = self.solve(key)
         return self._solved[key]
+
+
+@dataclass(frozen=True)
+class GroupMapper:
+    """How each tile's part of a group is mapped: for which ``objective``, in which ``budget``."""
+
+    objective: FusionObjective
+    budget: Budget = field(default_factory=lambda: Budget(SECONDS))
+    tolerance: float = TOLERANCE
+
+    def mapping(self, question: GroupQuestion) -> GroupMapping | None:
+        """The best mapping that ``fusion_layers`` finds; None where there is none."""
+        problem = LayerFusionProblem(question.asked, self.objective, LONGEST)
+        return fusion_layers.solve(problem, self.budget, fusion_layers.Params(self.tolerance)).solution
+
+
+def solved_groups(
+    graph: LayerGraph, chip: Chip, batch: int, mapper: GroupMapper, objective: Objective
+) -> FusedGroupCosts:
+    """The costs of all groups that are offered, solved in this process when a segment first asks.
+
+    InputError for a chip whose tiles no fused mapping is counted on.
+    """
+    check_groups(chip)
+    every = {
+        (names_of(graph, group), samples): group
+        for samples in divisors(batch)
+        for group in groups_of(graph, chip, samples)
+    }
+
+    def solve(key: GroupKey) -> FusedGroupCost | None:
+        if key not in every:
+            return None
+        questions = questions_of(chip, every[key])
+        answers = (GroupAnswer(one.cut.cut, mapper.mapping(one)) for one in questions)
+        return best_cost(chip, graph, every[key], answers, objective)
+
+    return FusedGroupCosts({}, solve, frozenset(names for names, _ in every))

@@ -22,7 +22,9 @@ from costmodel.mapping.fused.layers.group import (
     LayerGroup,
     SlidingRead,
 )
-from costmodel.mapping.nest_text import nest_text
+from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.nest_text import mapping_of_text, nest_text
 from costmodel.workload.network import Layer
 from costmodel.workload.windows import Windows
 
@@ -102,6 +104,28 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
             else {}
         ),
     }
+
+
+def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> GroupMapping:
+    """The mapping that :func:`group_mapping_to_json` wrote, of an equal group whose layers may have other
+    names: layers are told by their positions."""
+    level_of = {level.name: index for index, level in enumerate(group.architecture.levels)}
+    renamed = dict(zip(data["nests"], (layer.name for layer in group.layers), strict=True))
+    shared = FusedMapping(
+        tuple(data["prefix"]),
+        tuple(tuple((name, step) for name, step in path) for path in data["paths"]),
+        (),
+        {renamed[name]: level_of[level] for name, level in data["backing"].items()},
+        {renamed[name]: dict(tensors) for name, tensors in data["hoist"].items()},
+    )
+    others = {renamed[name]: tuple(map(_nest_of, nests)) for name, nests in data.get("others", {}).items()}
+    return GroupMapping(shared, tuple(map(_nest_of, data["nests"].values())), others)
+
+
+def _nest_of(text: str) -> Mapping:
+    nest = mapping_of_text(text)
+    assert isinstance(nest, Mapping), "nests of fused layers are even"
+    return nest
 
 
 def group_evaluation_to_json(group: LayerGroup, found: GroupEvaluation) -> dict[str, Any]:

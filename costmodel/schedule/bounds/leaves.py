@@ -126,7 +126,9 @@ def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     passes between the layers of a group is brought into no buffer from outside, so no transfer counts.
     """
     layer, tile = asked.layer, chip.tile
-    units, pj = (tile.macs, tile.mac_pj) if layer.has_weights else (tile.vector_units, tile.vector_operation_pj)
+    units, pj = (
+        (tile.macs, tile.mac_pj) if layer.has_weights else (tile.vector_units, tile.vector_operation_pj)
+    )
     operations = run.batch * layer.operations
     fetched_pj = asked.moved.dram_read * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
     return LeafWays.of_one(operations * pj, 0.0, fetched_pj, operations / units)

@@ -110,7 +110,7 @@ def layers_by_themselves(
     """The layers that no leaf of a segment of ``samples`` samples can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
-    its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own, unless it is in a group.
+    its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own, or in a group.
     """
     held = _held_by_layer(graph, chip, samples, kinds)
     with_bands = _with_bands(graph) if kinds.bands else frozenset[int]()

@@ -49,7 +49,7 @@ Parts = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class GroupLayerCost:
-    """What the layer of this name costs in all its turns; ``tile_cycles``: tiles times cycles of computing."""
+    """What the layer of this name costs in all its turns; ``tile_cycles``: of tiles that compute."""
 
     layer: str
     parts_pj: Parts
@@ -99,13 +99,9 @@ def fused_group_cost(
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     cut_group = CutGroup(replace(group.group, architecture=stack), cut)
     peak = evaluate_group(cut_group.part, mapping).peak
-    for one in group.vectors:
-        for maker in one.makers:
-            if cut_group.part.layers[maker].name not in mapping.shared.backing:
-                layer = graph.layers[one.number].name
-                raise InputError(
-                    "fused group", f"operands of {layer} that stay on the chip", "one in DRAM", key="backing"
-                )
+    if (outside := works_outside(group, mapping)) is not None:
+        expected = f"operands of {graph.layers[outside].name} that stay on the chip"
+        raise InputError("fused group", expected, "one in DRAM", key="backing")
     ways = [
         _Counted(chip, graph, group, cut_group, mapping, way)
         for way in cut_group.placements((chip.columns, chip.rows))
@@ -115,6 +111,22 @@ def fused_group_cost(
         raise InputError(f"chip {chip.name}", f"a cut for {chip.columns} x {chip.rows} tiles", found)
     placement = min(range(len(ways)), key=lambda way: ways[way].hops)
     return ways[placement].cost(placement, peak[-1])
+
+
+def works_outside(group: ChipGroup, mapping: GroupMapping) -> int | None:
+    """The first vector layer of a group, by number, one of whose operands does not stay on the chip.
+
+    Such a layer would have to be run by itself, between DRAM and DRAM.
+    """
+    layers, backing = group.group.layers, mapping.shared.backing
+    return next(
+        (
+            one.number
+            for one in group.vectors
+            if any(layers[maker].name not in backing for maker in one.makers)
+        ),
+        None,
+    )
 
 
 @dataclass
@@ -199,10 +211,10 @@ class _Counted:
             busy = self.tiles * one.computing
             name = self.graph.layers[number].name
             found.append(GroupLayerCost(name, parts, one.cycles, busy, one.moves.read, one.moves.written))
-        parts = [sum(one.parts_pj[part] for one in found) for part in range(4)]
+        tiles, filling, links, dram = (sum(one.parts_pj[part] for one in found) for part in range(4))
         held = peak_words * self.buffer.word_bits + chip.tile.output_stream_bits
         whole = WholeChipCost(
-            parts_pj=(parts[0], parts[1], parts[2], parts[3]),
+            parts_pj=(tiles, filling, links, dram),
             cycles=sum(one.cycles for one in found),
             tile_cycles=sum(one.tile_cycles for one in found),
             dram_read_bits=sum(one.dram_read_bits for one in found),
@@ -227,9 +239,7 @@ class _Counted:
         for kind, nest in zip(one.kinds, self.nests[position], strict=True):
             turn, kept = kind_cost(one, kind, nest)
             inside = _inside(turn.turn)
-            moved = {
-                name: (counts.reads, counts.updates) for name, counts in kept[-1].items()
-            }
+            moved = {name: (counts.reads, counts.updates) for name, counts in kept[-1].items()}
             moves = self._moves(position, kind.part, moved, bits)
             times = kind.turns
             spent.moves.add(moves, times)

@@ -86,14 +86,20 @@ def cuts_of(group: LayerGroup, mesh: tuple[int, int], most: int) -> list[CutGrou
     names = names_to_cut(group)
     tiles = mesh[0] * mesh[1]
     counts = [
-        [parts for parts in range(1, min(tiles, group.loop_sizes[name]) + 1) if not group.loop_sizes[name] % parts]
+        [
+            parts
+            for parts in range(1, min(tiles, group.loop_sizes[name]) + 1)
+            if not group.loop_sizes[name] % parts
+        ]
         for name in names
     ]
     found = []
     for chosen in product(*counts):
         if prod(chosen) > tiles:
             continue
-        cut = CutGroup(group, tuple((name, parts) for name, parts in zip(names, chosen, strict=True) if parts > 1))
+        cut = CutGroup(
+            group, tuple((name, parts) for name, parts in zip(names, chosen, strict=True) if parts > 1)
+        )
         if next(cut.placements(mesh), None) is not None:
             found.append(cut)
     return sorted(found, key=lambda one: (-one.tiles, coming_words(one) * one.tiles))[:most]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup, SlidingRead
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.workload.network import Layer
 from costmodel.workload.windows import Windows
 
 VECTOR_KINDS = ("eltwise", "ptp")
@@ -118,7 +117,9 @@ class _Reader:
             return False
         whole = all(read.channels == self._channels(read.producer) == layer.k for read in inputs)
         read_by = self.readers.get(number, [])
-        return bool(whole and {read.producer for read in inputs} <= own and read_by and own.issuperset(read_by))
+        return bool(
+            whole and {read.producer for read in inputs} <= own and read_by and own.issuperset(read_by)
+        )
 
     def _channels(self, number: int) -> int:
         return self.graph.layers[number].k
@@ -180,7 +181,7 @@ class _Reader:
             if size != other or (in_rows and ours not in ("N", "G")):
                 break
             pairs.append((ours, theirs))
-        windows = []
+        windows: list[SlidingRead] = []
         for dim, size, stride, pad, length, count, others in (
             ("P", user.r, user.stride_h, user.pad_h, user.input_h, user.h, maker.h),
             ("Q", user.s, user.stride_w, user.pad_w, user.input_w, user.w, maker.w),
@@ -222,10 +223,5 @@ def _channel_dims(layer: NetworkLayer, batch: int, channel: str) -> list[tuple[s
 
 def _hang_together(count: int, intermediates: Sequence[Intermediate]) -> bool:
     """Whether over every border between neighbouring products something passes that only they need."""
-    tied = {
-        border
-        for one in intermediates
-        if not one.leaves
-        for border in range(one.producer, one.last)
-    }
+    tied = {border for one in intermediates if not one.leaves for border in range(one.producer, one.last)}
     return len(tied) == count - 1

@@ -215,7 +215,9 @@ class SegmentEvaluation:
             () if isinstance(node, Leaf) else tuple(self._of_group(child, costs) for child in node.children)
         )
         below = [costs[leaf.layer] for leaf in leaves(node)]
-        tiles, transfers, noc, dram = (sum(part) for part in zip(*(one.parts_pj for one in below), strict=True))
+        tiles, transfers, noc, dram = (
+            sum(part) for part in zip(*(one.parts_pj for one in below), strict=True)
+        )
         return NodeCost(
             node=node,
             first_tile=0,
