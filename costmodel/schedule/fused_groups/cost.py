@@ -65,12 +65,15 @@ class FusedGroupCost:
 
     ``whole``: of all layers together; its ``mapping`` is the tree of the part of each tile, as text.
     ``layers``: of each layer, in the order of the network. What comes before the first turn and leaves behind
-    the last one is in the cycles of the first and of the last product. ``cut``: how tiles divide the group.
+    the last one is in the cycles of the first and of the last product. All that is the cost of ``group``,
+    divided by ``cut`` among tiles, each of which runs its part by ``nests``.
     """
 
     whole: WholeChipCost
     layers: tuple[GroupLayerCost, ...]
+    group: ChipGroup
     cut: GroupCut
+    nests: GroupMapping
 
 
 class GroupCosts(Protocol):
@@ -224,7 +227,7 @@ class _Counted:
             placement=placement,
             held_bits=held,
         )
-        return FusedGroupCost(whole, tuple(found), self.cut.cut)
+        return FusedGroupCost(whole, tuple(found), self.group, self.cut.cut, self.mapping)
 
     def _layer(self, position: int) -> NetworkLayer:
         return self.graph.layers[self.group.products[position]]
@@ -238,7 +241,7 @@ class _Counted:
         bits = self._bits(position)
         for kind, nest in zip(one.kinds, self.nests[position], strict=True):
             turn, kept = kind_cost(one, kind, nest)
-            inside = _inside(turn.turn)
+            inside = cycles_inside(turn.turn)
             moved = {name: (counts.reads, counts.updates) for name, counts in kept[-1].items()}
             moves = self._moves(position, kind.part, moved, bits)
             times = kind.turns
@@ -348,7 +351,7 @@ class _Counted:
         """
         one, nest = self.turns[position], self.nests[position][0]
         turn, kept = kind_cost(one, one.kinds[0], nest)
-        bits, inside = self._bits(position), _inside(turn.turn)
+        bits, inside = self._bits(position), cycles_inside(turn.turn)
         moved = {name: (counts.reads, counts.updates) for name, counts in kept[-1].items()}
         all_moves = self._moves(position, one.part, moved, bits)
         reads = {name: (read, 0) for name, (read, _) in moved.items()}
@@ -377,6 +380,6 @@ class _Counted:
         return self._moves(position, part, moved, self._bits(position))
 
 
-def _inside(turn: Evaluation) -> int:
+def cycles_inside(turn: Evaluation) -> int:
     """The cycles of a turn within a tile, which waits for nothing from outside."""
     return max(turn.compute_cycles, *(level.cycles for level in turn.levels[:-1]))
