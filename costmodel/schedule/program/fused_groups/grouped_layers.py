@@ -74,7 +74,7 @@ class Stay:
     ``first``, ``end``: the box in the tensor's axes, from the tile's first element. ``kind``: it is loaded,
     or outputs are held for DRAM, or it is kept for later layers of the group. ``made``: for what is kept, the
     number of the layer whose outputs these are, and the step that completes them. ``before``: for outputs
-    that come back, the number of the stay before. ``reads``: the steps that read it.
+    that come back, the numbers of the stays in which they were before. ``reads``: the steps that read it.
     """
 
     position: int
@@ -85,7 +85,7 @@ class Stay:
     begin: int
     last: int
     made: tuple[int, int] = (-1, -1)
-    before: int = -1
+    before: tuple[int, ...] = ()
     reads: set[int] = field(default_factory=set)
 
 
@@ -158,7 +158,7 @@ class GroupedLayers:
         if message is None:
             return
         stay = self._stays[number]
-        operation = {"load": "load", "hold": "load" if stay.before >= 0 else "hold", "kept": "receive"}
+        operation = {"load": "load", "hold": "load" if stay.before else "hold", "kept": "receive"}
         first = 8 * self._chip.tile.output_stream_bytes + int(self._address[number])
         yield Instruction(operation[stay.kind], message, in_bytes(first))  # type: ignore[arg-type]
 
@@ -224,11 +224,13 @@ class GroupedLayers:
                     if hoisted is None
                     else self._hoisted(one, number, hoisted.depth)
                 )
-                seen: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+                # by output of the tile, the stay in which it was last
+                extents = tensor.extents(one.layer.sizes) if tensor.is_output else ()
+                last = np.full(extents, -1, np.int64)
                 for stay in stays:
                     if tensor.is_output:
-                        stay = replace(stay, before=seen.get((stay.first, stay.end), -1))
-                        seen[stay.first, stay.end] = len(found)
+                        stay = replace(stay, before=_stays_before(stay, last, found))
+                        last[_slices(stay)] = len(found)
                     found.append(stay)
         return found
 
@@ -417,7 +419,7 @@ class GroupedLayers:
         """The message whose data lies there during a stay; None where all of it is padding."""
         stay = self._stays[number]
         product = self._products[stay.position]
-        if stay.kind == "hold" and stay.before < 0:
+        if stay.kind == "hold" and not stay.before:
             return self._stored(tile, number)
         owner = tile if stay.kind == "kept" else product.groups[stay.tensor].of_tile[tile]
         key = number, owner
@@ -443,11 +445,11 @@ class GroupedLayers:
             return None
         bits = product.bits[stay.tensor]
         if tensor.is_output:
-            before = self._stored(tile, stay.before)
-            self._written.partial.add(before)
+            before = tuple(self._stored(tile, one) for one in stay.before)
+            self._written.partial.update(before)
             own = NestNumbers.samples_first(box)
             return Message(
-                product.layer.name, own, in_bytes(elements(own) * bits), (), members, moves, (before,)
+                product.layer.name, own, in_bytes(elements(own) * bits), (), members, moves, before
             )
         (source,) = product.sources[tensor.name]
         part = product.numbers.needed(source, box)
@@ -494,6 +496,25 @@ class GroupedLayers:
                 work = Work(layer.name, box, step.cycles, elements(box), moves=moves)
                 self._works[tile, at] = self._written.work(work)
         return self._works[tile, at]
+
+
+def _stays_before(stay: Stay, last: Array, stays: Sequence[Stay]) -> tuple[int, ...]:
+    """The stays, by number, in which the outputs of a new one were ``last``; none where it begins them.
+
+    NotPossibleError where the messages that stored them have others of these outputs, too, which were stored
+    again since: a load can wait for one store of an element only.
+    """
+    found = [one for one in np.unique(last[_slices(stay)]).tolist() if one >= 0]
+    box = tuple(zip(stay.first, stay.end, strict=True))
+    others = (tuple(zip(stays[one].first, stays[one].end, strict=True)) for one in found)
+    both = sum(elements(shared) for other in others if (shared := common(box, other)) is not None)
+    if found and both != elements(box):
+        raise NotPossibleError("no program for partial sums that come back in other parts than they left")
+    return tuple(found)
+
+
+def _slices(stay: Stay) -> tuple[slice, ...]:
+    return tuple(slice(first, end) for first, end in zip(stay.first, stay.end, strict=True))
 
 
 class _Groups(NamedTuple):
