@@ -97,16 +97,21 @@ def searched_tile_stack(chip: Chip, tiles: int, share: float) -> Architecture | 
 
     ``share``: which part of a word that DRAM reads a tile has to answer for: 1 where each word goes to one
     tile, 1 / tiles where each goes to all of them. A tile has as much of DRAM's bandwidth, and words take
-    hops as :func:`whole_architecture` charges them. What the mapping found costs is counted exactly by
-    :func:`costmodel.schedule.fused_groups.cost.fused_group_cost`.
+    hops as :func:`whole_architecture` charges them. The buffer is what is left beside the outputs on their
+    way out, so that a program has addresses for what a mapping keeps. What the mapping found costs is counted
+    exactly by :func:`costmodel.schedule.fused_groups.cost.fused_group_cost`.
     """
     stack = tile_stack(chip)
-    if stack is None or tiles == 1:
-        return stack
+    if stack is None:
+        return None
     *tile, buffer, dram = stack.levels
     hop = chip.noc.hop_pj_per_bit * buffer.word_bits if chip.tiles > 1 else 0.0
     far = max(_mean_way(chip) - 1, 0.0)
-    buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
+    buffer = replace(
+        buffer,
+        size_words=max(chip.tile.free_bits // buffer.word_bits, 1),
+        write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size,
+    )
     bandwidth = dram.shared_bandwidth
     dram = replace(
         dram,

@@ -105,7 +105,9 @@ class GroupedLayers:
         ]
         self._steps = self._all_steps()
         self._stays = [*self._outer_stays(), *self._kept()]
-        self._ahead, self._address = self._addresses()
+        self._ahead: set[tuple[int, int]] = set()
+        """Products and tensors, by position and number, whose data comes a step ahead."""
+        self._address = self._addresses()
         self._numbers: dict[tuple[int, int], int] = {}
         self._works: dict[tuple[int, int], int | None] = {}
 
@@ -146,12 +148,13 @@ class GroupedLayers:
 
     def _comes(self, stay: Stay) -> int:
         """The step with which a stay's bytes are taken: its own, or the one before if data comes ahead."""
-        return stay.begin - 1 if self._ahead and stay.kind == "load" else stay.begin
+        ahead = stay.kind == "load" and (stay.position, stay.tensor) in self._ahead
+        return stay.begin - 1 if ahead else stay.begin
 
     def _goes(self, stay: Stay) -> int:
         """The step after which a stay's bytes are given back; outputs may take the next one to leave."""
-        later = self._ahead and stay.kind == "hold" and stay.last + 1 < len(self._steps)
-        return stay.last + 1 if later else stay.last
+        later = stay.kind == "hold" and (stay.position, stay.tensor) in self._ahead
+        return stay.last + 1 if later and stay.last + 1 < len(self._steps) else stay.last
 
     def _taken(self, tile: int, number: int) -> Iterator[Instruction]:
         message = self._held(tile, number)
@@ -395,25 +398,43 @@ class GroupedLayers:
         product = self._products[stay.position]
         return prod(b - a for a, b in zip(stay.first, stay.end, strict=True)) * product.bits[stay.tensor]
 
-    def _addresses(self) -> tuple[bool, dict[int, int | float]]:
-        """Whether data comes ahead, and the first bit of every stay behind the outputs on their way out."""
-        for self._ahead in (True, False):
-            occupancy = Occupancy({number: self._size(stay) for number, stay in enumerate(self._stays)})
-            coming, going = defaultdict(list), defaultdict(list)
-            for number, stay in enumerate(self._stays):
-                coming[self._comes(stay)].append(number)
-                going[self._goes(stay)].append(number)
-            for at in range(-1, len(self._steps)):
-                # what is there for a step first, then what comes ahead: the order of the instructions
-                for number in sorted(coming[at], key=lambda one: (self._stays[one].begin, one)):
-                    occupancy.arrive(number)
-                occupancy.leave(going[at])
-            found = addresses(occupancy, 0, self._chip.tile.free_bits)
-            if found is not None:
-                self.peak = int(occupancy.peak)
-                return self._ahead, found
-        names = ", ".join(layer.name for layer in self._part.layers)
-        raise NotPossibleError(f"{names}: no addresses were found for their tiles")
+    def _addresses(self) -> dict[int, int | float]:
+        """The first bit of every stay behind the outputs on their way out.
+
+        Of as many tensors as there are bytes for, the next step's data comes a step ahead, and outputs have
+        the time of one more step to leave: of those with the smallest tiles first.
+        """
+        found = self._placed()
+        if found is None:
+            names = ", ".join(layer.name for layer in self._part.layers)
+            raise NotPossibleError(f"{names}: no addresses were found for their tiles")
+        largest: dict[tuple[int, int], int] = defaultdict(int)
+        for stay in self._stays:
+            if stay.kind != "kept":
+                key = stay.position, stay.tensor
+                largest[key] = max(largest[key], self._size(stay))
+        for key in sorted(largest, key=lambda one: largest[one]):
+            self._ahead.add(key)
+            more = self._placed()
+            if more is None:
+                self._ahead.remove(key)
+            else:
+                found = more
+        return found
+
+    def _placed(self) -> dict[int, int | float] | None:
+        """The addresses where the tensors of ``_ahead`` come ahead; None where none were found."""
+        occupancy = Occupancy({number: self._size(stay) for number, stay in enumerate(self._stays)})
+        coming, going = defaultdict(list), defaultdict(list)
+        for number, stay in enumerate(self._stays):
+            coming[self._comes(stay)].append(number)
+            going[self._goes(stay)].append(number)
+        for at in range(-1, len(self._steps)):
+            # what is there for a step first, then what comes ahead: the order of the instructions
+            for number in sorted(coming[at], key=lambda one: (self._stays[one].begin, one)):
+                occupancy.arrive(number)
+            occupancy.leave(going[at])
+        return addresses(occupancy, 0, self._chip.tile.free_bits)
 
     def _held(self, tile: int, number: int) -> int | None:
         """The message whose data lies there during a stay; None where all of it is padding."""
