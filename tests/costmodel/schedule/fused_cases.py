@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import tile_stack
@@ -15,6 +16,7 @@ from costmodel.schedule.fused_groups.cost import FusedGroupCost, fused_group_cos
 from costmodel.schedule.fused_groups.cuts import CutGroup, cuts_of
 from costmodel.schedule.fused_groups.members import ChipGroup, chip_group
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from tests.costmodel.mapping.fused.layers import random_groups
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer
@@ -24,7 +26,7 @@ BATCH = 2
 
 def attention() -> LayerGraph:
     """Scores, softmax and values of one head of 4 channels, for 4 queries and 6 keys."""
-    rows = {"h": 4, "w": 1}
+    rows: dict[str, Any] = {"h": 4, "w": 1}
     layers = (
         layer("queries", c=3, k=4, external_c=3, **rows),
         layer("keys", c=3, k=6, h=4, w=1, external_c=3),
@@ -38,7 +40,7 @@ def attention() -> LayerGraph:
 
 def gated() -> LayerGraph:
     """Two products of the same rows, of which one is activated, their product, and what follows."""
-    rows = {"h": 4, "w": 2}
+    rows: dict[str, Any] = {"h": 4, "w": 2}
     layers = (
         layer("gate", c=3, k=4, external_c=3, **rows),
         layer("up", c=3, k=4, external_c=3, **rows),
@@ -51,7 +53,7 @@ def gated() -> LayerGraph:
 
 def bottleneck() -> LayerGraph:
     """A 1 x 1 convolution, a depthwise one with windows of 3 and padding, and a 1 x 1 convolution."""
-    image = {"h": 6, "w": 4}
+    image: dict[str, Any] = {"h": 6, "w": 4}
     layers = (
         layer("expand", c=2, k=4, external_c=2, **image),
         layer(
@@ -134,7 +136,7 @@ class OnlyGroup:
 class Dear(FormulaCosts):
     """Formulas whose operations take so much that every group is cheaper."""
 
-    def rows(self, layer: int, batch: int, tiles: int):  # type: ignore[no-untyped-def]
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         rows = super().rows(layer, batch, tiles)
         return replace(rows, energy_pj=1e9 * rows.energy_pj, cycles=10**6 * rows.cycles)
 

@@ -395,8 +395,8 @@ class GroupedLayers:
 
     def _size(self, stay: Stay) -> int:
         """Bits of a stay's box."""
-        product = self._products[stay.position]
-        return prod(b - a for a, b in zip(stay.first, stay.end, strict=True)) * product.bits[stay.tensor]
+        bits: int = self._products[stay.position].bits[stay.tensor]
+        return prod(b - a for a, b in zip(stay.first, stay.end, strict=True)) * bits
 
     def _addresses(self) -> dict[int, int | float]:
         """The first bit of every stay behind the outputs on their way out.
@@ -461,19 +461,19 @@ class GroupedLayers:
             return Message(name, shifted, size, (tile,), (tile,), moves)
         members = product.groups[stay.tensor].members[product.groups[stay.tensor].of_tile[tile]]
         tensor = product.nest.tensors[stay.tensor]
-        box = product.box(stay.tensor, stay.first, stay.end, tile)
-        if box is None:
+        own_box = product.box(stay.tensor, stay.first, stay.end, tile)
+        if own_box is None:
             return None
         bits = product.bits[stay.tensor]
         if tensor.is_output:
             before = tuple(self._stored(tile, one) for one in stay.before)
             self._written.partial.update(before)
-            own = NestNumbers.samples_first(box)
+            own = NestNumbers.samples_first(own_box)
             return Message(
                 product.layer.name, own, in_bytes(elements(own) * bits), (), members, moves, before
             )
         (source,) = product.sources[tensor.name]
-        part = product.numbers.needed(source, box)
+        part = product.numbers.needed(source, own_box)
         if part is None:
             return None
         name = tensor_of(self._graph, product.layer, source)
