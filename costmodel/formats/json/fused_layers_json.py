@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.layers.binding import cycles_by_cause
 from costmodel.mapping.fused.layers.evaluate import GroupEvaluation
 from costmodel.mapping.fused.layers.group import (
     GroupMapping,
@@ -128,8 +129,11 @@ def _nest_of(text: str) -> Mapping:
     return nest
 
 
-def group_evaluation_to_json(group: LayerGroup, found: GroupEvaluation) -> dict[str, Any]:
-    """Energy, cycles and the peak words of each level, and of every layer turns, energy and cycles."""
+def group_evaluation_to_json(
+    group: LayerGroup, mapping: GroupMapping, found: GroupEvaluation
+) -> dict[str, Any]:
+    """Energy, cycles and the peak words of each level, and of every layer turns, energy, cycles and what
+    binds them: ``bound_by``, its cycles by cause."""
     return {
         "energy_pj": found.energy_pj,
         "cycles": found.cycles,
@@ -137,7 +141,14 @@ def group_evaluation_to_json(group: LayerGroup, found: GroupEvaluation) -> dict[
             level.name: words for level, words in zip(group.architecture.levels, found.peak, strict=False)
         },
         "layers": {
-            layer.name: {"turns": cost.turns, "energy_pj": cost.energy_pj, "cycles": cost.cycles}
-            for layer, cost in zip(group.layers, found.layers, strict=True)
+            layer.name: {
+                "turns": cost.turns,
+                "energy_pj": cost.energy_pj,
+                "cycles": cost.cycles,
+                "bound_by": causes,
+            }
+            for layer, cost, causes in zip(
+                group.layers, found.layers, cycles_by_cause(group, mapping), strict=True
+            )
         },
     }

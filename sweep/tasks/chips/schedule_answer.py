@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from collections.abc import Mapping as ReadOnlyDict
+from math import prod
 from typing import Any, cast
 
 from costmodel.hardware.chip import Chip
@@ -212,7 +213,12 @@ def _together(group: FusedGroupCost | None, layer: str) -> dict[str, Any]:
     if group is None:
         return {}
     names = [one.layer for one in group.layers]
-    row = {"fused_with": [name for name in names if name != layer], "cut": dict(group.cut)}
+    own = next(one for one in group.layers if one.layer == layer)
+    row = {
+        "tile_cycles": own.tile_cycles // prod(parts for _, parts in group.cut),
+        "fused_with": [name for name in names if name != layer],
+        "cut": dict(group.cut),
+    }
     return row | {"tree": group.whole.mapping} if layer == names[0] else row
 
 

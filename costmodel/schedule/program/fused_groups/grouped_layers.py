@@ -52,7 +52,7 @@ MOST_STEPS = 20_000
 """The most steps that are written, one after the other."""
 
 
-class Step(NamedTuple):
+class GroupStep(NamedTuple):
     """One compute: in a turn of a product, or of the vector layer of this number behind one.
 
     ``first``, ``end``: the points of the product's nest, in the order of its dims, from the tile's first.
@@ -171,9 +171,9 @@ class GroupedLayers:
         if held is not None:
             yield Instruction("store", self._stored(tile, number), reads=(held,))
 
-    def _all_steps(self) -> list[Step]:
+    def _all_steps(self) -> list[GroupStep]:
         """The steps of all turns, in their order."""
-        found: list[Step] = []
+        found: list[GroupStep] = []
         for turn in TurnOrder(self._part, self._mapping.shared).turns():
             one, nest = self._turns[turn.position], self._nests[turn.position][turn.kind]
             loops, dims = nest_of(nest).temporal[-1], [dim for dim, _ in one.layer.dims]
@@ -190,7 +190,7 @@ class GroupedLayers:
             cycles = -(-cycles_inside(cost.turn) // len(begins))
             for first in begins:
                 own = tuple(first.tolist()), tuple((first + size).tolist())
-                found.append(Step(turn, None, *own, cycles))
+                found.append(GroupStep(turn, None, *own, cycles))
             if self._completes(turn):
                 ends = [turn.points[dim] for dim in dims]
                 own = tuple(first for first, _ in ends), tuple(end for _, end in ends)
@@ -198,7 +198,7 @@ class GroupedLayers:
                 for vector in self._chain(turn.position):
                     operations = words * self._graph.layers[vector].operands
                     cycles = -(-operations // self._chip.tile.vector_units)
-                    found.append(Step(turn, vector, *own, cycles))
+                    found.append(GroupStep(turn, vector, *own, cycles))
         return found
 
     def _completes(self, turn: Turn) -> bool:
@@ -597,7 +597,7 @@ class _Product:
         assert box is not None
         return box[:4]
 
-    def needed(self, source: Source, tensor: str, step: Step) -> Box | None:
+    def needed(self, source: Source, tensor: str, step: GroupStep) -> Box | None:
         """What a step of the first tile needs of a source, as messages have it."""
         one = self.nest.tensor(tensor)
         first = np.zeros(len(one.axes), np.int64)

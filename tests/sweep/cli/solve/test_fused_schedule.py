@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from costmodel.formats.chips import FOLDER
 from results.store.folder import RunFolder
-from results.store.schema.tables import FUSIONS, SCHEDULES
-from tests.sweep.cli.solve.test_schedule import CHAIN, FOLDER
+from results.store.schema.chips import SCHEDULES
+from results.store.schema.tables import FUSIONS
+from tests.sweep.cli.solve.test_schedule import CHAIN
 from tests.sweep.ended import Command
 
 
@@ -27,7 +29,16 @@ def test_layers_whose_maps_fit_no_tiles_are_mapped_together(command_line: Comman
     chip = chip.replace("output_stream: 10 KiB", "output_stream: 0.25 KiB")
     chip = chip.replace("mesh: [4, 4]", "mesh: [2, 2]").replace("stripe: 4", "stripe: 2")
     (tmp_path / "small.yaml").write_text(chip)
-    asked = ("solve", "schedule", "--network", "wide.json", "--chip", "small.yaml", "--most-partitions", "4")
+    asked: tuple[str, ...] = (
+        "solve",
+        "schedule",
+        "--network",
+        "wide.json",
+        "--chip",
+        "small.yaml",
+        "--most-partitions",
+        "4",
+    )
     asked = (*asked, "--solver", "segment_chain", "--tile-solver", "cosa", "--tile-seconds", "2")
     asked = (*asked, "--objective", "energy")
     answers = []
