@@ -19,9 +19,22 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
 from tests.costmodel.mapping.fused.layers import random_groups
-from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, layer, mapped_chip
 
 BATCH = 2
+
+
+def roomy_chip(columns: int, rows: int) -> Chip:
+    """A chip of small tiles whose buffers and registers hold anything."""
+    plain = mapped_chip(columns, rows, 1 << 16)
+    assert plain.tile.architecture is not None
+    levels = tuple(
+        level if level.size_words is None else replace(level, size_words=1 << 12)
+        for level in plain.tile.architecture.levels
+    )
+    return replace(
+        plain, tile=replace(plain.tile, architecture=replace(plain.tile.architecture, levels=levels))
+    )
 
 
 def attention() -> LayerGraph:

@@ -14,14 +14,11 @@ from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
 from costmodel.schedule.program.checker import violations as program_violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.schedule.chip_cases import mapped_chip
-from tests.costmodel.schedule.fused_cases import BATCH, GRAPHS, Dear, drawn, evaluated
+from tests.costmodel.schedule.fused_cases import BATCH, GRAPHS, Dear, drawn, evaluated, roomy_chip
 from tests.costmodel.schedule.test_identity import chip_of
 
 pytestmark = pytest.mark.slow
 
-ROOM = 1 << 16
-"""Bytes of a tile's buffer that suffice for anything."""
 CASES = 12
 
 
@@ -32,7 +29,7 @@ def test_replays_move_what_is_counted(name: str, mesh: tuple[int, int]) -> None:
     written = together = 0
     for seed in range(CASES):
         random = Random(seed)
-        one = drawn(random, name, mapped_chip(*mesh, ROOM))
+        one = drawn(random, name, roomy_chip(*mesh))
         rounds = random.choice((1, 1, 2))
         found = evaluated(one, rounds)
         assert found.segments[-1].group is one.cost
@@ -100,7 +97,7 @@ def test_buffers_hold_no_more_than_is_counted(name: str) -> None:
     """On tiles whose buffers are as large as the count says, the program runs, and fills some of them."""
     written = filled = 0
     for seed in range(CASES):
-        one = drawn(Random(seed), name, mapped_chip(2, 1, ROOM))
+        one = drawn(Random(seed), name, roomy_chip(2, 1))
         held = one.cost.whole.held_bits // 8
         tile = replace(one.on.tile, buffer=replace(one.on.tile.buffer, size_bytes=held))
         one = replace(one, on=replace(one.on, tile=tile))
@@ -122,7 +119,7 @@ def test_cycles_are_near_a_replay(name: str) -> None:
     """All tiles go through the same steps in both; the replay begins steps as soon as their data is there."""
     ratios = []
     for seed in range(CASES):
-        one = drawn(Random(seed), name, mapped_chip(2, 2, ROOM))
+        one = drawn(Random(seed), name, roomy_chip(2, 2))
         found = evaluated(one)
         try:
             run = replay(write_program(one.graph, found), log=True)
@@ -142,7 +139,7 @@ def test_bounds_hold_for_groups(name: str) -> None:
     """Without the groups among the kinds of segments, bounds are above what a group costs."""
     broken = 0
     for seed in range(CASES):
-        one = drawn(Random(seed), name, mapped_chip(2, 2, ROOM))
+        one = drawn(Random(seed), name, roomy_chip(2, 2))
         numbers = frozenset(one.group.numbers)
         found, costs = evaluated(one), Dear(one.graph)
         for exponents in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)):
