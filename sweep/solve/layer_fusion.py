@@ -107,9 +107,11 @@ class LayerFusionAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that ``archsweep solve fusion --architecture ... --json`` prints."""
-        outcome, found = self.outcome, self.evaluation
-        measured = {} if found is None else group_evaluation_to_json(self.group, found)
-        mapping = None if outcome.solution is None else group_mapping_to_json(self.group, outcome.solution)
+        outcome, found, solution = self.outcome, self.evaluation, self.outcome.solution
+        mapping, measured = None, {}
+        if found is not None and solution is not None:
+            mapping = group_mapping_to_json(self.group, solution)
+            measured = group_evaluation_to_json(self.group, solution, found)
         return {
             **proof_to_json(self.problem.objective, outcome),
             "mapping": mapping,

@@ -322,5 +322,6 @@ def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip,
         **({"share_weights": True} if study.schedule.share_weights else {}),
+        **({"fused_groups": True} if study.schedule.fused_groups else {}),
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

@@ -198,5 +198,5 @@ def _measured(group: LayerGroup, solution: GroupMapping) -> FusionColumns:
         "together": any(shared.prefix) or bool(shared.backing),
         "mapping": group_mapping_to_json(group, solution),
         "tree": group_text(group, solution),
-        "by_layer": group_evaluation_to_json(group, found),
+        "by_layer": group_evaluation_to_json(group, solution, found),
     }

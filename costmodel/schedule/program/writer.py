@@ -37,6 +37,7 @@ import numpy as np
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.program.fused_groups.grouped_layers import GroupedLayers
 from costmodel.schedule.program.program import Box, Instruction, LayerNest, Message, Program, Repeat
 from costmodel.schedule.program.repetition import rolled
 from costmodel.schedule.program.segment_messages import (
@@ -79,7 +80,11 @@ def write_program(
     segments: list[list[TileSegment | Code]] = [[] for _ in range(chip.tiles)]
     for number, segment in enumerate(evaluation.segments):
         if segment.whole_chip is not None:
-            layer = _on_whole_chip(graph, segment, chip, written)
+            layer = (
+                GroupedLayers(graph, segment.group, chip, written)
+                if segment.group is not None
+                else _on_whole_chip(graph, segment, chip, written)
+            )
             for tile in range(chip.tiles):
                 check()
                 segments[tile].append(tuple(layer.tile(tile)))

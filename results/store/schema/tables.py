@@ -350,7 +350,7 @@ FUSIONS = Table[FusionRow](
             "json",
             "pJ, cycles, words",
             "{energy_pj, cycles, peak: the most words that each level holds, layers: by name {turns, "
-            "energy_pj, cycles}}",
+            "energy_pj, cycles, bound_by: its cycles by what they are due to}}",
         ),
         *EFFORT,
     ),

@@ -140,12 +140,15 @@ def test_groups_are_explained_with_their_trees_and_cycles(
         assert group.energy_pj < group.unfused_energy_pj
         assert sum(group.energy_by_level_pj.values()) == pytest.approx(group.energy_pj, rel=1e-12)
         assert found.layers == ()
-        assert found.bound_by == {TOGETHER: found.metrics["cycles"]}
+        assert TOGETHER not in found.bound_by
+        assert sum(found.bound_by.values()) == found.metrics["cycles"]
+        assert found.bound_by == {cause: 6 * cycles for cause, cycles in group.bound_by.items()}
     explain_designs(str(folder.path), ["knee"], tmp_path / "page.html", False)
     said, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
-    assert "layers mapped together" in said
     assert run.knee is not None
     (group,) = explained(run, run.knee).groups
+    assert f"block0.scores + values, bound by {group.causes}" in said
+    assert group.causes in page
     assert escape(group.tree, quote=False) in page
     for line in group.tree.splitlines():
         assert f"  {line}\n" in said
