@@ -71,6 +71,7 @@ ROOMS = {
         "mesh",
         "tile_counts",
         "whole_chip",
+        "fused_groups",
         "leaf",
         "segment",
         "bounds",

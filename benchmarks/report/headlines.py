@@ -137,6 +137,12 @@ def study(found: dict[str, Any]) -> str:
     return f"{found['solves']} solves, {fraction} of the workers' time in solves, {found['failed']} failed"
 
 
+def decoders(found: list[dict[str, Any]]) -> str:
+    study = found[-1]
+    proven = f"{study['proven']} of {checked(study['mappings'], 'mappings')} optima proven"
+    return f"{study['what']}: {proven} in {written(round(study['cpu_seconds']))} CPU s"
+
+
 def faults(found: list[dict[str, Any]]) -> str:
     survived = sum(bool(row["equal"]) for row in found)
     return f"{survived} of {len(found)} faults survived with all rows equal"

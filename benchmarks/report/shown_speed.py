@@ -72,6 +72,20 @@ def study(found: dict[str, Any]) -> Iterator[Table]:
     yield Table.of([found], columns)
 
 
+def decoders(found: list[dict[str, Any]]) -> Iterator[Table]:
+    columns = {
+        "what": "what",
+        "designs": "designs",
+        "mappings": "mappings",
+        "proven": "proven",
+        "solve_cpu_seconds": "CPU s in solves",
+        "cpu_seconds": "CPU s in all",
+        "cores": "cores",
+        "limit_seconds": "at most, s on each",
+    }
+    yield Table.of(found, columns)
+
+
 def dispatch_rate(found: list[dict[str, Any]]) -> Iterator[Table]:
     columns = {
         "runtime": "runtime",

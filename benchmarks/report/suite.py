@@ -401,6 +401,14 @@ SPEED = (
 )
 SCALING = (
     Entry(
+        "decoders",
+        "Llama-3-8B: all layers, and 100 designs x 4 phases",
+        "decoders",
+        "",
+        shown_speed.decoders,
+        headline=headlines.decoders,
+    ),
+    Entry(
         "study",
         "A study on two workers",
         "study",

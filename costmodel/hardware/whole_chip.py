@@ -80,6 +80,49 @@ def counted_architecture(chip: Chip) -> Architecture | None:
     )
 
 
+def tile_stack(chip: Chip) -> Architecture | None:
+    """One tile as a stack of levels below the chip's DRAM, as it is counted; None without architecture.
+
+    Of a chip of one tile it is :func:`counted_architecture`.
+    """
+    counted = counted_architecture(chip)
+    if counted is None:
+        return None
+    *inner, dram = counted.levels
+    return replace(counted, name=f"{chip.name} tile", levels=(*inner, replace(dram, fanout_x=1, fanout_y=1)))
+
+
+def searched_tile_stack(chip: Chip, tiles: int, share: float) -> Architecture | None:
+    """The stack of :func:`tile_stack` for solvers that map the equal parts of ``tiles`` tiles on each.
+
+    ``share``: which part of a word that DRAM reads a tile has to answer for: 1 where each word goes to one
+    tile, 1 / tiles where each goes to all of them. A tile has as much of DRAM's bandwidth, and words take
+    hops as :func:`whole_architecture` charges them. The buffer is what is left beside the outputs on their
+    way out, so that a program has addresses for what a mapping keeps. What the mapping found costs is counted
+    exactly by :func:`costmodel.schedule.fused_groups.cost.fused_group_cost`.
+    """
+    stack = tile_stack(chip)
+    if stack is None:
+        return None
+    *tile, buffer, dram = stack.levels
+    hop = chip.noc.hop_pj_per_bit * buffer.word_bits if chip.tiles > 1 else 0.0
+    far = max(_mean_way(chip) - 1, 0.0)
+    buffer = replace(
+        buffer,
+        size_words=max(chip.tile.free_bits // buffer.word_bits, 1),
+        write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size,
+    )
+    bandwidth = dram.shared_bandwidth
+    dram = replace(
+        dram,
+        read_energy_pj=share * (dram.read_energy_pj + far * hop),
+        update_energy_pj=share * (dram.update_energy_pj + (far + 1) * hop),
+        leakage_pj_per_cycle=dram.leakage_pj_per_cycle / tiles,
+        shared_bandwidth=bandwidth and bandwidth / (share * tiles),
+    )
+    return replace(stack, levels=(*tile, buffer, dram))
+
+
 def _mean_way(chip: Chip) -> float:
     """The mean number of links between a tile and a port of DRAM, over all tiles and ports."""
     ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)

@@ -8,11 +8,12 @@ loop outside it: a larger memory would allow larger tiles.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, isinf
 
-from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.counts.latency import Port, bandwidth_cycles, level_cycles, slowest_port
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.counts.latency import Accesses, Port, bandwidth_cycles, level_cycles, slowest_port
 from costmodel.mapping.element_bits import stack_in_units, units_of
 from costmodel.mapping.evaluate import Evaluation, moved_in_units
 from costmodel.mapping.uneven import AnyMapping, as_parts
@@ -44,10 +45,17 @@ def time_binding(
         # Parts of such a machine overlap, so several may look equally busy. What binds is what helps most if
         # it goes.
         return TimeBinding(min(without, key=without.__getitem__), without)
-    cycles = [level.cycles for level in evaluation.levels]
     # in words, or in units of bits where elements are no words: so are the bandwidths of the stack
-    moved = [level.values() for level in moved_in_units(architecture, layer, mapping)]
-    stack = stack_in_units(architecture, layer).levels
+    moved = [list(level.values()) for level in moved_in_units(architecture, layer, mapping)]
+    return bandwidth_binding(stack_in_units(architecture, layer).levels, moved, evaluation)
+
+
+def bandwidth_binding(
+    stack: Sequence[StorageLevel], moved: Sequence[Sequence[Accesses]], evaluation: Evaluation
+) -> TimeBinding:
+    """What binds where the MAC units and bandwidths decide: of a ``stack`` of levels, innermost first, that
+    each move so much."""
+    cycles = [level.cycles for level in evaluation.levels]
     # Without the MAC units the slowest bandwidth would decide.
     least = max(map(bandwidth_cycles, stack, moved), default=0.0)
     without = {MAC_UNITS: max(1, ceil(least))}

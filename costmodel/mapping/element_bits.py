@@ -38,7 +38,7 @@ from typing import Protocol
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.hardware.precision import Precision, Width
+from costmodel.hardware.precision import MOST_GROUPED, Precision, Width
 from costmodel.limits import cached
 from costmodel.mapping.bounds.rounding import ROUNDING
 from costmodel.workload.network import MOST_COUNTED, Layer, Tensor
@@ -62,7 +62,10 @@ class LevelUnits:
 def width_of(precision: Precision, layer: Layer, tensor: Tensor) -> Width:
     """The width of a tensor's elements; of the output, once it is finished."""
     if precision.from_network and (stated := dict(layer.bits).get(tensor.name)) is not None:
-        return Width(stated)
+        # a scale for more elements than a width can say is next to nothing
+        scales = (one[1:] for one in layer.scales if one[0] == tensor.name and one[2] <= MOST_GROUPED)
+        scale = next(scales, ())
+        return Width(stated, *scale)
     if tensor.name in layer.caches:
         return precision.caches
     return precision.weights if tensor.role == "weights" else precision.activations

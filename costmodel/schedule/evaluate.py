@@ -12,6 +12,7 @@ from functools import cache
 from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.fused_groups.cost import GroupCosts
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.reductions import segment_reduction_violations
@@ -46,7 +47,8 @@ class ChipEvaluator:
     """Evaluates schedules of one network for one batch and chip; remembers nodes and segments.
 
     ``tile_costs``: what layers cost within tiles. ``exponents``: n and m of the objective E^n D^m, by which
-    each leaf's partition and placement are picked.
+    each leaf's partition and placement are picked. ``groups``: costs of layers that are mapped together; None
+    where that is not offered.
 
     Segments are remembered by value and, in front of that, by identity: hashing a large tree takes longer
     than looking up its id. A remembered segment keeps its node alive, so an id cannot come to mean another.
@@ -59,8 +61,10 @@ class ChipEvaluator:
         batch: int,
         tile_costs: TileCosts,
         exponents: tuple[float, float] = (1.0, 1.0),
+        groups: GroupCosts | None = None,
     ) -> None:
         self.graph, self.chip, self.batch = graph, chip, batch
+        self._groups = groups
         self._search = LeafSearch(graph, chip, tile_costs, exponents)
         self._wiring = Wiring.of(graph.producers)
         self._normalized = cache(tile_costs.normalized_cycles)
@@ -131,7 +135,9 @@ class ChipEvaluator:
         flow = SegmentFlow(node, self._wiring)
         try:
             # That a segment cannot run is remembered like a cost: searches come back to such segments often.
-            cost = SegmentEvaluation(self._search, node, flow, self._normalized, self._nodes).cost()
+            cost = SegmentEvaluation(
+                self._search, node, flow, self._normalized, self._nodes, self._groups
+            ).cost()
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))
         return _Segment(node, names, needs, cost)

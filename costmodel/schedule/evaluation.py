@@ -122,10 +122,8 @@ class ChipEvaluation:
         tree, costs = self.tree, list(self.nodes())
         taken = dict(zip(map(id, self.segments), self.segment_cycles, strict=True))
         # within a segment data comes while something else computes: only what runs then is drawn
-        cycles = [
-            taken[id(cost)] if id(cost) in taken or cost.runs is None else cost.runs.later.running
-            for cost in costs
-        ]
+        running = (cost.cycles if cost.runs is None else cost.runs.later.running for cost in costs)
+        cycles = [taken.get(id(cost), own) for cost, own in zip(costs, running, strict=True)]
         tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
         if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment
             cycles, tiles = [self.cycles, *cycles], [(0, self.chip.tiles), *tiles]

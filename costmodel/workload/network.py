@@ -119,9 +119,10 @@ class Layer:
     For a convolution or product that is one MAC; for a layer of vector units, one element of each operand. Of
     a product, dims on which the outputs do not depend are summed over.
 
-    ``bits`` and ``caches`` are for architectures whose elements have widths of their own, and empty
-    elsewhere. ``bits``: of an element, by tensor, as the network's file states them. ``caches``: the tensors
-    that have the role of weights and are no parameters.
+    ``bits``, ``caches`` and ``scales`` are for architectures whose elements have widths of their own, and
+    empty elsewhere. ``bits``: of an element, by tensor, as the network's file states them. ``caches``: the
+    tensors that have the role of weights and are no parameters. ``scales``: of tensors with ``bits``, how
+    many bits of scale so many elements share, as (tensor, bits, elements).
 
     Two layers of equal :attr:`shape` are the same problem for a mapping solver, whatever their names: compare
     that, not the layers.
@@ -132,6 +133,7 @@ class Layer:
     tensors: tuple[Tensor, ...]
     bits: tuple[tuple[str, int], ...] = ()
     caches: tuple[str, ...] = ()
+    scales: tuple[tuple[str, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         where = f"layer {self.name}"
@@ -156,6 +158,10 @@ class Layer:
                 )
         if unknown_caches := set(self.caches) - set(tensors):
             raise InputError(where, f"caches among {tensors}", sorted(unknown_caches), key="caches")
+        for name, bits, elements in self.scales:
+            if name not in dict(self.bits) or not is_whole(bits, 1, MOST_BITS) or not is_whole(elements, 1):
+                expected = f"from 1 to {MOST_BITS:,} bits of scale for elements of a tensor with bits"
+                raise InputError(where, expected, (bits, elements), key=name)
         counts = {"MACs": self.macs} | {f"words of {t.name}": t.words(self.sizes) for t in self.tensors}
         for key, count in counts.items():
             if count > MOST_COUNTED:
@@ -186,7 +192,8 @@ class Layer:
     @property
     def shape(self) -> tuple[object, ...]:
         """What makes two layers the same problem: everything but the name."""
-        return self.dims, self.tensors, self.bits, self.caches
+        stated = (self.scales,) if self.scales else ()
+        return self.dims, self.tensors, self.bits, self.caches, *stated
 
     @cached_property
     def continued(self) -> Layer:
@@ -215,6 +222,8 @@ class Layer:
         for tensor in tensors:
             if (bits := dict(self.bits).get(tensor["name"])) is not None:
                 tensor["bits"] = bits
+            if shared := next((one[1:] for one in self.scales if one[0] == tensor["name"]), ()):
+                tensor["scale"] = list(shared)
             if tensor["name"] in self.caches:
                 tensor["cache"] = True
             if self.tensor(tensor["name"]).begun:
@@ -230,7 +239,8 @@ class Layer:
         )
         bits = tuple((t["name"], t["bits"]) for t in data["tensors"] if "bits" in t)
         caches = tuple(t["name"] for t in data["tensors"] if t.get("cache"))
-        return cls(data["name"], tuple(data["dims"].items()), tensors, bits, caches)
+        scales = tuple((t["name"], *t["scale"]) for t in data["tensors"] if "scale" in t)
+        return cls(data["name"], tuple(data["dims"].items()), tensors, bits, caches, scales)
 
 
 def _axis_json(axis: Projection) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from string import ascii_letters
 from typing import Literal
@@ -208,6 +208,10 @@ def einsum_of(name: str, equation: str, operands: Sequence[View]) -> Counted | N
             lengths.setdefault(letter, {1}).add(length)
     if any(len(found) > 2 for found in lengths.values()):
         return None
+    # an axis of length 1 that others broadcast to their own is as if it were not there
+    long = {letter for letter, found in lengths.items() if len(found) > 1}
+    narrow = [_without_single(*one, long) for one in zip(letters, operands, strict=True)]
+    letters, operands = [word for word, _ in narrow], [view for _, view in narrow]
     layers, note = list[Layer](), ""
     left, word = operands[0], letters[0]
     for i, right in enumerate(operands[1:], start=1):
@@ -221,6 +225,22 @@ def einsum_of(name: str, equation: str, operands: Sequence[View]) -> Counted | N
         size = dict(zip(word, left.shape, strict=True)) | dict(zip(letters[i], right.shape, strict=True))
         left, word = whole(f"{name}.{i}", tuple(size[letter] for letter in kept)), kept
     return Counted(tuple(layers), note)
+
+
+def einsum_shape(equation: str, operands: Sequence[Shape]) -> Shape | None:
+    """The shape of an einsum's result, where lengths of 1 broadcast; None where the operands do not fit."""
+    words = _words(equation, [len(shape) for shape in operands])
+    if words is None:
+        return None
+    *letters, result = words
+    lengths: dict[str, int] = {}
+    for word, shape in zip(letters, operands, strict=True):
+        for letter, length in zip(word, shape, strict=True):
+            known = lengths.setdefault(letter, length)
+            if 1 not in (known, length) and known != length:
+                return None
+            lengths[letter] = length if known == 1 else known
+    return tuple(lengths[letter] for letter in result)
 
 
 def _words(equation: str, ranks: Sequence[int]) -> list[str] | None:
@@ -271,6 +291,12 @@ def _pair(name: str, words: tuple[str, str, str], a: View, b: View) -> Counted |
         else:
             loops.one("B", of_b[letter])
     return loops.counted(name, (a, b))
+
+
+def _without_single(word: str, view: View, long: set[str]) -> tuple[str, View]:
+    """The operand without those axes of length 1 whose letters are ``long`` in others."""
+    kept = [i for i, length in enumerate(view.shape) if length > 1 or word[i] not in long]
+    return "".join(word[i] for i in kept), replace(view, axes=tuple(view.axes[i] for i in kept))
 
 
 def _summed(word: str, view: View, kept: set[str]) -> tuple[str, View]:

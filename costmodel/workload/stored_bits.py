@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import log2, prod
 
+from costmodel.workload.library.builder import SCALES
 from costmodel.workload.network import Layer, Network, Node
 
 _PACKED = ("bits", "expert_weight_bits")
 """Attributes that state the bits of weights which lie packed in bytes."""
+_PACKED_WITH_SCALES = "MatMulNBits"
+"""The operator whose third and fourth operands are scales and zero points of ``block_size`` weights each."""
 
 
 class StoredBits:
@@ -23,6 +27,7 @@ class StoredBits:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._bits = {value.name: value.bits for value in network.values}
+        self._shapes = {value.name: value.shape for value in network.values}
         self._parameters = {value.name for value in network.values if value.kind == "parameter"}
         self._makers = {output: node for node in network.nodes for output in node.outputs}
         self._readers: Mapping[str, list[Node]] = defaultdict(list)
@@ -41,12 +46,13 @@ class StoredBits:
 
     def stated(self) -> tuple[Layer, ...]:
         """The network's layers with what an architecture of a precision asks of them: the bits that the file
-        states, and which of the second operands are no parameters."""
+        states, the scales that weights share, and which of the second operands are no parameters."""
         return tuple(
             replace(
                 layer,
                 bits=tuple((name, bits) for name, bits in self.of(node, layer).items() if bits is not None),
                 caches=self._caches(node, layer),
+                scales=self._scales(node, layer),
             )
             for node in self._network.nodes
             for layer in node.layers
@@ -54,13 +60,49 @@ class StoredBits:
 
     def _caches(self, node: Node, layer: Layer) -> tuple[str, ...]:
         """The tensors with the role of weights that an operator or the network's caller makes, if any."""
-        number = next(i for i, one in enumerate(node.layers) if one.name == layer.name)
-        positions = range(len(node.inputs)) if node.kind.nest == "einsum" else node.kind.factors
-        second = positions[number + 1] if number + 1 < len(positions) else None
+        second = _second(node, layer)
         # where the file leaves out a second operand, it is a parameter of the operator
-        if second is None or second >= len(node.inputs) or self._is_parameter(node.inputs[second]):
+        if second is None or self._is_parameter(second):
             return ()
         return tuple(tensor.name for tensor in layer.tensors if tensor.role == "weights")
+
+    def _scales(self, node: Node, layer: Layer) -> tuple[tuple[str, int, int], ...]:
+        """The scales of a layer's weights, as :attr:`Layer.scales` has them.
+
+        They stand beside the weights, as do zero points: those of ONNX's dequantization, of products with
+        weights that lie packed in bytes, and of the library's networks. A single scale for the whole tensor
+        is not counted.
+        """
+        second = _second(node, layer)
+        if not second or self._bits[second] is None:
+            return ()
+        weights, beside = self._scaled(node, second)
+        beside = [name for name in beside if name]
+        bits = [self._bits[name] for name in beside]
+        if not beside or None in bits or (groups := prod(self._shapes[beside[0]])) == 1:
+            return ()
+        held = sum(prod(self._shapes[name]) * (one or 0) for name, one in zip(beside, bits, strict=True))
+        elements, some = divmod(prod(self._shapes[weights]), groups)
+        if node.kind.nest == "fused":
+            elements = node.attributes.number("block_size") or 0
+        elif some:
+            # blocks at the edge are partial; whole ones have some power of two of elements
+            elements = 2 ** round(log2(elements))
+        return tuple(
+            (tensor.name, held // groups, elements) for tensor in layer.tensors if tensor.role == "weights"
+        )
+
+    def _scaled(self, node: Node, name: str) -> tuple[str, Sequence[str]]:
+        """The stored weights behind an operand of a node, and the names of their scales and zero points."""
+        while (maker := self._makers.get(name)) is not None and maker.inputs:
+            if maker.kind.name == "dequantize_linear":
+                return maker.inputs[0], maker.inputs[1:3]
+            if maker.kind.role not in ("view", "cut"):
+                break
+            name = maker.inputs[0]
+        if node.operator.endswith(_PACKED_WITH_SCALES):
+            return name, node.inputs[2:4]
+        return name, [one for one in node.inputs if one == name.removesuffix(".weight") + SCALES]
 
     def _is_parameter(self, name: str) -> bool:
         """Whether a value is a parameter, or a view or the dequantized integers of one."""
@@ -106,3 +148,11 @@ class StoredBits:
             widths = {self._bits[node.outputs[0]] for node in readers}
             return widths.pop() if len(widths) == 1 else self._bits[name]
         return self._bits[name]
+
+
+def _second(node: Node, layer: Layer) -> str | None:
+    """The second operand of one of a node's layers; None where the file leaves it out."""
+    number = next(i for i, one in enumerate(node.layers) if one.name == layer.name)
+    positions = range(len(node.inputs)) if node.kind.nest == "einsum" else node.kind.factors
+    second = positions[number + 1] if number + 1 < len(positions) else None
+    return None if second is None or second >= len(node.inputs) else node.inputs[second]

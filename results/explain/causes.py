@@ -40,8 +40,10 @@ def causes_of(
         ("tile_mapper", "tile mapper"),
         ("space", "space"),
         ("longest", "how many layers may be together"),
+        ("recompute", "whether rows may be made anew"),
     ):
-        if _asked(here.get(key)) != _asked(there.get(key)):
+        # rows from before a column was there have none, which is what its default says
+        if (_asked(here.get(key)) or None) != (_asked(there.get(key)) or None):
             both = f" {here[key]} → {there[key]}" if key == "objective_name" else ""
             found.append(f"{name}{both}")
     return tuple(found) or ("something that rows do not hold",)

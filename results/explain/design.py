@@ -15,17 +15,18 @@ from results.report.design_layers import gained_cycles
 from results.store.schema.chips import SCHEDULES
 from results.store.schema.rows import FusedEntry, LeafRow, LevelColumn
 from results.store.schema.tables import FUSIONS, LAYERS
+from results.units import percent
 
 NOT_STORED = "not stored"
 """What binds a layer whose row has no levels: it was solved before rows had them."""
 ON_TILES, MOVING = "MAC units of its tiles", "DRAM or mesh"
 TOGETHER = "layers mapped together"
-"""What cycles of groups are counted under: rows do not say what binds them."""
+"""What cycles of groups are counted under whose rows were stored before they said what binds them."""
 MOST_CHANGES = 5
 """The most layers that are listed of those that a better design changes."""
 OF_LAYERS = ("task_id", "mapping", "levels", "compute_cycles", "bound_by", "cycles_without")
 """Columns of ``layers`` with long values: they are read for explained designs only."""
-OF_GROUPS = ("task_id", "status", "solver", "energy_by_level_pj", "tree")
+OF_GROUPS = ("task_id", "status", "solver", "energy_by_level_pj", "tree", "by_layer")
 OF_SCHEDULES = ("task_id", "solver", "energy_pj", "cycles", "energy_by_part_pj", "tree", "leaves")
 
 
@@ -65,7 +66,8 @@ class GroupExplanation:
     ``runs``: how often the design's totals count them together; 0 where one by one they cost less, and then
     they are among the layers, too. ``unfused_energy_pj``, ``unfused_cycles``: what they cost one by one.
     ``energy_by_level_pj``: of the mapping together, innermost first. ``tree``: its loops as text, with what
-    each level holds.
+    each level holds. ``bound_by``: the cycles together by what they are due to; TOGETHER where the row does
+    not say.
     """
 
     layers: tuple[str, ...]
@@ -79,10 +81,18 @@ class GroupExplanation:
     unfused_cycles: int
     energy_by_level_pj: Mapping[str, float]
     tree: str
+    bound_by: Mapping[str, int]
 
     @property
     def name(self) -> str:
         return group_label(self.layers)
+
+    @property
+    def causes(self) -> str:
+        """What the cycles together are due to, each cause with its part of them, the largest first."""
+        total = sum(self.bound_by.values()) or 1
+        ordered = sorted(self.bound_by.items(), key=lambda pair: -pair[1])
+        return ", ".join(f"{cause} {percent(cycles / total)}" for cause, cycles in ordered)
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,8 @@ def explained(run: RunData, design: int) -> DesignExplanation:
         binders[layer.bound_by] += layer.runs * layer.cycles
     for group in groups:
         if group.runs:
-            binders[TOGETHER] += group.runs * group.cycles
+            for cause, cycles in group.bound_by.items():
+                binders[cause] += group.runs * cycles
     for schedule in schedules:
         for leaf in schedule.leaves:
             binders[leaf_bound_by(leaf)] += schedule.weight * leaf["runs"] * leaf["cycles"]
@@ -325,7 +336,17 @@ def _group(network: NetworkRuns, group: FusedEntry, row: Mapping[str, Any]) -> G
         int(group["unfused_cycles"]),
         row.get("energy_by_level_pj") or {},
         row.get("tree") or "",
+        _group_bound_by(row.get("by_layer") or {}) or {TOGETHER: int(group["cycles"])},
     )
+
+
+def _group_bound_by(by_layer: Mapping[str, Any]) -> dict[str, int]:
+    """The cycles of a group by what they are due to; empty for a row that does not say."""
+    found: dict[str, int] = defaultdict(int)
+    for layer in by_layer.get("layers", {}).values():
+        for cause, cycles in layer.get("bound_by", {}).items():
+            found[cause] += cycles
+    return dict(found)
 
 
 def _schedules(run: RunData, design: int) -> tuple[ScheduleExplanation, ...]:

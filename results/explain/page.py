@@ -335,9 +335,19 @@ def _groups(design: DesignExplanation) -> Markup:
                 number_cell(scale.text(group.unfused_energy_pj), group.unfused_energy_pj),
                 number_cell(f"{group.cycles:,}", float(group.cycles)),
                 number_cell(f"{group.unfused_cycles:,}", float(group.unfused_cycles)),
+                group.causes,
             )
         )
-    headers = ("Layers", "Runs together", "Status", "Energy", "One by one", "Cycles", "One by one")
+    headers = (
+        "Layers",
+        "Runs together",
+        "Status",
+        "Energy",
+        "One by one",
+        "Cycles",
+        "One by one",
+        "Together bound by",
+    )
     parts = [table(headers, rows, "Layers mapped together")]
     for group in design.groups:
         if group.runs and group.tree:

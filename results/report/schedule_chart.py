@@ -29,11 +29,18 @@ def rectangles(spatial_temporal: Iterable[ChartLeaf] | None) -> Iterator[ChartRe
     for leaf in spatial_temporal or ():
         for turn, start in enumerate(leaf["starts"]):
             yield ChartRectangle(
-                f"{leaf['layer']} (whole chip, from DRAM)" if leaf.get("whole_chip") else str(leaf["layer"]),
+                f"{leaf['layer']}{_way(leaf)}",
                 (turn * leaf["samples"], (turn + 1) * leaf["samples"]),
                 (leaf["tiles"][0], leaf["tiles"][1]),
                 (start, start + leaf["cycles"]),
             )
+
+
+def _way(leaf: ChartLeaf) -> str:
+    """What a chart says of a leaf's name where it does not run on tiles with pinned or streamed weights."""
+    if leaf.get("whole_chip"):
+        return " (whole chip, from DRAM)"
+    return " (mapped with others)" if leaf.get("fused") else ""
 
 
 def chart_content(spatial_temporal: Iterable[ChartLeaf] | None) -> dict[str, Any]:

@@ -31,13 +31,18 @@ def guided_by_untimed_cycles(solve: Solve[Arguments]) -> Solve[Arguments]:
     """Decorates a solver whose own objective knows no timing; its outcomes say so where timing matters.
 
     The objective and the bound of the outcome are about timed cycles all the same, as is the polish. An
-    answer that is proven to be the best needs no note.
+    answer that is proven to be the best needs no note, nor does one of params that say of themselves that
+    they count this architecture's timing (``counts_timing``).
     """
 
     @wraps(solve)
     def noted(problem: MappingProblem, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome[Mapping]:
         outcome = solve(problem, *args, **kwargs)
-        matters = problem.architecture.timing is not None and problem.objective != "energy"
+        architecture = problem.architecture
+        matters = architecture.timing is not None and problem.objective != "energy"
+        for given in (*args, *kwargs.values()):
+            if matters and (counts := getattr(given, "counts_timing", None)):
+                matters = not counts(architecture)
         if not matters or outcome.status is not Status.FEASIBLE:
             return outcome
         return replace(outcome, note="; ".join(filter(None, [outcome.note, NOTE])))

@@ -11,8 +11,9 @@ from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
 from costmodel.limits import report
 from costmodel.schedule.bounds.bounds import ScheduleBounds, lower_bounds
-from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
+from costmodel.schedule.bounds.staying import SegmentKinds
 from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.fused_groups.cost import GroupCosts
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileFloors
 from solvers.budget import InTime, always_in_time
@@ -27,13 +28,15 @@ class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds hold for trees with bands of rows, too. ``reductions``: they hold for trees with cut
-    input channels, too. Without these, the bounds are higher and hold for all other trees.
+    input channels, too. Without these, the bounds are higher and hold for all other trees. ``groups``: costs
+    of layers that segments may map together; None: no segment does.
     """
 
     chip: Chip
     tile_costs: TileCosts
     bands: bool = False
     reductions: bool = False
+    groups: GroupCosts | None = None
     _bounds: dict[Hashable, tuple[_KnownFloors, ScheduleBounds]] = field(default_factory=dict)
     """What bounds were computed from, and these: a solve asks before its search, for its answer and its row.
 
@@ -50,7 +53,7 @@ class ChipModel:
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts trees for a search: it remembers leaves and segments, so a changed tree is cheap."""
-        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents)
+        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents, self.groups)
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts the answer: a new evaluator, so that no mistake in a search's memory reaches a result."""
@@ -84,8 +87,8 @@ class ChipModel:
         """
         costs = self.tile_costs
         floors: TileFloors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
-        kinds = SegmentKinds(self.bands, self.reductions)
-        if kinds != PLAIN:
+        kinds = SegmentKinds(self.bands, self.reductions, groups_within(graph, self.groups))
+        if self.bands or self.reductions:
             # what bands and parts of input channels cost is not in the rows that floors are read from
             if not isinstance(costs, TabledTileCosts):
                 return None
@@ -97,6 +100,14 @@ class ChipModel:
             self._bounds[key] = known, lower_bounds(graph, self.chip, batch, known, kinds)
         _, found = self._bounds[key]
         return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
+
+
+def groups_within(graph: LayerGraph, costs: GroupCosts | None) -> frozenset[frozenset[int]]:
+    """The groups of which all layers are in ``graph``, by their numbers there."""
+    if costs is None:
+        return frozenset()
+    inside = (group for group in costs.groups if group <= graph.index.keys())
+    return frozenset(frozenset(graph.index[name] for name in group) for group in inside)
 
 
 def chip_model_of(problem: ScheduleProblem, solver: str) -> ChipModel:

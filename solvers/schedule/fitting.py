@@ -1,4 +1,4 @@
-"""Layers that all tiles together cannot hold: cut into fewer output channels, or named where no cut helps."""
+"""Layers that all tiles together cannot hold: cut along channels or experts, or named where no cut helps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from costmodel.hardware.chip import Chip, Tile
-from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.element_bits import ElementBits
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
 from costmodel.schedule.layer_graph.layer import Channels
+from solvers.divisors import divisors
 from solvers.schedule.tiles.layer_parts import factorization_array, held_bits
+from solvers.schedule.tiles.partition_ranking import held_inputs
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
@@ -46,6 +49,110 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
         for part in pieces
     )
     return LayerGraph(graph.name, tuple(layers))
+
+
+def summed_in_groups(graph: LayerGraph, chip: Chip) -> LayerGraph:
+    """``graph`` with sums over more experts than tiles can hold as sums over groups of them, added in pairs.
+
+    A ``combine`` needs the rows of all experts for any output, so the most that a cut can leave a tile is one
+    channel of all of them::
+
+        experts 0 to 63  ---- sum[0] --+
+        experts 64 to 127 --- sum[1] --+-- sum+0 --+
+        experts 128 to 191 -- sum[2] --+           +-- sum
+        experts 192 to 255 -- sum[3] --+-- sum+1 --+
+
+    There are as few groups as let a tile hold the rows of two at a time, as one arrives while the other is
+    used, or of one. Their number divides the rows that are added for an output, so that all groups together
+    add as many; the additions between them come on top. A graph whose sums fit is returned as it is.
+    """
+    groups = [_groups(it, chip) if it.kind == "combine" else 1 for it in graph.layers]
+    if max(groups) == 1:
+        return graph
+    layers: list[NetworkLayer] = []
+    at: list[int] = []  # where each layer of the old graph is in the new one
+    for it, count in zip(graph.layers, groups, strict=True):
+        moved = replace(
+            it,
+            producers=tuple(at[number] for number in it.producers),
+            weight_producers=tuple(at[number] for number in it.weight_producers),
+        )
+        first = len(layers)
+        if count == 1:
+            layers.append(moved)
+        else:
+            inputs, choices = graph.reads(it)
+            inputs = [read._replace(producer=at[read.producer]) for read in inputs]
+            layers += (_group(moved, number, count, inputs, choices) for number in range(count))
+            layers += _added(it, first, count)
+        at.append(len(layers) - 1)
+    return LayerGraph(graph.name, tuple(layers))
+
+
+def _groups(layer: NetworkLayer, chip: Chip) -> int:
+    """In how many groups of experts a sum is computed; 1 where it fits, or no number of groups helps."""
+    experts, bits = layer.input_tensors, ElementBits.of(layer, chip.tile.widths)
+    largest = -(-np.array(layer.sizes(1)) // factorization_array(chip.tiles))
+    choices = layer.groups * largest[:, 2] * largest[:, 3] * bits.weights
+    rows = held_inputs(layer, largest) * bits.inputs
+
+    def fits(groups: int, times: int) -> bool:
+        held = rows * (experts // groups) + choices
+        return bool((times * held <= chip.tile.free_bits).any())
+
+    if layer.external_c or fits(1, 1):
+        return 1
+    counts = [count for count in divisors(layer.r) if experts % count == 0]
+    return next((count for times in (2, 1) for count in counts if fits(count, times)), 1)
+
+
+def _group(
+    layer: NetworkLayer, number: int, count: int, inputs: Sequence[Read], choices: Sequence[Read]
+) -> NetworkLayer:
+    """The sum over one of ``count`` groups of experts, with all choices of the tokens."""
+    size = layer.c // count
+    begin, end = number * size, (number + 1) * size
+    own: list[Read] = []
+    first = 0
+    for read in inputs:
+        low, high = max(begin, first), min(end, first + read.channels)
+        if low < high:
+            own.append(Read(read.producer, read.first + low - first, read.first + high - first))
+        first += read.channels
+    return replace(
+        layer,
+        name=f"{layer.name}[{number}]",
+        c=size,
+        r=layer.r // count,
+        producers=tuple(read.producer for read in own),
+        channels=tuple((read.first, read.end) for read in (*own, *choices)),
+    )
+
+
+def _added(layer: NetworkLayer, first: int, count: int) -> Iterator[NetworkLayer]:
+    """The additions, two by two, of ``count`` sums from position ``first`` on; the last one is ``layer``."""
+    waiting = list(range(first, first + count))
+    for number in range(count - 1):
+        last = number == count - 2
+        yield NetworkLayer(
+            name=layer.name if last else f"{layer.name}+{number}",
+            kind="eltwise",
+            c=2 * layer.k,
+            k=layer.k,
+            h=layer.h,
+            w=layer.w,
+            r=1,
+            s=1,
+            stride_h=1,
+            stride_w=1,
+            pad_h=0,
+            pad_w=0,
+            input_h=layer.h,
+            input_w=layer.w,
+            operands=2,
+            producers=(waiting[0], waiting[1]),
+        )
+        waiting = [*waiting[2:], first + count + number]
 
 
 def too_large(graph: LayerGraph, chip: Chip) -> Iterator[NetworkLayer]:

@@ -205,7 +205,7 @@ def _print_groups(design: DesignExplanation) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for group in design.groups:
         if group.runs and group.tree:
-            console.print(f"\n{group.network}/{group.name}", markup=False)
+            console.print(f"\n{group.network}/{group.name}, bound by {group.causes}", markup=False)
             console.print("\n".join(f"  {line}" for line in group.tree.splitlines()), markup=False)
 
 

@@ -69,7 +69,14 @@ class FusedGroups:
             return None
         architecture = _architecture(study)
         params = complete_params(study, "fusion", FAMILY, choice.solver, choice.solver_params)
-        solve = FusionSolve(choice.solver, study.mapping_objective, choice.longest, params, choice.budget)
+        solve = FusionSolve(
+            choice.solver,
+            study.mapping_objective,
+            choice.longest,
+            params,
+            choice.budget,
+            choice.recompute,
+        )
         # Tasks are made once for equal groups of a network (``asked`` is equal), as they are for equal
         # layers.
         position = {(one.network, one.layer.shape): number for number, one in enumerate(demands)}

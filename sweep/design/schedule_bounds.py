@@ -10,13 +10,14 @@ from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds.bounds import lower_bounds
-from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
+from costmodel.schedule.bounds.staying import SegmentKinds
 from costmodel.schedule.tile_cost import TileFloor
 from solvers.schedule.chip_model import floors_of, with_bands, with_reductions
 from solvers.schedule.tiles.cost_table import TabledTileCosts
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
+from sweep.design.group_table import wanted_groups
 from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.energy_cycles import EnergyCycles
 
@@ -68,8 +69,12 @@ def bounds_before(task: ScheduleTask) -> EnergyCycles:
     costs = TabledTileCosts(
         demand.graph, chip.tile, {}, partial(_ideal_costs, chip.tile), demand.pruning, whole_chip, known
     )
-    kinds = SegmentKinds(with_bands(params), with_reductions(params))
-    floors = _RaisedFloors(costs) if kinds == PLAIN else floors_of(kinds, costs)
+    groups = frozenset(
+        frozenset(demand.graph.index[name] for name in names) for names, _ in wanted_groups(task)
+    )
+    kinds = SegmentKinds(with_bands(params), with_reductions(params), groups)
+    plain = not (kinds.bands or kinds.reductions)
+    floors = _RaisedFloors(costs) if plain else floors_of(kinds, costs)
     found = lower_bounds(demand.graph, chip, demand.batch, floors, kinds)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
         return EnergyCycles(0.0, 0.0)

@@ -14,9 +14,11 @@ from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.widths import Widths
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from results.store.schema.rows import DesignRow, NetworkEntry
+from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
-from solvers.schedule.fitting import fitted, too_large
+from solvers.schedule.fitting import fitted, summed_in_groups, too_large
+from solvers.schedule.fused_groups import LONGEST, SECONDS, TOLERANCE, check_groups
 from solvers.schedule.known_trees import rank
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
@@ -33,6 +35,7 @@ from sweep.design.design_row import (
 )
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.designs.design_space import Design
+from sweep.study.identity import with_tolerance
 from sweep.study.mapping_space import check_rules
 from sweep.study.network_choice import NetworkChoice, ServedRequest
 from sweep.study.study import Study
@@ -40,11 +43,14 @@ from sweep.study.study_names import check_maps_unevenly, complete_params, mappin
 from sweep.tasks.chips.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.tasks.chips.tile_costs import TileCostSource
 from sweep.tasks.energy_cycles import EnergyCycles, sum_of
+from sweep.tasks.fusion import FusionSolve
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
 from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
 
 FAMILY = "schedule"
+GROUP_SOLVER = "fusion_layers"
+"""What maps the layers of a segment together."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,16 @@ def tile_mapping_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
+def fused_groups_of(study: Study) -> FusionSolve | None:
+    """How the layers of segments are mapped together; None for a study that offers no groups."""
+    assert study.schedule is not None
+    if not study.schedule.fused_groups:
+        return None
+    stated = with_tolerance({}, TOLERANCE)
+    params = complete_params(study, "schedule.fused_groups", "layer_fusion", GROUP_SOLVER, stated)
+    return FusionSolve(GROUP_SOLVER, study.mapping_objective, LONGEST, params, Budget(SECONDS))
+
+
 def whole_chip_offered(study: Study) -> bool | None:
     """Whether a layer may have the whole chip, from DRAM; None: where some layer of the network needs it.
 
@@ -122,8 +138,9 @@ def scheduled_on(chip: Chip, graph: LayerGraph, whole_chip: bool | None) -> tupl
     """A network as a chip's schedules have it, and whether its layers may have the whole chip, from DRAM.
 
     ``whole_chip`` as in :func:`whole_chip_offered`. Without it, layers too large for the tiles are cut into
-    smaller ones; with it, they may run from DRAM instead.
+    smaller ones; with it, they may run from DRAM instead. Sums of too many experts are cut either way.
     """
+    graph = summed_in_groups(graph, chip)
     if not whole_chip:
         cut = fitted(graph, chip)
         if whole_chip is not None or not any(too_large(cut, chip)):
@@ -162,6 +179,7 @@ class ScheduleWorkload:
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapping_settings(study)
         self._whole_chip = whole_chip_offered(study)
+        self._groups = fused_groups_of(study)
         self._pruning = study.schedule.pruning(study.mapping.solver)
         self._loaded = {
             choice.shown: _loaded(position, study, self._whole_chip)
@@ -206,11 +224,13 @@ class ScheduleWorkload:
     def tasks(self, design: Design) -> list[Task]:
         """One task for each seed, ordered by network, then scheduler, then seed."""
         source, on = self._source(design.chip), dict[bool, TiledChip]()
+        if self._groups is not None:
+            check_groups(design.chip)
         tasks: list[Task] = []
         for choice in self._networks:
             network, whole_chip = self._network(choice, design.chip)
             if whole_chip not in on:
-                on[whole_chip] = TiledChip(design.chip, source, self._pruning, whole_chip)
+                on[whole_chip] = TiledChip(design.chip, source, self._pruning, whole_chip, self._groups)
             demand = self._demand(choice, on[whole_chip])
             for scheduler in self._schedulers:
                 tasks += scheduler.tasks(network, on[whole_chip], demand, self._repeat_blocks(network))

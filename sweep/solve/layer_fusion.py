@@ -36,7 +36,8 @@ class LayerFusionRequest:
     in which they run. ``longest``: how many layers may share loops or keep tensors for one another.
     ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
     computed in parts. ``windows``: whether loops over rows may pass through the windows of convolutions to
-    the layers before them. ``overrides`` replace values of the architecture's file.
+    the layers before them. ``recompute``: whether rows that windows have in common may be made anew where
+    they cannot stay. ``overrides`` replace values of the architecture's file.
     """
 
     architecture: str
@@ -50,6 +51,7 @@ class LayerFusionRequest:
     longest: int = 3
     cut_rows: bool = False
     windows: bool = True
+    recompute: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,7 +68,7 @@ class LayerFusionRequest:
         architecture = load_architecture(self.architecture, self.overrides or None)
         group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows, windows=self.windows)
         try:
-            return LayerFusionProblem(group, self.objective, self.longest)
+            return LayerFusionProblem(group, self.objective, self.longest, self.recompute)
         except InputError as error:
             raise InputError(f"--{error.key}", error.expected, error.found) from None
 
@@ -105,9 +107,11 @@ class LayerFusionAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that ``archsweep solve fusion --architecture ... --json`` prints."""
-        outcome, found = self.outcome, self.evaluation
-        measured = {} if found is None else group_evaluation_to_json(self.group, found)
-        mapping = None if outcome.solution is None else group_mapping_to_json(self.group, outcome.solution)
+        outcome, found, solution = self.outcome, self.evaluation, self.outcome.solution
+        mapping, measured = None, {}
+        if found is not None and solution is not None:
+            mapping = group_mapping_to_json(self.group, solution)
+            measured = group_evaluation_to_json(self.group, solution, found)
         return {
             **proof_to_json(self.problem.objective, outcome),
             "mapping": mapping,

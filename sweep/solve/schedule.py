@@ -234,7 +234,9 @@ def _program(folder: RunFolder, schedule: ScheduleRow) -> str:
         return packed
     reason = found.get("no_program") or found.get("error") or f"none in {folder.path}"
     remedy = "The same command tries it again"
-    if found.get("no_program"):
+    if found.get("status") == "unknown":
+        remedy = "A larger --wall-seconds gives the writing as much time as the search"
+    elif found.get("no_program"):
         remedy = "--no-whole-chip keeps layers from being mapped on the whole chip"
     raise InputError("--program", "a schedule with a program", reason, remedy)
 
@@ -320,5 +322,6 @@ def _asked(request: ScheduleRequest, study: Study, whole_chip: bool) -> dict[str
         "most_partitions": study.schedule.pruning(study.mapping.solver).most,
         "whole_chip": whole_chip,
         **({"share_weights": True} if study.schedule.share_weights else {}),
+        **({"fused_groups": True} if study.schedule.fused_groups else {}),
         **({"tile_space": space} if (space := space_document(study.mapping)) else {}),
     }

@@ -92,6 +92,12 @@ class ScheduleChoice(SchedulerChoice):
     """How many partitions of a layer are tried. Absent: all, or 8 where each asks a mapping solver."""
     share_weights: bool = False
     """Whether tiles that need the same weights may hold a part of them each, and pass it on."""
+    fused_groups: bool = False
+    """Whether the layers of a segment may be mapped together: each tile computes its part of all of them, and
+    what passes between them stays in its buffer.
+
+    ``fusion_layers`` maps the parts, a minute each at most.
+    """
     whole_chip: bool | None = None
     """Whether a layer may have the whole chip, its data in DRAM, mapped on the chip as one stack of levels.
 
@@ -106,7 +112,8 @@ class ScheduleChoice(SchedulerChoice):
     programs: bool = True
     """Whether the program of every best schedule is written: what each tile does, in order.
 
-    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule.
+    Programs of layers on the whole chip are long: writing one may take longer than finding its schedule. It
+    has as many wall seconds; a program that is not written in them is said, and tried again by the next run.
     """
     sibling_trees: bool = True
     """Whether every tree found for one chip is costed on the study's other chips; the best one counts."""

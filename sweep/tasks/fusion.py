@@ -19,6 +19,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
 from costmodel.mapping.fused.layers.text import group_text
+from costmodel.mapping.fused.layers.turns import turns_of
 from results.store.schema.rows import FusionColumns, FusionRow
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -44,7 +45,8 @@ from sweep.tasks.mapping import (
 class FusionSolve:
     """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON.
 
-    ``longest``: how many layers may share loops or keep tensors for one another.
+    ``longest``: how many layers may share loops or keep tensors for one another. ``recompute``: whether they
+    may make rows of windows anew.
     """
 
     solver: str
@@ -52,12 +54,15 @@ class FusionSolve:
     longest: int
     params: str
     budget: Budget
+    recompute: bool = False
 
     @cached_property
     def content(self) -> dict[str, Any]:
         return {
             "objective": self.objective,
             "longest": self.longest,
+            # without it the text, and with it the hash of a task, is what it always was
+            **({"recompute": True} if self.recompute else {}),
             **solve_content(self.solver, self.params, self.budget),
         }
 
@@ -138,6 +143,7 @@ class FusionTask:
             "layer_names": list(self.fused.names),
             "layer_group": self.fused.content,
             "longest": self.solve.longest,
+            "recompute": self.solve.recompute,
             "architecture_id": architecture_id(self.architecture),
             "architecture": architecture_content(self.architecture),
             "objective_name": self.solve.objective,
@@ -160,7 +166,8 @@ def run_fusion_task(content: ReadOnlyDict[str, Any]) -> FusionColumns:
     """
     check_versions(content)
     group = group_from_json(Architecture.from_json(content["architecture"]), content["group"])
-    problem = LayerFusionProblem(group, content["objective"], content["longest"])
+    recompute = content.get("recompute", False)
+    problem = LayerFusionProblem(group, content["objective"], content["longest"], recompute)
     params = checked_params(content["solver"], content["params"])
     outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
     return _columns(problem, outcome)
@@ -179,8 +186,10 @@ def _measured(group: LayerGroup, solution: GroupMapping) -> FusionColumns:
     """What the cost model says of the mapping, which its checker has seen; ValueError where that objects."""
     found, levels = evaluate_group(group, solution), group.architecture.levels
     of_levels = {level.name: pj for level, pj in zip(levels, found.levels_pj, strict=True)}
-    macs = sum(layer.macs for layer in group.layers) * group.architecture.compute.energy_pj
     shared = solution.shared
+    # of all turns: layers that make rows anew multiply more often than the layer has points
+    made = sum(kind.turns * kind.part.macs for one in turns_of(group, shared) for kind in one.kinds)
+    macs = made * group.architecture.compute.energy_pj
     return {
         "energy_pj": found.energy_pj,
         "cycles": found.cycles,
@@ -189,5 +198,5 @@ def _measured(group: LayerGroup, solution: GroupMapping) -> FusionColumns:
         "together": any(shared.prefix) or bool(shared.backing),
         "mapping": group_mapping_to_json(group, solution),
         "tree": group_text(group, solution),
-        "by_layer": group_evaluation_to_json(group, found),
+        "by_layer": group_evaluation_to_json(group, solution, found),
     }

@@ -3,7 +3,8 @@
 A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing`` (the level's name by the
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
-stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim.
+stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
+and ``recompute`` lists the layers that make the rows of every iteration anew.
 ``others`` has, by layer, the nests of its turns with fewer rows, and of those that go on with partial sums.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.layers.binding import cycles_by_cause
 from costmodel.mapping.fused.layers.evaluate import GroupEvaluation
 from costmodel.mapping.fused.layers.group import (
     GroupMapping,
@@ -22,7 +24,9 @@ from costmodel.mapping.fused.layers.group import (
     LayerGroup,
     SlidingRead,
 )
-from costmodel.mapping.nest_text import nest_text
+from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.nest_text import mapping_of_text, nest_text
 from costmodel.workload.network import Layer
 from costmodel.workload.windows import Windows
 
@@ -96,6 +100,7 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         "nests": {name: nest_text(nest) for name, nest in zip(names, mapping.nests, strict=True)},
         "loops": {name: dict(loops) for name, loops in zip(names, group.loops, strict=True)},
         **({"slides": slides} if slides else {}),
+        **({"recompute": sorted(shared.recompute)} if shared.recompute else {}),
         **(
             {"others": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.others.items()}}
             if mapping.others
@@ -104,8 +109,33 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
     }
 
 
-def group_evaluation_to_json(group: LayerGroup, found: GroupEvaluation) -> dict[str, Any]:
-    """Energy, cycles and the peak words of each level, and of every layer turns, energy and cycles."""
+def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> GroupMapping:
+    """The mapping that :func:`group_mapping_to_json` wrote, of an equal group whose layers may have other
+    names: layers are told by their positions."""
+    level_of = {level.name: index for index, level in enumerate(group.architecture.levels)}
+    renamed = dict(zip(data["nests"], (layer.name for layer in group.layers), strict=True))
+    shared = FusedMapping(
+        tuple(data["prefix"]),
+        tuple(tuple((name, step) for name, step in path) for path in data["paths"]),
+        (),
+        {renamed[name]: level_of[level] for name, level in data["backing"].items()},
+        {renamed[name]: dict(tensors) for name, tensors in data["hoist"].items()},
+    )
+    others = {renamed[name]: tuple(map(_nest_of, nests)) for name, nests in data.get("others", {}).items()}
+    return GroupMapping(shared, tuple(map(_nest_of, data["nests"].values())), others)
+
+
+def _nest_of(text: str) -> Mapping:
+    nest = mapping_of_text(text)
+    assert isinstance(nest, Mapping), "nests of fused layers are even"
+    return nest
+
+
+def group_evaluation_to_json(
+    group: LayerGroup, mapping: GroupMapping, found: GroupEvaluation
+) -> dict[str, Any]:
+    """Energy, cycles and the peak words of each level, and of every layer turns, energy, cycles and what
+    binds them: ``bound_by``, its cycles by cause."""
     return {
         "energy_pj": found.energy_pj,
         "cycles": found.cycles,
@@ -113,7 +143,14 @@ def group_evaluation_to_json(group: LayerGroup, found: GroupEvaluation) -> dict[
             level.name: words for level, words in zip(group.architecture.levels, found.peak, strict=False)
         },
         "layers": {
-            layer.name: {"turns": cost.turns, "energy_pj": cost.energy_pj, "cycles": cost.cycles}
-            for layer, cost in zip(group.layers, found.layers, strict=True)
+            layer.name: {
+                "turns": cost.turns,
+                "energy_pj": cost.energy_pj,
+                "cycles": cost.cycles,
+                "bound_by": causes,
+            }
+            for layer, cost, causes in zip(
+                group.layers, found.layers, cycles_by_cause(group, mapping), strict=True
+            )
         },
     }

@@ -101,7 +101,8 @@ class WrittenOut:
             pieces.append([f"{one}/{v.name}/piece" for v in body.output[len(body.output) - listed :]])
             nodes += self._copy(body, one, names, ["", *carried, *pieces[-1]])
         for made, name in zip(carried, node.output, strict=False):
-            nodes.append(helper.make_node("Identity", [made], [name], name=f"{label}/{name}"))
+            if name:
+                nodes.append(helper.make_node("Identity", [made], [name], name=f"{label}/{name}"))
         for i, name in enumerate(node.output[len(carried) :]):
             nodes += self._joined(name, [piece[i] for piece in pieces], 0)
         return nodes
@@ -185,7 +186,8 @@ class WrittenOut:
             pieces.append([f"{one}/{v.name}/piece" for v in body.output[len(body.output) - listed :]])
             nodes += self._copy(body, one, names, [*carried, *pieces[-1]])
         for made, name in zip(carried, node.output, strict=False):
-            nodes.append(helper.make_node("Identity", [made], [name], name=f"{label}/{name}"))
+            if name:
+                nodes.append(helper.make_node("Identity", [made], [name], name=f"{label}/{name}"))
         for i, name in enumerate(node.output[len(carried) :]):
             parts = [piece[i] for piece in pieces]
             nodes += self._joined(name, parts[::-1] if out_ways[i] else parts, out_axes[i])
@@ -299,7 +301,9 @@ class WrittenOut:
     # ---- parts
 
     def _joined(self, name: str, pieces: Sequence[str], axis: int) -> list[onnx.NodeProto]:
-        """Tensors one after the other along a new axis."""
+        """Tensors one after the other along a new axis; nothing where the result has no name."""
+        if not name:
+            return []
         wide = [f"{name}/{i}/wide" for i in range(len(pieces))]
         nodes = [
             self._with_axes("Unsqueeze", one, more, axis) for one, more in zip(pieces, wide, strict=True)

@@ -26,7 +26,7 @@ from costmodel.formats.onnx.constants import (
 from costmodel.formats.onnx.contributed import Contributed, contributed, result_shapes, sum_apart
 from costmodel.formats.onnx.control_flow import WrittenOut, has_graphs
 from costmodel.workload.digits import Shape
-from costmodel.workload.products import product_shape
+from costmodel.workload.products import einsum_shape, product_shape
 
 Types = dict[str, onnx.TypeProto]
 
@@ -49,6 +49,9 @@ _FLOATS = frozenset(
         TensorProto.COMPLEX128,
     }
 )
+
+_ALIKE = ("GroupNormalization", "MeanVarianceNormalization")
+"""Operators with a result like their first operand whose functions ONNX's inference does not see through."""
 
 
 @dataclass
@@ -163,6 +166,9 @@ class _GraphWalk:
         """
         if row := contributed(node):
             return self._contributed(row, node)
+        if node.op_type in _ALIKE and node.domain in STANDARD_DOMAINS:
+            like = self._types.get(node.input[0])
+            return {} if like is None else {node.output[0]: like}
         read = [name for name in node.input if name]
         # a node with graphs of its own that was not written out has shapes that only its run decides
         unknown = node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type) or has_graphs(node)
@@ -177,9 +183,20 @@ class _GraphWalk:
         node = _without_strange_attributes(node, schema)
         # Asking for one node is quick, but leaves out operators that ONNX defines by functions of others.
         found: Types = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
+        if node.op_type == "Einsum":
+            return self._of_einsum(node) or found
         if all(name in found and _has_shape(found[name]) for name in node.output if name):
             return found
         return found | _of_whole_model(node, types, data, opsets)
+
+    def _of_einsum(self, node: onnx.NodeProto) -> Types:
+        """The type of an einsum's result, of which ONNX gets axes wrong that operands broadcast."""
+        shapes = [self.found.shapes.get(name, (UNKNOWN,)) for name in node.input]
+        equation = next((a.s.decode(errors="replace") for a in node.attribute if a.name == "equation"), "")
+        if not all(is_filled(shape) for shape in shapes) or (shape := einsum_shape(equation, shapes)) is None:
+            return {}
+        kind = self._types[node.input[0]].tensor_type.elem_type
+        return {node.output[0]: make_tensor_type_proto(kind, shape)}
 
     def _contributed(self, row: Contributed, node: onnx.NodeProto) -> Types:
         """The types of the results of one of ONNX Runtime's own operators."""

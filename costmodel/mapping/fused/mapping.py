@@ -40,6 +40,10 @@ class FusedMapping:
     ``hoist``: by einsum and tensor, the shared loop (0 is the outermost one) above which a tile of the tensor
     is kept in the outermost level of the chip while all that share this loop run. Other tiles stand below all
     shared loops.
+
+    ``recompute``: names of layers that make the rows of every iteration of a loop over windows anew, those
+    that earlier iterations made already among them. Others leave what windows have in common in a line
+    buffer. Only layers on an architecture can; see :mod:`costmodel.mapping.fused.layers.sliding`.
     """
 
     prefix: tuple[int, ...]
@@ -47,6 +51,7 @@ class FusedMapping:
     own: tuple[tuple[Loops, ...], ...]
     backing: ReadOnlyDict[str, int] = field(default_factory=dict)
     hoist: ReadOnlyDict[str, ReadOnlyDict[str, int]] = field(default_factory=dict)
+    recompute: frozenset[str] = frozenset()
 
     def sharing(self, einsum: int, loops: int) -> range:
         """The einsums that share at least the ``loops`` outermost loops of this one, itself included."""
@@ -100,13 +105,15 @@ class FusedMapping:
         own: list[tuple[Loops, ...]] = []
         backing: dict[str, int] = {}
         hoist: dict[str, ReadOnlyDict[str, int]] = {}
+        recompute: frozenset[str] = frozenset()
         for part in parts:
             prefix += [*([0] if paths else []), *part.prefix]
             paths += part.paths
             own += part.own
             backing |= part.backing
             hoist |= part.hoist
-        return cls(tuple(prefix), tuple(paths), tuple(own), backing, hoist)
+            recompute |= part.recompute
+        return cls(tuple(prefix), tuple(paths), tuple(own), backing, hoist, recompute)
 
     def wrong_length(self, einsums: int, own: int) -> str:
         """The list that is not as long as so many einsums need, ``own`` of them with own loops; or empty."""

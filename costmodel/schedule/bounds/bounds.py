@@ -159,7 +159,16 @@ def _of_rounds(
     single, in_line = layers_by_themselves(graph, chip, run.samples, kinds), layers_in_line(graph)
     ways = [
         ways_of(
-            LayerAsked(layer, floors[number], traffic[number], number in single, number in in_line), chip, run
+            LayerAsked(
+                layer,
+                floors[number],
+                traffic[number],
+                number in single,
+                number in in_line,
+                number in kinds.grouped,
+            ),
+            chip,
+            run,
         )
         for number, layer in enumerate(graph.layers)
     ]
@@ -174,7 +183,7 @@ def _of_rounds(
     ]
     # The last segment stands for all layers that are bounded together; only these wait for their order.
     times = _layer_times(
-        graph, chip, run.samples, together, floors, [one.dram_read / rounds for one in traffic]
+        graph, chip, run.samples, together, floors, [one.dram_read / rounds for one in traffic], kinds.grouped
     )
     filled = chip.tiles * chip.tile.buffer.size_bits / chip.dram.bits_per_cycle
     segments[-1] = replace(segments[-1], order=least_cycles_in_order(graph, times, filled, rounds))
@@ -219,16 +228,25 @@ def _layer_times(
     together: Sequence[int],
     floors: Sequence[TileFloor],
     read_bits: Sequence[float],
+    grouped: frozenset[int],
 ) -> LayerTimes:
     """The least times of the layers ``together`` in a round of ``samples``.
 
-    ``read_bits`` [layers]: what DRAM sends for each layer in a round.
+    ``read_bits`` [layers]: what DRAM sends for each layer in a round. ``grouped``: layers that may be mapped
+    together with others. What is left of them when a layer before them has ended may need few of their
+    weights, so these do not count as coming later.
     """
     times = LayerTimes(*(np.zeros(len(graph.layers)) for _ in fields(LayerTimes)))
     for number in together:
         layer, rate = graph.layers[number], chip.dram.bits_per_cycle
-        times.work[number] = samples * floors[number].tile_cycles / chip.tiles
+        tile_cycles = floors[number].tile_cycles
+        if number in grouped:
+            units = chip.tile.macs if layer.has_weights else chip.tile.vector_units
+            tile_cycles = min(tile_cycles, layer.operations / units)
+        times.work[number] = samples * tile_cycles / chip.tiles
         times.reads[number] = read_bits[number] / rate
+        if number in grouped:
+            continue
         if layer.has_weights and not layer.weight_producers and layer.part != "update":
             bits = ElementBits.of(layer, chip.tile.widths)
             times.weights[number] = bits.weights * layer.compulsory_elements(1).weights / rate

@@ -110,10 +110,34 @@ class LayerAsked:
     moved: Compulsory
     by_itself: bool
     in_line: bool
+    grouped: bool = False
+    """Whether it may be mapped together with others (:func:`group_way`)."""
 
 
 def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
-    """The ways to run a layer, on tiles and mapped on the whole chip; of infinite energy if it cannot run."""
+    """The ways to run a layer, on tiles, mapped on the whole chip and in a group; of infinite energy if it
+    cannot run."""
+    found = _by_itself(asked, chip, run)
+    return found.and_also(group_way(asked, chip, run)) if asked.grouped else found
+
+
+def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
+    """The least that a layer takes in a group that is mapped together, whatever the mapping.
+
+    Every operation takes its unit for a cycle and its own energy. What comes from DRAM crosses links. What
+    passes between the layers of a group is brought into no buffer from outside, so no transfer counts.
+    """
+    layer, tile = asked.layer, chip.tile
+    units, pj = (
+        (tile.macs, tile.mac_pj) if layer.has_weights else (tile.vector_units, tile.vector_operation_pj)
+    )
+    operations = run.batch * layer.operations
+    fetched_pj = asked.moved.dram_read * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
+    return LeafWays.of_one(operations * pj, 0.0, fetched_pj, operations / units)
+
+
+def _by_itself(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
+    """The ways to run a layer on tiles and mapped on the whole chip."""
     layer, floor, moved = asked.layer, asked.floor, asked.moved
     hop_pj, buffer = chip.noc.hop_pj_per_bit, chip.tile.buffer
     fetched_pj = moved.dram_read * hops_to_nearest(chip) * hop_pj

@@ -15,6 +15,9 @@ a leaf runs one sample or more at a time. With bands of rows that is not so, for
 rows of an edge. So where bands are allowed, every edge between layers that can have bands counts as one that
 can stay, and no such layer is taken to need the whole chip.
 
+A group of layers that are mapped together holds tiles of its tensors and no whole ones, so nothing of this
+holds for it: every edge within a group that is offered counts as one that can stay.
+
 Where input channels may be cut into c parts, a tile has one c-th of its part's weights and inputs, so more
 (k, n) fit. The product of k, n and c is at most the number of tiles. All tiles together hold no less than
 without the cut: the parts of a group have nothing in common, and its partial sums come on top.
@@ -45,10 +48,20 @@ Array = NDArray[Any]
 
 
 class SegmentKinds(NamedTuple):
-    """What segments may have: ``bands`` of rows, and leaves whose input channels are cut (``reductions``)."""
+    """What segments may have: ``bands`` of rows, and leaves whose input channels are cut (``reductions``).
+
+    ``groups``: the layers, by number, that segments may map together. What passes between two of them can
+    stay on the chip, whatever fits the tiles otherwise.
+    """
 
     bands: bool = False
     reductions: bool = False
+    groups: frozenset[frozenset[int]] = frozenset()
+
+    @property
+    def grouped(self) -> frozenset[int]:
+        """The layers that are in some group."""
+        return frozenset().union(*self.groups)
 
 
 PLAIN = SegmentKinds()
@@ -84,7 +97,11 @@ def edges_that_can_stay(
         (producer, consumer)
         for producer, consumer, size in _edges(graph, chip)
         if with_bands >= {producer, consumer} or _can_stay(held[producer], held[consumer], size, capacity)
-    )
+    ) | {
+        (producer, consumer)
+        for producer, consumer, _ in _edges(graph, chip)
+        if any(group >= {producer, consumer} for group in kinds.groups)
+    }
 
 
 def layers_by_themselves(
@@ -93,11 +110,11 @@ def layers_by_themselves(
     """The layers that no leaf of a segment of ``samples`` samples can hold.
 
     However a layer is cut, and however few samples a leaf of it takes, some tile would have to hold more than
-    its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own.
+    its buffer does. Such a layer runs mapped on the whole chip, as a segment of its own, or in a group.
     """
     held = _held_by_layer(graph, chip, samples, kinds)
     with_bands = _with_bands(graph) if kinds.bands else frozenset[int]()
-    return frozenset(number for number, one in enumerate(held) if not len(one)) - with_bands
+    return frozenset(number for number, one in enumerate(held) if not len(one)) - with_bands - kinds.grouped
 
 
 def _with_bands(graph: LayerGraph) -> frozenset[int]:

@@ -19,7 +19,9 @@ The bound holds for all segments, sub-batches and partitions, for pinned, stream
 also where a segment's data comes while the one before it still computes: copies in several tiles, and inputs
 beside the weights, only take more of the C bits. It uses two facts of the model. Rounds compute one after the
 other, so the time between two layers' ends passes once a round. And data that is fetched for later lies in
-some tile's buffer. While a layer is mapped on the whole chip no other one runs. Its time is added to this
+some tile's buffer. Of layers that may be
+mapped together with others no weights count as coming later: the last turn of such a layer may need few of
+them. While a layer is mapped on the whole chip no other one runs. Its time is added to this
 bound elsewhere, and its weights do not count here.
 """
 

@@ -1,4 +1,4 @@
-"""One multicast from many tiles: trees that reach the same tiles, counted together; compiled.
+"""Many tiles that send to the same tiles: their trees counted together; compiled.
 
 Tiles of a producer often hold a piece each of a range that many tiles need. All their trees go along the
 senders' rows to the same columns, and along these to the same rows. What such a tree has in one column
@@ -15,6 +15,15 @@ depends on the sender's row only, so sums of the senders' bits by row serve for 
     hops * bits = all bits * (highest - lowest) + bits above, each times its distance to lowest,
                    + bits below, each times its distance to highest
                  = 14 * 2 + 5 * 1 + 2 * 1 = 35
+
+Along the rows it is the same with the first and the last column that is reached.
+
+Several multicasts may have the same senders, each with the same part of what it sends: two leaves' samples,
+each from all tiles that have a few of the producer's rows. Then the sums are made once, and a multicast costs
+a look-up in each column. For loads of links, multicasts are sorted by how far they go, as transfers from DRAM
+are (:mod:`costmodel.schedule.mesh.flows_kernel`), and a link to the south of row y in a column carries
+
+    (bits of senders in rows up to y) * (multicasts whose last row in the column is below y)
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.mesh.mesh_kernel import NORTH, SOUTH, Mesh, Span
+from costmodel.schedule.mesh.mesh_kernel import EAST, NORTH, SOUTH, WEST, Mesh, Span
 
 Array = NDArray[Any]
 Int = Any
@@ -32,21 +41,31 @@ Int = Any
 
 
 class Senders(NamedTuple):
-    """Bits of one range that tiles send, summed by column [X] and by row [Y] of the mesh.
+    """Bits that tiles send, and the multicasts that they send them in.
 
-    ``from_above`` [Y], ``from_below`` [Y]: scratch of :func:`hops_of_senders`, the bits of the rows
-    above, or below, each times its distance.
+    ``at`` [X, Y]: bits of each tile; ``by_column`` [X] and ``by_row`` [Y]: their sums. ``from_west`` [X],
+    ``from_east`` [X], ``from_above`` [Y], ``from_below`` [Y]: the bits on that side of a column or row, each
+    times its distance. ``east``, ``west`` [X]: multicasts by the last, or the first, column that they reach;
+    ``south``, ``north`` [X, Y]: by the last, or the first, row that they reach in a column.
     """
 
+    at: Array
     by_column: Array
     by_row: Array
+    from_west: Array
+    from_east: Array
     from_above: Array
     from_below: Array
+    east: Array
+    west: Array
+    south: Array
+    north: Array
 
 
 @inlined
 def no_senders(senders: Senders) -> None:
     """Forget all senders."""
+    senders.at[:] = 0
     senders.by_column[:] = 0
     senders.by_row[:] = 0
 
@@ -54,53 +73,106 @@ def no_senders(senders: Senders) -> None:
 @inlined
 def add_sender(senders: Senders, x: Int, y: Int, size: Int) -> None:
     """Note that the tile in column ``x`` and row ``y`` sends ``size`` bits."""
+    senders.at[x, y] += size
     senders.by_column[x] += size
     senders.by_row[y] += size
 
 
 @called
-def hops_of_senders(mesh: Mesh, senders: Senders, span: Span) -> Int:
-    """Hops times bits of all trees together; ``span`` and the mesh say what they reach."""
-    rows, total, hops = senders.by_row.shape[0], 0, 0
-    for x in range(senders.by_column.shape[0]):
-        total += senders.by_column[x]
-        hops += senders.by_column[x] * (max(x, span[1]) - min(x, span[0]))
-    # bits of rows that were passed, and these times their distance to the row at hand
+def add_distances(senders: Senders) -> Int:
+    """Fill in the bits times their distance, once all senders are known; the result is all their bits."""
+    _distances(senders.by_column, senders.from_west, senders.from_east)
+    return _distances(senders.by_row, senders.from_above, senders.from_below)
+
+
+@inlined
+def _distances(bits: Array, before: Array, after: Array) -> Int:
+    """Fill ``before`` and ``after`` with the bits on either side, each times its distance."""
+    # ``passed``: bits of the indices passed so far; ``away``: these, times their distance to the one at hand
     passed, away = 0, 0
-    for row in range(rows):
-        senders.from_above[row] = away
-        passed += senders.by_row[row]
+    for index in range(bits.shape[0]):
+        before[index] = away
+        passed += bits[index]
         away += passed
-    passed, away = 0, 0
-    for row in range(rows - 1, -1, -1):
-        senders.from_below[row] = away
-        passed += senders.by_row[row]
+    total, passed, away = passed, 0, 0
+    for index in range(bits.shape[0] - 1, -1, -1):
+        after[index] = away
+        passed += bits[index]
         away += passed
-    for column in range(span[0], span[1] + 1):
+    return total
+
+
+@inlined
+def hops_of_senders(mesh: Mesh, senders: Senders, total: Int, span: Span) -> Int:
+    """Hops times bits of all trees together; ``span`` and the mesh say what they reach.
+
+    ``total``: what :func:`add_distances` has found.
+    """
+    left, right = span
+    hops = total * (right - left) + senders.from_west[left] + senders.from_east[right]
+    for column in range(left, right + 1):
         low, high = mesh.lowest[column], mesh.highest[column]
         if high >= 0:
             hops += total * (high - low) + senders.from_above[low] + senders.from_below[high]
     return hops
 
 
-@called
-def route_along_columns(mesh: Mesh, senders: Senders, span: Span, times: Int, links: Array) -> None:
-    """Add the bits of all trees, so many ``times``, to the links along the columns that are reached.
+@inlined
+def hops_to_tile(senders: Senders, x: Int, y: Int) -> Int:
+    """Hops times bits of all ways to one tile."""
+    along_row = senders.from_west[x] + senders.from_east[x]
+    hops: Int = along_row + senders.from_above[y] + senders.from_below[y]
+    return hops
 
-    The link from a row to the next one to the south carries what the rows down to it send, if a tile further
-    to the south is reached; those to the north are alike.
-    """
-    rows = senders.by_row.shape[0]
-    passed = 0
-    for row in range(rows - 1):
-        passed += senders.by_row[row]
-        for column in range(span[0], span[1] + 1):
-            if row < mesh.highest[column]:
-                links[(column * rows + row) * 4 + SOUTH] += times * passed
-    passed = 0
-    for row in range(rows - 1, 0, -1):
-        passed += senders.by_row[row]
-        for column in range(span[0], span[1] + 1):
-            # an unreached column has its lowest row below all others
-            if row > mesh.lowest[column]:
-                links[(column * rows + row) * 4 + NORTH] += times * passed
+
+@inlined
+def no_multicasts(senders: Senders) -> None:
+    """Forget what the senders send to."""
+    senders.east[:] = 0
+    senders.west[:] = 0
+    senders.south[:] = 0
+    senders.north[:] = 0
+
+
+@inlined
+def add_multicast(mesh: Mesh, senders: Senders, span: Span, times: Int) -> None:
+    """Note that all senders send their bits, so many ``times``, to what ``span`` and the mesh say."""
+    senders.east[span[1]] += times
+    senders.west[span[0]] += times
+    for column in range(span[0], span[1] + 1):
+        if mesh.highest[column] >= 0:
+            senders.south[column, mesh.highest[column]] += times
+            senders.north[column, mesh.lowest[column]] += times
+
+
+@called
+def route_multicasts(senders: Senders, links: Array) -> None:
+    """Add the bits of all multicasts to the links that they use."""
+    columns, rows = senders.at.shape
+    for y in range(rows):
+        if senders.by_row[y] == 0:
+            continue
+        # the multicasts that go on beyond a column are all but those that end up to it
+        beyond, bits = senders.east.sum(), 0
+        for x in range(columns - 1):
+            beyond -= senders.east[x]
+            bits += senders.at[x, y]
+            links[(x * rows + y) * 4 + EAST] += bits * beyond
+        beyond, bits = senders.west.sum(), 0
+        for x in range(columns - 1, 0, -1):
+            beyond -= senders.west[x]
+            bits += senders.at[x, y]
+            links[(x * rows + y) * 4 + WEST] += bits * beyond
+    for x in range(columns):
+        beyond, bits = senders.south[x].sum(), 0
+        if beyond == 0:
+            continue
+        for y in range(rows - 1):
+            beyond -= senders.south[x, y]
+            bits += senders.by_row[y]
+            links[(x * rows + y) * 4 + SOUTH] += bits * beyond
+        beyond, bits = senders.north[x].sum(), 0
+        for y in range(rows - 1, 0, -1):
+            beyond -= senders.north[x, y]
+            bits += senders.by_row[y]
+            links[(x * rows + y) * 4 + NORTH] += bits * beyond

@@ -9,9 +9,9 @@ MOST_TRIES = 200
 """How many orders of placing are tried before a buffer counts as too fragmented."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Occupancy:
-    """What a tile's buffer holds, moment by moment.
+    """What a tile's buffer holds, moment by moment. Each is equal to itself alone.
 
     ``sizes``: bytes of each message. ``together``: for each message those that are in the buffer at some
     moment with it. ``peak``: the most bytes at a moment. ``live``: the messages that are there now, with the

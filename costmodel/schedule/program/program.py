@@ -105,7 +105,7 @@ class Work:
     adds: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One step of a tile.
 

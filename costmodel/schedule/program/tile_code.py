@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import dropwhile
 from typing import NamedTuple
 
@@ -27,6 +28,12 @@ from costmodel.schedule.program.repetition import Repeated, Rolled, walked
 from costmodel.schedule.tree.validity import NotPossibleError
 
 Code = tuple[Instruction | Repeat, ...]
+
+Moments = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""Messages that arrive, and that leave thereafter, one step of a tile after the other."""
+KNOWN = 1000
+"""Of how many segments it is remembered what the buffer holds, and where. Most tiles of a segment, and its
+copies in a network that repeats a block, differ in nothing but the numbers of their messages."""
 
 
 class StepMessages(NamedTuple):
@@ -54,12 +61,14 @@ class StepMessages(NamedTuple):
 class TileSegment:
     """What a tile does in a segment: ``items`` are numbers of ``blocks``.
 
-    ``early``: messages of the first step that the tile may fetch during the segment before. First the
-    weights, then these and the inputs; empty where the buffer holds neither.
+    ``messages``: those whose data comes to the tile, in the order of their first arrival; ``occupancy`` has
+    them by their number in this order. ``early``: messages of the first step that the tile may fetch during
+    the segment before. First the weights, then these and the inputs; empty where the buffer holds neither.
     """
 
     blocks: Sequence[StepMessages]
     items: Rolled
+    messages: tuple[int, ...]
     occupancy: Occupancy
     early: tuple[tuple[int, ...], ...] = ()
 
@@ -71,13 +80,20 @@ class TileSegment:
         early: tuple[tuple[int, ...], ...],
     ) -> TileSegment:
         """With what the buffer holds; the third time of a repetition is as the second."""
-        occupancy = Occupancy(sizes)
+        order: dict[int, int] = {}
+        moments = []
         for number in walked(items):
             block = blocks[number]
-            for message in (*block.loads_before, *block.receives, *block.loads):
-                occupancy.arrive(message)
-            occupancy.leave(block.frees)
-        return TileSegment(blocks, items, occupancy, early)
+            arriving = (*block.loads_before, *block.receives, *block.loads)
+            come = tuple([order.setdefault(message, len(order)) for message in arriving])
+            moments.append((come, tuple([order[message] for message in block.frees])))
+        occupancy = _occupancy(tuple(moments), tuple([sizes[message] for message in order]))
+        return TileSegment(blocks, items, tuple(order), occupancy, early)
+
+    @cached_property
+    def number(self) -> dict[int, int]:
+        """The numbers of ``messages`` in their order."""
+        return {message: number for number, message in enumerate(self.messages)}
 
     @property
     def held_last(self) -> tuple[int, ...] | None:
@@ -97,8 +113,8 @@ class _Placed:
 
     def spans(self, messages: Sequence[int]) -> list[Span]:
         """The bytes where messages lie."""
-        sizes = self.segment.occupancy.sizes
-        return [(self.at[message], self.at[message] + sizes[message]) for message in messages]
+        sizes, number = self.segment.occupancy.sizes, self.segment.number
+        return [(self.at[message], self.at[message] + sizes[number[message]]) for message in messages]
 
     def code(self, first_fetched: bool) -> list[Instruction | Repeat]:
         """The segment's instructions; ``first_fetched``: without the loads that came early."""
@@ -113,6 +129,29 @@ class _Placed:
     @property
     def early_loads(self) -> list[Instruction]:
         return [Instruction("load", message, self.at[message]) for message in self.early]
+
+
+@lru_cache(KNOWN)
+def _occupancy(moments: Moments, sizes: tuple[int | float, ...]) -> Occupancy:
+    """What the buffer holds from moment to moment; messages are numbered in the order of their arrival."""
+    occupancy = Occupancy(dict(enumerate(sizes)))
+    for come, leave in moments:
+        for message in come:
+            occupancy.arrive(message)
+        occupancy.leave(leave)
+    return occupancy
+
+
+@lru_cache(KNOWN)
+def _addresses(
+    occupancy: Occupancy,
+    buffer: tuple[int, int | float],
+    avoided: tuple[tuple[int, tuple[Span, ...]], ...],
+    mirrored: bool,
+) -> tuple[int | float, ...] | None:
+    """An address for each message of an occupancy, in the order of arrival; None where none were found."""
+    found = addresses(occupancy, *buffer, dict(avoided), mirrored)
+    return None if found is None else tuple([found[number] for number in range(len(found))])
 
 
 def tile_code(segments: Sequence[TileSegment], rounds: int, first: int, end: int | float) -> Code:
@@ -172,9 +211,10 @@ def _placed(
             if kept is not None and kept.segment.early and last:
                 for message in last:
                     avoided[message] = [*avoided.get(message, ()), *kept.spans(kept.segment.early[-1])]
-            at = addresses(segment.occupancy, *buffer, avoided, mirrored)
+            numbered = [(segment.number[message], tuple(own)) for message, own in avoided.items()]
+            at = _addresses(segment.occupancy, buffer, tuple(numbered), mirrored)
             if at is not None:
-                return _Placed(segment, at, early)
+                return _Placed(segment, dict(zip(segment.messages, at, strict=True)), early)
     raise NotPossibleError(
         f"no addresses were found for messages of at most {segment.occupancy.peak:,} bytes at a time in the "
         f"{buffer[1] - buffer[0]:,} bytes of its buffer behind the outputs on their way out"

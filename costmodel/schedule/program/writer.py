@@ -27,7 +27,7 @@ the segment before computes, where by the chip model's count its buffer holds bo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeVar
@@ -37,6 +37,7 @@ import numpy as np
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.program.fused_groups.grouped_layers import GroupedLayers
 from costmodel.schedule.program.program import Box, Instruction, LayerNest, Message, Program, Repeat
 from costmodel.schedule.program.repetition import rolled
 from costmodel.schedule.program.segment_messages import (
@@ -61,9 +62,16 @@ VERSION = "7"
 """Goes up when the writer writes another program for a schedule than before."""
 
 
-def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
+def _unlimited() -> None:
+    """The ``check`` of a writer that may take as long as it takes."""
+
+
+def write_program(
+    graph: LayerGraph, evaluation: ChipEvaluation, check: Callable[[], None] = _unlimited
+) -> Program:
     """The program of a schedule of ``graph``.
 
+    ``check`` is called again and again, between tiles, and ends the writing by whatever it raises.
     NotPossibleError where the data of a tile fits its buffer by the sum of bytes but no addresses were found
     for it, and for those mappings of layers on the whole chip that ``mapped_layer.py`` cannot write.
     """
@@ -72,8 +80,13 @@ def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
     segments: list[list[TileSegment | Code]] = [[] for _ in range(chip.tiles)]
     for number, segment in enumerate(evaluation.segments):
         if segment.whole_chip is not None:
-            layer = _on_whole_chip(graph, segment, chip, written)
+            layer = (
+                GroupedLayers(graph, segment.group, chip, written)
+                if segment.group is not None
+                else _on_whole_chip(graph, segment, chip, written)
+            )
             for tile in range(chip.tiles):
+                check()
                 segments[tile].append(tuple(layer.tile(tile)))
             continue
         flow = SegmentFlow(segment.node, wiring)
@@ -82,10 +95,12 @@ def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
         )
         early = fitting_early(evaluation.segments[number - 1], segment, chip, graph.producers)
         for tile in range(chip.tiles):
+            check()
             segments[tile].append(of_segment.tile(tile, *early[:, tile].tolist()))
     first, end = chip.tile.output_stream_bytes, chip.tile.buffer.size_bytes
     code = []
     for tile, parts in enumerate(segments):
+        check()
         try:
             code.append(_in_turn(parts, evaluation.rounds, first, end))
         except NotPossibleError as reason:
@@ -98,7 +113,7 @@ def write_program(graph: LayerGraph, evaluation: ChipEvaluation) -> Program:
         network=graph.name,
         batch=batch,
         chip=chip,
-        messages=_waiting(written),
+        messages=_waiting(written, check),
         works=tuple(written.works),
         tiles=tuple(code),
         output_stream_bytes=chip.tile.output_stream_bytes,
@@ -307,7 +322,7 @@ def _of_run(turns: Sequence[T], step: TileStep) -> T:
     return turns[step.run() % len(turns)]
 
 
-def _waiting(written: Written) -> tuple[Message, ...]:
+def _waiting(written: Written, check: Callable[[], None]) -> tuple[Message, ...]:
     """The messages; those from DRAM with the stores that have some of their elements.
 
     The samples move in every round, so only the other axes are compared. Messages that load partial sums name
@@ -324,6 +339,7 @@ def _waiting(written: Written) -> tuple[Message, ...]:
     }
 
     def after(tensor: str, box: Box) -> tuple[int, ...]:
+        check()
         own, boxes = stores[tensor]
         reach = np.array(box)
         begins, ends = np.maximum(boxes[:, :, 0], reach[:, 0]), np.minimum(boxes[:, :, 1], reach[:, 1])

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.fused_groups.cost import FusedGroupCost
 from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.segment.buffers import Held
 from costmodel.schedule.starts import NodeRuns
@@ -24,7 +25,8 @@ class NodeCost:
     """What a node of a segment costs for one batch of the segment, in which the node may run several times.
 
     Two fields, ``cycles`` and ``runs``, are of one batch of the node itself instead. A leaf has either
-    ``leaf``, where it is cut among tiles, or ``whole_chip``, where it is mapped on the whole chip.
+    ``leaf``, where it is cut among tiles, or ``whole_chip``, where it is mapped on the whole chip, or
+    neither as a layer of a ``group``.
     """
 
     node: TreeNode
@@ -50,6 +52,10 @@ class NodeCost:
     on the whole chip."""
     leaf: LeafCost | None = None
     whole_chip: WholeChipCost | None = None
+    """Of a group of layers that are mapped together the cost of all of them, on its T cut and on no node
+    below it."""
+    group: FusedGroupCost | None = None
+    """Of a T cut whose layers are mapped together. Its nodes below have neither ``leaf`` nor ``runs``."""
     children: tuple[NodeCost, ...] = ()
     stages: tuple[int, ...] = ()
     """[children] of an S cut: the pipeline stage, counted from 0, in which each child starts."""

@@ -26,6 +26,11 @@ the better of both by E^n D^m counts.
 A segment of a single leaf has a second way to run: its loop nest is mapped on the whole chip as one stack of
 levels, with nothing pinned (:mod:`costmodel.schedule.whole_chip.cost`). The segment costs what the better way
 costs.
+
+So has a segment of T cuts of one sub-batch, where its layers are a group whose cost is known: every tile
+runs its part of the group by one fused mapping (:mod:`costmodel.schedule.fused_groups.cost`), and the better
+way counts. In such a tree the layers run in turn for all samples, as in a fused mapping, so its text
+says what runs either way.
 """
 
 from __future__ import annotations
@@ -39,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.row_bands import leaf_bands
@@ -49,7 +55,7 @@ from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
-from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode
+from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
 Array = NDArray[Any]
@@ -75,7 +81,8 @@ class SegmentEvaluation:
 
     ``flow``: the segment's data flow. ``normalized``: the cycles that one sample of a layer, given by its
     number, takes on one tile. ``known``: the nodes of all segments that were evaluated before, which this
-    evaluation looks up and adds to.
+    evaluation looks up and adds to. ``groups``: costs of layers that are mapped together; None where that is
+    not offered.
     """
 
     def __init__(
@@ -85,8 +92,10 @@ class SegmentEvaluation:
         flow: SegmentFlow,
         normalized: Callable[[int], float],
         known: KnownNodes,
+        groups: GroupCosts | None = None,
     ) -> None:
         self._search, self._flow, self._normalized, self._known = search, flow, normalized, known
+        self._groups = groups
         self._segment = segment
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
@@ -98,6 +107,17 @@ class SegmentEvaluation:
         """The segment's cost; NotPossibleError where it does not fit the buffers, tiles or PEs."""
         if isinstance(self._segment, Leaf):
             return self._cheapest(self._segment)
+        together = self._together()
+        try:
+            apart = self._layer_by_layer()
+        except NotPossibleError:
+            if together is None:
+                raise
+            return together
+        return apart if together is None else min(apart, together, key=self._objective)
+
+    def _layer_by_layer(self) -> NodeCost:
+        """The cost of a cut whose layers hand on their outputs whole; NotPossibleError as above."""
         layers = (self._graph.layers[number] for number in self._flow.layers)
         if whole_chip_only := [layer.name for layer in layers if layer.needs_whole_chip]:
             raise NotPossibleError(
@@ -174,6 +194,42 @@ class SegmentEvaluation:
             links=np.zeros(0, np.int64),
             held=Held((), nothing, nothing, np.full(self._chip.tiles, cost.held_bits)),
             whole_chip=cost,
+        )
+
+    def _together(self) -> NodeCost | None:
+        """The segment as a group of layers that are mapped together; None where it is none."""
+        if self._groups is None or not _in_turn_once(self._segment):
+            return None
+        names = frozenset(self._graph.layers[number].name for number in self._flow.layers)
+        cost = self._groups.cost(names, self._segment.batch)
+        if cost is None:
+            return None
+        found = self._of_group(self._segment, {one.layer: one for one in cost.layers})
+        held = replace(found.held, busy=np.full(self._chip.tiles, cost.whole.held_bits))
+        return replace(found, held=held, whole_chip=cost.whole, group=cost)
+
+    def _of_group(self, node: TreeNode, costs: dict[str, GroupLayerCost]) -> NodeCost:
+        """The cost of a node of a group: of a layer, or the sum of those below a cut."""
+        nothing = np.zeros(self._chip.tiles, np.int64)
+        children = (
+            () if isinstance(node, Leaf) else tuple(self._of_group(child, costs) for child in node.children)
+        )
+        below = [costs[leaf.layer] for leaf in leaves(node)]
+        tiles, transfers, noc, dram = (
+            sum(part) for part in zip(*(one.parts_pj for one in below), strict=True)
+        )
+        return NodeCost(
+            node=node,
+            first_tile=0,
+            tiles=self._chip.tiles,
+            cycles=sum(one.cycles for one in below),
+            parts_pj=(tiles, transfers, noc, dram),
+            dram_read_bits=sum(one.dram_read_bits for one in below),
+            dram_write_bits=sum(one.dram_write_bits for one in below),
+            busy=sum(one.tile_cycles for one in below),
+            links=np.zeros(0, np.int64),
+            held=Held((), nothing, nothing, nothing),
+            children=children,
         )
 
     def _objective(self, cost: NodeCost) -> float:
@@ -366,6 +422,13 @@ class SegmentEvaluation:
         """For each child, the bits that are missing on its fullest tile; 0 where none are."""
         missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
         return tuple(int(missing[one.first_tile : one.first_tile + one.tiles].max()) for one in children)
+
+
+def _in_turn_once(node: TreeNode) -> bool:
+    """Whether a node's layers run in turn on all tiles, each once for all samples."""
+    if isinstance(node, Leaf):
+        return node.reduced == 1
+    return node.kind == "T" and node.child_runs == 1 and all(map(_in_turn_once, node.children))
 
 
 def _more_free(now: WeightWays, missing: int, less_held: int) -> WeightWays:

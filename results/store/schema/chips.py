@@ -37,7 +37,7 @@ SCHEDULES = Table[ScheduleRow](
             "json",
             "",
             "what maps layers on tiles: {solver, params, ...}; `whole_chip: true` where it maps layers on "
-            "whole chips, too",
+            "whole chips, too; `fused_groups: true` where segments may map layers together",
         ),
         SOLVER,
         *ASKED_HOW,
@@ -94,7 +94,8 @@ SCHEDULES = Table[ScheduleRow](
             "samples, tiles, cycles",
             "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: from each start "
             "on, that many samples take that many cycles on these tiles; `whole_chip: true` where the layer "
-            "has the whole chip, its data in DRAM",
+            "has the whole chip, its data in DRAM, `fused: true` where it takes turns with layers that it is "
+            "mapped together with",
         ),
         Column(
             "leaves",
@@ -103,7 +104,9 @@ SCHEDULES = Table[ScheduleRow](
             "how each layer runs, a list of {layer, samples, runs, tiles: [first, end], parts: {K, N, P, Q}, "
             "order, cycles, tile_cycles, dram_read_bytes, dram_write_bytes, energy_by_part_pj}: `parts` says "
             "into how many parts each dim is cut; parts along the last dim of `order` are on neighbouring "
-            "tiles; bytes and energies are of all runs; a layer without `parts` is mapped on the whole chip",
+            "tiles; bytes and energies are of all runs; a layer without `parts` is mapped on the whole chip "
+            "or, where it has `fused_with`, "
+            "with those layers together, whose mapping is the `tree` of the first",
         ),
         Column(
             "search",
@@ -133,7 +136,7 @@ PROGRAMS = Table[ProgramRow](
             "status",
             "string",
             "",
-            "feasible, infeasible (the schedule has no program) or failed",
+            "feasible, infeasible (the schedule has no program), unknown (not written in time) or failed",
             required=True,
         ),
         Column(

@@ -95,6 +95,8 @@ class ChartLeaf(TypedDict):
     starts: list[int]
     whole_chip: NotRequired[bool]
     """Whether the layer has the whole chip, its data in DRAM."""
+    fused: NotRequired[bool]
+    """Whether the layer is mapped together with others, with which it takes turns."""
 
 
 class PartMapping(TypedDict):
@@ -113,8 +115,10 @@ class LeafRow(TypedDict):
     where weights are streamed or shared; ``sharers``: among how many tiles, where they are. ``bands``: rows
     of each band, where the layer runs band by band. ``cycles`` are those of one run, or of one band;
     ``tile_cycles`` are the cycles of a run in which the slowest tile computes. Bytes and energies are of all
-    runs. ``mappings``: what tiles do with parts of each length. The store has them in ``tile_costs``, for all
-    schedules that use them; ``archsweep solve schedule --json`` adds them here.
+    runs. ``fused_with``: the layers with which it is mapped together, on all tiles at once; ``cut``: into how
+    many parts tiles divide the loops that these layers share; ``tree``, of the first of these layers: the
+    fused mapping of a tile's part. ``mappings``: what tiles do with parts of each length. The store has them
+    in ``tile_costs``, for all schedules that use them; ``archsweep solve schedule --json`` adds them here.
     """
 
     layer: str
@@ -131,6 +135,9 @@ class LeafRow(TypedDict):
     dram_read_bytes: int
     dram_write_bytes: int
     energy_by_part_pj: dict[str, float]
+    fused_with: NotRequired[list[str]]
+    cut: NotRequired[dict[str, int]]
+    tree: NotRequired[str]
     mappings: NotRequired[list[PartMapping]]
 
 
@@ -291,6 +298,7 @@ class FusionRow(AnswerRow, FusionColumns, total=False):
     layer_names: list[str] | None
     layer_group: dict[str, Any]
     longest: int
+    recompute: bool
     architecture_id: str
     architecture: dict[str, Any]
     objective_name: str

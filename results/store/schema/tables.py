@@ -322,6 +322,7 @@ FUSIONS = Table[FusionRow](
             required=True,
         ),
         Column("longest", "int", "", "how many layers may share loops or keep tensors for one another"),
+        Column("recompute", "bool", "", "layers could make rows anew that windows have in common"),
         ARCHITECTURE_ID,
         ARCHITECTURE_PART,
         SOLVER,
@@ -349,7 +350,7 @@ FUSIONS = Table[FusionRow](
             "json",
             "pJ, cycles, words",
             "{energy_pj, cycles, peak: the most words that each level holds, layers: by name {turns, "
-            "energy_pj, cycles}}",
+            "energy_pj, cycles, bound_by: its cycles by what they are due to}}",
         ),
         *EFFORT,
     ),

@@ -127,7 +127,7 @@ class LayerFloors:
         whole = self._parts.key(key.position, layer.dims, key.held)
         if whole not in self._kept:
             self._kept[whole] = self._parts.kept_inside(whole)
-        unequal = [cut for cut in key.cuts if len(cut.pieces) > 1]
+        unequal = [cut for cut in key.cuts if cut.longest * cut.times != layer.sizes[cut.dim]]
         least = self._parts.unequal_form(whole) if unequal else self._parts.closed_form(whole)
         held, prices = dict(key.held), self._parts.prices
         moved = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import ceil, inf
 from typing import NamedTuple
 
-from costmodel.mapping.fused.layers.checker import tree_violations
-from costmodel.mapping.fused.layers.turns import LayerTurns, LoopCut
+from costmodel.mapping.fused.layers.checker import hoist_violations
+from costmodel.mapping.fused.layers.turns import LayerTurns, LoopCut, TurnKind
 from costmodel.mapping.fused.mapping import Loops, kept_words
 from costmodel.mapping.mapping import Mapping
 from solvers.fusion.fronts import Priced
@@ -36,23 +36,27 @@ class NestOption:
     """One choice of hoisted tiles of a layer.
 
     ``parts`` are those of every kind of turn, with the capacity that backing tiles and its own hoisted tiles
-    leave. ``take`` are the words of its hoisted tiles, by depth.
+    leave, and ``times`` how often each runs. ``take`` are the words of its hoisted tiles, by depth.
     """
 
     turns: LayerTurns
     parts: tuple[PartKey, ...]
+    times: tuple[int, ...]
     take: tuple[tuple[int, int], ...]
     extra: Corner
     """What is certain beyond the parts' own bounds: hoisted words."""
     bandwidth_cycles: int
     """Cycles that the outermost memory needs for the words that no nest avoids."""
+    spare: float
+    """The words that hoisted tiles of other layers can take at most, as every part keeps something itself."""
     points: list[Priced] | None = None
+    _beside: dict[int, NestOption] = field(default_factory=dict)
 
     def least(self, parts: Parts) -> Corner:
         """The least cost of all turns that is known now."""
         total = Corner(0.0, 0.0, tuple(0.0 for _ in parts.prices))
-        for kind, part in zip(self.turns.kinds, self.parts, strict=True):
-            found, turns = parts.of(part).least, kind.turns
+        for turns, part in zip(self.times, self.parts, strict=True):
+            found = parts.of(part).least
             if found.energy == inf:
                 return found
             priced = tuple(turns * one for one in found.priced)
@@ -69,8 +73,7 @@ class NestOption:
     @property
     def parts_by_turns(self) -> list[tuple[int, PartKey]]:
         """The parts with how often each runs, the most frequent first."""
-        kinds = zip(self.turns.kinds, self.parts, strict=True)
-        return sorted(((kind.turns, part) for kind, part in kinds), key=lambda one: -one[0])
+        return sorted(zip(self.times, self.parts, strict=True), key=lambda one: -one[0])
 
     def tighten(self, parts: Parts, questions: tuple[str, ...], slack: Callable[[], float]) -> None:
         """Ask about part after part, the most frequent first, until ``slack`` is used up.
@@ -93,7 +96,15 @@ class NestOption:
         return self.points
 
     def beside(self, taken: int, level: int) -> NestOption:
-        """The option where hoisted tiles of others take so many words of a level."""
+        """The option where hoisted tiles of others take so many words of a level, the outermost one of the
+        chip."""
+        if not taken:
+            return self
+        if taken not in self._beside:
+            self._beside[taken] = self._with_less(taken, level)
+        return self._beside[taken]
+
+    def _with_less(self, taken: int, level: int) -> NestOption:
         usable = self.turns.group.architecture.levels[level].usable_words
         parts = []
         for part in self.parts:
@@ -101,7 +112,8 @@ class NestOption:
             if usable < inf:
                 capacities[level] = capacities.get(level, int(usable)) - taken
             parts.append(replace(part, capacities=tuple(sorted(capacities.items()))))
-        return replace(self, parts=tuple(parts), points=None)
+        spare = self.spare - taken
+        return replace(self, parts=tuple(parts), spare=spare, points=None, _beside={})
 
 
 class LayerOptions:
@@ -150,7 +162,8 @@ class LayerOptions:
                     hoist = {tensor.name: depth}
                     tried = replace(shared, hoist={layer.name: hoist})
                     tile = replace(bare, shared=tried).hoisted[0]
-                    if tile.entering < fewest and not tree_violations(group, tried):
+                    reasons = hoist_violations(group, tried, bare.position, tensor.name, depth)
+                    if tile.entering < fewest and not any(reasons):
                         choices.append(hoist)
                         fewest = tile.entering
             each.append(choices)
@@ -169,7 +182,7 @@ class LayerOptions:
         if any(used[level] > usable[level] for level in group.holding):
             return None
         parts = []
-        for kind in turns.kinds:
+        for kind in bare.kinds:
             capacities = []
             for level in group.holding:
                 inside = sum(
@@ -190,7 +203,9 @@ class LayerOptions:
             )
         take = tuple((tile.depth, tile.words) for tile in turns.hoisted)
         extra = Corner(0.0 if self.parts.objective == "cycles" else _certain_pj(turns), 0.0)
-        return NestOption(turns, tuple(parts), take, extra, _certain_cycles(turns))
+        spare = min((self.parts.spare(part, group.outermost - 1) for part in parts), default=inf)
+        times = tuple(kind.turns for kind in bare.kinds)
+        return NestOption(turns, tuple(parts), times, take, extra, _certain_cycles(turns, bare.kinds), spare)
 
 
 def _certain_pj(turns: LayerTurns) -> float:
@@ -207,14 +222,15 @@ def _certain_pj(turns: LayerTurns) -> float:
     return energy
 
 
-def _certain_cycles(turns: LayerTurns) -> int:
-    """Cycles of the outermost memory for words that every nest moves there."""
+def _certain_cycles(turns: LayerTurns, kinds: Sequence[TurnKind]) -> int:
+    """Cycles of the outermost memory for words that every nest moves there; ``kinds`` are those of the turns,
+    which hoisted tiles do not change."""
     outer = turns.group.architecture.levels[-1]
     read = written = 0
     for tensor in turns.layer.tensors:
         if tensor.name in turns.held or tensor.slides:
             continue
-        for kind in turns.kinds:
+        for kind in kinds:
             words = tensor.words(kind.part.sizes)
             if tensor.is_output:
                 written += kind.turns * words

@@ -18,14 +18,15 @@ from costmodel.mapping.fused.layers.turns import LayerTurns
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
-from solvers.budget import Deadline
+from solvers.budget import Budget, Deadline
 from solvers.fusion.fronts import NOTHING, Priced, flattened, sums, undominated
 from solvers.fusion.layers.corners import Corner
 from solvers.fusion.layers.insides import Insides
 from solvers.fusion.layers.questions import PartKey, Question, part_of, sums_pj
 from solvers.fusion.problem import FusionObjective
+from solvers.mapping import exact
 from solvers.mapping.exact import Solving
-from solvers.mapping.problem import violations
+from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 from solvers.outcome import Outcome, Status
 
@@ -38,15 +39,15 @@ class PartNests:
     """What is known of the nests of one part: a bound for one turn, and nests that were found.
 
     ``asked``: the questions that the exact mapper has answered. ``limited``: those that it was asked with a
-    limit, and every nest costs at least as much. ``best``: the nest that is proven best for the last
-    question. ``fits``: whether there is a nest at all.
+    limit, and every nest costs at least as much. ``best``: by question, the nest that is proven best.
+    ``fits``: whether there is a nest at all.
     """
 
     least: Corner
     nests: list[Mapping] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     limited: set[str] = field(default_factory=set)
-    best: Mapping | None = None
+    best: dict[str, Mapping] = field(default_factory=dict)
     fits: bool = True
 
 
@@ -71,10 +72,13 @@ class Parts:
         """pJ a cycle at which energy and cycles are also bounded together, the likeliest first; set before
         anything is asked."""
         self.starts: dict[PartKey, Outcome[AnyMapping]] = {}
-        """What is known beforehand: the answers for whole layers by themselves, each with an even nest."""
+        """What is known beforehand: the answers for whole layers by themselves, each with an even nest. They
+        are proven where that is needed."""
         self.evaluations = 0
         self.solves = 0
         first: dict[object, int] = {}
+        self._layers: dict[tuple[int, tuple[tuple[str, int], ...], bool], Layer] = {}
+        self._least_words: dict[object, int] = {}
         self._first = [first.setdefault(layer.shape, number) for number, layer in enumerate(layers)]
         """By layer, the first one of its shape."""
         self.forget()
@@ -103,21 +107,35 @@ class Parts:
         """The part, with the bound that needs no search at least."""
         if key not in self._known:
             known = PartNests(self._first_bound(key))
-            if any(words < 1 for _, words in key.capacities):
+            if key in self.starts and self.objective == "energy":
+                known.least = known.least._replace(
+                    energy=max(known.least.energy, self.starts[key].bound or 0.0)
+                )
+            if any(self.spare(key, level) < 0 for level, _ in key.capacities):
                 known.fits, known.least = False, self._nothing_fits
             self._known[key] = known
         known = self._known[key]
-        if (loose := self._known.get(replace(key, capacities=()))) and self._has_one_question:
+        if key.capacities and (loose := self._known.get(replace(key, capacities=()))):
             # with less capacity nothing costs less; this may have been learned since the last time
             known.fits = known.fits and loose.fits
-            if loose.least > known.least:
-                known.least = loose.least
+            if loose.least != known.least:
+                known.least = known.least.most(loose.least)
         return known
 
     def nests(self, key: PartKey) -> list[Mapping]:
         """The nests that were found for a part, or for the same one whose outputs are begun or are not."""
         found, twin = self.of(key).nests, self._known.get(replace(key, begun=not key.begun))
         return [*found, *(nest for nest in twin.nests if nest not in found)] if twin else found
+
+    def spare(self, key: PartKey, level: int) -> float:
+        """The words of a level that no nest of the part needs: what is held there is whole, and of every
+        other tensor that it keeps there is a word at least. Negative: there is no nest."""
+        small = key.position, key.sizes, key.held, level
+        if small not in self._least_words:
+            question = Question(self.architecture, self._part(key), key)
+            self._least_words[small] = question.least_words(level)
+        usable = self.architecture.levels[level].usable_words
+        return dict(key.capacities).get(level, usable) - self._least_words[small]
 
     def _first_bound(self, key: PartKey) -> Corner:
         """The closer of both bounds that need no search of the part, whatever its capacity."""
@@ -129,11 +147,6 @@ class Parts:
                 bound = bound if inside is None else bound.most(inside)
             self._first_bounds[small] = bound
         return self._first_bounds[small]
-
-    @property
-    def _has_one_question(self) -> bool:
-        """Whether energy or cycles are all that is asked; then one nest answers for a part."""
-        return self.objective != "edp"
 
     @property
     def _nothing_fits(self) -> Corner:
@@ -182,32 +195,41 @@ class Parts:
                 self.deadline.check()
                 ceiling = inf
                 if question == self.first_question != "cycles" and question not in known.limited:
-                    known_pj = known.least.priced[self.likeliest] if self.prices else known.least.energy
                     # a little above, so that sums of rounded numbers reach the caller's limit, too
-                    ceiling = (known_pj + slack) * (1 + LIMIT_ROUNDING)
-                if self.share_capacities and key.capacities and self._has_one_question:
+                    ceiling = (self._limited(known) + slack) * (1 + LIMIT_ROUNDING)
+                if self.share_capacities and key.capacities:
                     # Often the best nest with the whole capacity fits what is left here, too.
                     whole = replace(key, capacities=())
-                    more = ceiling - self.of(whole).least.energy
-                    loose = self.ask(whole, (question,), more)
+                    more = ceiling - self._limited(self.of(whole))
+                    best = self.ask(whole, (question,), more).best.get(question)
                     known = self.of(key)
-                    if not known.fits or known.least.energy >= ceiling:
+                    if not known.fits or self._limited(known) >= ceiling:
                         continue
-                    if loose.best is not None and self._fits(key, loose.best):
-                        known.nests.append(loose.best)
+                    if best is not None and self._fits(key, best):
+                        if best not in known.nests:
+                            known.nests.append(best)
+                        known.best[question] = best
                         known.asked.add(question)
                         continue
                 self._ask(key, known, question, ceiling)
         return known
+
+    def _limited(self, known: PartNests) -> float:
+        """The least that is known of what a limit is on: energy, of a product with the likeliest price."""
+        return known.least.priced[self.likeliest] if self.prices else known.least.energy
 
     def _fits(self, key: PartKey, nest: Mapping) -> bool:
         """Whether a nest that was found with the whole capacity fits the capacity that this part has."""
         return not violations(Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
 
     def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
-        if question == self.objective and key in self.starts and self._started(known, self.starts[key]):
-            known.asked.add(question)
-            return
+        if question == self.objective and key in self.starts:
+            if self.starts[key].status is not Status.OPTIMAL:
+                self.starts[key] = self.alone(key, self.starts[key].solution)
+                self.evaluations += self.starts[key].evaluations
+            if self._started(known, self.starts[key]):
+                known.asked.add(question)
+                return
         asked = Question(self.architecture, self._part(key), key)
         at = [number for number, price in enumerate(self.prices) if question == _priced(price)]
         objective, price = ("energy", self.prices[at[0]]) if at else (question, 0.0)
@@ -225,7 +247,7 @@ class Parts:
             known.nests.append(outcome.solution)
         bound = 0.0 if outcome.bound is None else outcome.bound
         if outcome.status is Status.OPTIMAL and isinstance(outcome.solution, Mapping):
-            known.best = outcome.solution
+            known.best[question] = outcome.solution
         stopped = bound >= ceiling + asked.taken_off
         least = known.least
         if at:
@@ -238,6 +260,20 @@ class Parts:
             known.least = least._replace(energy=max(least.energy, bound - asked.taken_off))
         (known.limited if stopped else known.asked).add(question)
 
+    def alone(
+        self,
+        key: PartKey,
+        start: AnyMapping | None = None,
+        *,
+        seconds: float | None = None,
+        tolerance: float = 0.0,
+    ) -> Outcome[AnyMapping]:
+        """The exact mapper's answer for a whole layer by itself, in all of its space: within ``tolerance`` of
+        the optimum, in ``seconds`` or (None) all that are left, from ``start`` if there is one."""
+        problem = MappingProblem(self.architecture, self._part(key), self.objective)
+        budget = self.deadline.budget() if seconds is None else Budget(seconds)
+        return exact.solve(problem, budget, exact.Params(tolerance=tolerance), start)
+
     def _started(self, known: PartNests, start: Outcome[AnyMapping]) -> bool:
         """Take what is known of a whole layer for the answer to the group's own question, if it is one.
 
@@ -248,7 +284,8 @@ class Parts:
             return False
         assert isinstance(start.solution, Mapping), "layers by themselves are mapped evenly"
         known.nests.append(start.solution)
-        known.best = start.solution if start.status is Status.OPTIMAL else None
+        if start.status is Status.OPTIMAL:
+            known.best[self.objective] = start.solution
         if self.objective == "energy":
             known.least = known.least._replace(energy=max(known.least.energy, start.bound or 0.0))
         elif self.objective == "cycles":
@@ -284,7 +321,10 @@ class Parts:
         return frozenset(tensor.name for tensor, levels in tensors if outermost not in levels)
 
     def _part(self, key: PartKey) -> Layer:
-        return part_of(self.layers, key)
+        small = key.position, key.sizes, key.begun
+        if small not in self._layers:
+            self._layers[small] = part_of(self.layers, key)
+        return self._layers[small]
 
     def closed_form(self, key: PartKey) -> Corner:
         """The bound by the closed forms of the cost model, whatever the capacity.

@@ -19,7 +19,8 @@ class LayerFusionProblem:
     The space: runs of at most ``longest`` layers share loops and keep intermediates, of which some pass over
     every border inside the run; between runs all goes to the outermost memory. Every loop name stands at most
     once among a layer's shared loops, with more than one iteration and a step that divides. Where the group
-    has windows, a loop over their dim may pass through them to the layers before. Two neighbours that share
+    has windows, a loop over their dim may pass through them to the layers before; with ``recompute`` layers
+    make rows anew where a loop inside leaves no line buffer. Two neighbours that share
     loops keep what passes between them on the chip, unless others need it, too. Nests are even mappings with
     perfect factors. Raises InputError for an objective that there is not, and for ``longest`` below 1.
     """
@@ -27,6 +28,7 @@ class LayerFusionProblem:
     group: LayerGroup
     objective: FusionObjective
     longest: int = 3
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         where = "layer fusion problem"

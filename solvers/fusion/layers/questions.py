@@ -71,18 +71,33 @@ class Question:
         architecture = replace(self.architecture, levels=tuple(levels))
         return MappingProblem(architecture, self.part, objective, self._rules)  # type: ignore[arg-type]
 
+    def least_words(self, level: int) -> int:
+        """The words that every nest keeps at a level of one instance, at least."""
+        held = dict(self.key.held)
+        words = sum(self.part.tensor(name).words(self.part.sizes) for name, at in held.items() if at == level)
+        kept = self._kept(level, self._bypass(level))
+        return words + sum(name not in held for name in kept)
+
+    def _bypass(self, level: int) -> tuple[str, ...]:
+        """The tensors that a level must not keep, since one further in holds them."""
+        outermost = len(self.architecture.levels) - 1
+        return tuple(name for name, at in self.key.held if at < level < outermost)
+
+    def _kept(self, level: int, bypass: tuple[str, ...]) -> tuple[str, ...]:
+        """The tensors that a level must keep: all that it keeps with the whole capacity, as bounds without
+        what others take are bounds of a part with less."""
+        hardware = self.architecture.levels[level]
+        able = [one.name for one in self.part.tensors if hardware.can_keep(one) and one.name not in bypass]
+        one_instance = self.architecture.instances[level] == 1
+        return tuple(able) if one_instance and len(able) <= hardware.usable_words else ()
+
     @cached_property
     def _rules(self) -> SpaceRules:
         """Held tensors are whole at their level, and at no level between it and the outermost one."""
-        outermost = len(self.architecture.levels) - 1
         found = []
         for number, level in enumerate(self.architecture.levels):
-            bypass = tuple(name for name, at in self.key.held if at < number < outermost)
-            able = [one.name for one in self.part.tensors if level.can_keep(one) and one.name not in bypass]
-            # Where capacity is taken, levels keep what they keep with all of it: bounds without it then hold.
-            keep: tuple[str, ...] = ()
-            if self.architecture.instances[number] == 1 and len(able) <= level.usable_words:
-                keep = tuple(able)
+            bypass = self._bypass(number)
+            keep = self._kept(number, bypass)
             still = {dim for name, at in self.key.held if at < number for dim in self.part.tensor(name).dims}
             factors = tuple(FactorRule(dim, 1, 1) for dim in self.part.sizes if dim in still)
             if keep or bypass or factors:

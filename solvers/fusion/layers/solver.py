@@ -29,6 +29,7 @@ from costmodel.mapping.mapping import Mapping
 from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.checks import check, check_switches, is_number
 from solvers.fusion.fronts import NOTHING, Priced, Segment, SegmentFronts, around, flattened, sums
+from solvers.fusion.layers.choices import Choices
 from solvers.fusion.layers.corners import Corner, compulsory, corner_value
 from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
@@ -36,18 +37,20 @@ from solvers.fusion.layers.parts import Parts
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.fusion.problem import value
-from solvers.mapping import exact
-from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "5"
+VERSION = "6"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
 
 BEFORE = 0.3
 """The share of the time for structures of few loops, before all are listed."""
+
+FIRST_TOLERANCE = 0.05
+"""How far from their optimum layers alone may be in the first incumbent. Often something that is shared costs
+so much less that nobody needs to know more."""
 
 SIDE = 1.5
 """Prices on both sides of the likeliest one: nests that are best at both are best for the product, too."""
@@ -153,6 +156,7 @@ class _Search:
         self.left: list[tuple[Segment, Corner]] = []
         """Corners of runs that were worked out, of which no nest reaches the bound."""
         self._around: dict[Segment, Corner] = {}
+        self._choices: dict[tuple[Segment, int], Choices] = {}
         self._refreshed = 0
         self._whole = False
 
@@ -167,10 +171,10 @@ class _Search:
             option = self.options.of(structure, 0)[0]
             (part,) = option.parts
             if part not in self.parts.starts:
-                problem = MappingProblem(self.group.architecture, layer, self.objective)
                 # whoever comes when time is up still gets a mapping, if not a good one
                 seconds = max(LEAST_SECONDS, self.deadline.left / (2 * (self.count - position)))
-                outcome = exact.solve(problem, Budget(seconds))
+                tolerance = max(self.params.tolerance, FIRST_TOLERANCE)
+                outcome = self.parts.alone(part, seconds=seconds, tolerance=tolerance)
                 if outcome.status is Status.INFEASIBLE:
                     return f"{layer.name}: {outcome.note}"
                 if outcome.solution is None:
@@ -240,11 +244,13 @@ class _Search:
     def _bounded(self, most_loops: int | None) -> list[tuple[Segment, int]]:
         """Every structure that can fit, with its floor."""
         found = []
+        self._choices = {}
         for first in range(self.count):
             for last in range(first, min(self.count, first + self.problem.longest)):
                 run = Run(self.group, first, last)
                 fitting, corners = [], []
-                for number, structure in enumerate(structures(run, most_loops)):
+                listed = structures(run, most_loops, recompute=self.problem.recompute)
+                for number, structure in enumerate(listed):
                     if number % 256 == 0:
                         self.deadline.check()
                     floor = self._floor_of(structure)
@@ -283,17 +289,19 @@ class _Search:
             corner = reduce(Corner.__add__, corners, self._nothing)
             bounds.corners[number] = [corner.energy, corner.cycles, *corner.priced]
             if self._value(run, number) >= self._limit:
-                break
+                return True
+        self._renew(run, number)
         return True
 
-    def _corner(self, structure: GroupStructure) -> Corner:
-        """The least costs of a structure, as if no layer had to bear what others hoist.
-
-        Every layer has options: :meth:`_refine` leaves out structures of which one has none.
-        """
-        numbers = range(len(structure.run.group.layers))
-        every = (self._least(self.options.of(structure, number)) for number in numbers)
-        return reduce(Corner.__add__, every, self._nothing)
+    def _choices_of(self, run: Segment, number: int) -> Choices:
+        """What the layers of a structure can hoist. Every layer has options: :meth:`_refine` leaves out
+        structures of which one has none."""
+        if (run, number) not in self._choices:
+            structure = self.runs[run].structures[number]
+            options = [self.options.of(structure, layer) for layer in range(run[1] - run[0] + 1)]
+            level = self.group.outermost - 1
+            self._choices[run, number] = Choices(structure.shared, options, level, self.parts)
+        return self._choices[run, number]
 
     def _least(self, options: list[NestOption]) -> Corner:
         """The least of each cost of any of the options."""
@@ -336,9 +344,9 @@ class _Search:
         for rank in range(max(len(turns.kinds) for turns in structure.turns)):
             before = solved = self.parts.solves
             for layer in layers:
-                # the option whose bound is least is the one that has to be better than it seems
-                parts = self._cheapest(structure, layer).parts_by_turns
-                if rank < len(parts):
+                if not (cheapest := self._choices_of(run, number).cheapest()):
+                    return True  # none fits: the bound is infinite
+                if rank < len(parts := cheapest[layer].parts_by_turns):
                     slack = self._slack(self._total(run, number))
                     if slack <= 0 and self.params.part_limits:
                         return True
@@ -348,7 +356,7 @@ class _Search:
                     solved = self.parts.solves
                     self._renew(run, number)
             if solved > before:
-                self._sample(structure)
+                self._sample(run, number)
                 return True
         if run[0] == run[1]:
             # Layers alone are few, and stand around all runs: what is known of them raises many bounds.
@@ -383,25 +391,22 @@ class _Search:
 
     def _renew(self, run: Segment, number: int) -> bool:
         """Bound a structure by what is known of its parts now; the result says whether that is news."""
-        corner, bounds = self._corner(self.runs[run].structures[number]), self.runs[run]
+        corner, bounds = self._choices_of(run, number).least(), self.runs[run]
         before = bounds.corners[number].copy()
         bounds.corners[number] = np.maximum(before, [corner.energy, corner.cycles, *corner.priced])
         return bool((bounds.corners[number] > before).any())
 
-    def _cheapest(self, structure: GroupStructure, layer: int) -> NestOption:
-        """The option of a layer that has the least bound."""
-        return min(self.options.of(structure, layer), key=lambda one: self._alone(one.least(self.parts)))
-
-    def _sample(self, structure: GroupStructure) -> None:
-        """Try the nests that are known for the cheapest options, if all of them fit."""
+    def _sample(self, run: Segment, number: int) -> None:
+        """Try the nests that are known for the cheapest choice of hoisted tiles, if there are some."""
         total = [NOTHING]
-        for layer in range(len(structure.run.group.layers)):
-            option = self._cheapest(structure, layer)
+        if not (cheapest := self._choices_of(run, number).cheapest()):
+            return
+        for option in cheapest:
             nests = [self.parts.nests(part) for part in option.parts]
-            if option.take or not all(nests):
+            if not all(nests):
                 return
             total = sums(total, _of(option, self.parts.points(option.turns, nests)))
-        self._add_ways(structure, total)
+        self._add_ways(self.runs[run].structures[number], total)
 
     def _add_ways(self, structure: GroupStructure, total: list[Priced]) -> None:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
@@ -422,11 +427,12 @@ class _Search:
         for mine in reversed(options):
             rest.append(rest[-1] + self._least(mine))
         rest.reverse()
-        self._choose(structure, options, [], self._nothing, rest)
+        self._choose(structure, self._choices_of(run, number), options, [], self._nothing, rest)
 
     def _choose(
         self,
         structure: GroupStructure,
+        choices: Choices,
         options: list[list[NestOption]],
         chosen: list[NestOption],
         so_far: Corner,
@@ -434,10 +440,12 @@ class _Search:
     ) -> None:
         number = len(chosen)
         if number == len(options):
-            self._add(structure, chosen)
+            self._add(structure, choices.beside(chosen))
             return
         around = self._around[structure.run.first, structure.run.last]
         for option in sorted(options[number], key=lambda one: self._alone(one.least(self.parts))):
+            if not choices.fits([*chosen, option]):
+                continue
 
             def slack(option: NestOption = option) -> float:
                 total = so_far + option.least(self.parts) + rest[number + 1]
@@ -449,18 +457,12 @@ class _Search:
                 if slack() <= 0:
                     break
             else:
-                self._choose(structure, options, [*chosen, option], total, rest)
+                self._choose(structure, choices, options, [*chosen, option], total, rest)
 
-    def _add(self, structure: GroupStructure, chosen: list[NestOption]) -> None:
-        """Add the costs of a structure whose hoisted tiles are chosen."""
+    def _add(self, structure: GroupStructure, beside: list[NestOption]) -> None:
+        """Add the costs of a structure whose hoisted tiles are chosen, one option for each layer."""
         self.deadline.check()
-        taken = structure.shared.taken_by_others([option.take for option in chosen])
         run = structure.run.first, structure.run.last
-        level = self.group.outermost - 1
-        beside = [
-            option.beside(words, level) if words else option
-            for option, words in zip(chosen, taken, strict=True)
-        ]
 
         def least() -> Corner:
             return reduce(Corner.__add__, (option.least(self.parts) for option in beside), self._nothing)

@@ -7,11 +7,12 @@ costs add up and the capacity that they take does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
+from typing import NamedTuple
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
@@ -76,19 +77,32 @@ class GroupStructure:
         return tuple(held_tiles(self.run.group, self.shared))
 
 
-def structures(run: Run, most_loops: int | None = None) -> Iterator[GroupStructure]:
-    """The structures of a run whose backing tiles fit, of up to ``most_loops`` loops a layer (None: any)."""
+def structures(
+    run: Run, most_loops: int | None = None, *, recompute: bool = False
+) -> Iterator[GroupStructure]:
+    """The structures of a run whose backing tiles fit, of up to ``most_loops`` loops a layer (None: any).
+
+    ``recompute``: whether layers may make rows of windows anew where no line buffer can stay.
+    """
     group, count = run.group, run.last - run.first + 1
     if count == 1:
         yield GroupStructure(run, FusedMapping((), ((),), ()), {})
         return
     most = len(group.loops[0]) * count if most_loops is None else most_loops
-    trees = _Trees(group)
+    trees = _Trees(group, recompute)
     for lists in _lists_of_pairs(group, 0, (), most):
-        for backing in trees.backings(lists):
-            words = trees.fitting_words(lists, backing)
+        for kept in trees.kept(lists):
+            words = trees.fitting_words(lists, kept)
             if words is not None:
-                yield GroupStructure(run, replace(_bare(lists), backing=backing), words)
+                shared = replace(_bare(lists), backing=kept.backing, recompute=kept.anew)
+                yield GroupStructure(run, shared, words)
+
+
+class _Kept(NamedTuple):
+    """The backing levels of a structure, and the layers that make rows anew."""
+
+    backing: dict[str, int]
+    anew: frozenset[str] = frozenset()
 
 
 def _bare(lists: tuple[Loops, ...]) -> FusedMapping:
@@ -106,58 +120,65 @@ class _Trees:
     must not drop the rows that it carries on: there the order matters, and whether there are such rows.
     """
 
-    def __init__(self, group: LayerGroup) -> None:
-        self._group = group
-        self._backings: dict[object, list[dict[str, int]]] = {}
+    def __init__(self, group: LayerGroup, recompute: bool) -> None:
+        self._group, self._recompute = group, recompute
+        self._kept: dict[object, list[_Kept]] = {}
         self._words: dict[object, int] = {}
         self._sliding = frozenset(name for names in group.slides for name in names)
         """The names of loops that slide along the rows of some layer."""
-        self._carried: dict[tuple[int, str, int, int], int | None] = {}
+        sliding = [layer.name for layer, names in zip(group.layers, group.slides, strict=True) if names]
+        self._anew = [frozenset(some) for some in _subsets(sliding)] if recompute else [frozenset[str]()]
+        """Which layers can make rows anew."""
+        self._carried: dict[object, int | None] = {}
 
-    def backings(self, lists: tuple[Loops, ...]) -> list[dict[str, int]]:
+    def kept(self, lists: tuple[Loops, ...]) -> list[_Kept]:
         """The choices of backing levels where pairs share these loops; none where they cannot."""
         key: object = tuple(frozenset(name for name, _ in loops) for loops in lists)
         if any(name in self._sliding for loops in lists for name, _ in loops):
             order = tuple(tuple(name for name, _ in loops) for loops in lists)
             key = order, self._carries(lists)
-        if key not in self._backings:
+        if key not in self._kept:
             bare = _bare(lists)
             choices = () if tree_violations(self._group, bare) else _backings(self._group, bare)
-            self._backings[key] = [one for one in choices if _is_whole(self._group, one)]
-        return self._backings[key]
+            self._kept[key] = [
+                _Kept(backing, anew)
+                for backing in choices
+                if _is_whole(self._group, backing)
+                for anew in _made_anew(self._group, replace(bare, backing=backing), self._recompute)
+            ]
+        return self._kept[key]
 
     def _carries(self, lists: tuple[Loops, ...]) -> tuple[bool | None, ...]:
         """Of every intermediate and loop that slides along it, whether rows stay for the next iteration.
 
-        None where the loop cannot slide.
+        None where the loop cannot slide. That is so for every choice of layers that make rows anew.
         """
         found: list[bool | None] = []
-        for one in self._group.intermediates:
+        for one, anew in product(self._group.intermediates, self._anew):
             for depth, (name, step) in enumerate(lists[one.producer] if one.producer < len(lists) else ()):
                 if name not in self._group.slides[one.producer]:
                     continue
-                key = one.producer, name, step, _last_below(lists, one.producer, depth)
+                loop = name, step, _last_below(lists, one.producer, depth)
+                key = one.producer, loop, anew
                 if key not in self._carried:
-                    known = rows_made(self._group, *key) is not None
-                    self._carried[key] = kept_rows(self._group, one, *key[1:])[1] if known else None
+                    known = rows_made(self._group, one.producer, *loop, anew) is not None
+                    self._carried[key] = kept_rows(self._group, one, *loop, anew)[1] if known else None
                 rows = self._carried[key]
                 found.append(None if rows is None else rows > 0)
         return tuple(found)
 
-    def fitting_words(
-        self, lists: tuple[Loops, ...], backing: ReadOnlyDict[str, int]
-    ) -> dict[str, int] | None:
+    def fitting_words(self, lists: tuple[Loops, ...], kept: _Kept) -> dict[str, int] | None:
         """The words of every backing tile, by its producer; None where one is larger than its level."""
         group, found = self._group, {}
-        for name, level in backing.items():
+        for name, level in kept.backing.items():
             one = group.made[name]
             loops = min(lists[one.producer : one.last], key=len)
             lasts = [_last_below(lists, one.producer, depth) for depth in range(len(loops))]
             # which layers read the rows that a loop slides along matters, of other loops it does not
             slid = [last for (loop, _), last in zip(loops, lasts, strict=True) if loop in self._sliding]
-            key = one.producer, frozenset(loops), tuple(slid)
+            key = one.producer, frozenset(loops), tuple(slid), kept.anew
             if key not in self._words:
-                self._words[key] = backing_words(group, one, loops, lasts)
+                self._words[key] = backing_words(group, one, loops, lasts, kept.anew)
             found[name] = self._words[key]
             if found[name] > group.architecture.levels[level].usable_words:
                 return None
@@ -214,9 +235,34 @@ def _backings(group: LayerGroup, bare: FusedMapping) -> Iterator[dict[str, int]]
         names.append(group.layers[one.producer].name)
         choices.append(levels if must else [None, *levels])
     for chosen in product(*choices):
-        backing = {name: level for name, level in zip(names, chosen, strict=True) if level is not None}
-        if not tree_violations(group, FusedMapping(bare.prefix, bare.paths, (), backing)):
-            yield backing
+        yield {name: level for name, level in zip(names, chosen, strict=True) if level is not None}
+
+
+def _made_anew(group: LayerGroup, shared: FusedMapping, recompute: bool) -> Iterator[frozenset[str]]:
+    """The layers that make rows anew: none where line buffers can stay, else as few as it takes.
+
+    ``recompute``: whether any may. Nothing is yielded where the tree has violations all the same. Tiles have
+    as many rows in both cases, and what is made anew is more work, so where both can be one is enough.
+    """
+    sliding = [
+        layer.name
+        for layer, slides, path in zip(group.layers, group.slides, shared.paths, strict=True)
+        if layer.name in shared.backing and any(name in slides for name, _ in path)
+    ]
+    enough: list[frozenset[str]] = []
+    for some in _subsets(sliding) if recompute else [()]:
+        anew = frozenset(some)
+        if any(fewer <= anew for fewer in enough):
+            continue
+        if not tree_violations(group, replace(shared, recompute=anew)):
+            enough.append(anew)
+            yield anew
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """All subsets, those of fewer names first."""
+    for count in range(len(names) + 1):
+        yield from combinations(names, count)
 
 
 def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:

@@ -25,7 +25,7 @@ FEW_TENSORS = 2
 """With the capacity split "auto" the most tensors whose tiles are bounded by their sum, unless the program is
 that of costs: more take long to prove."""
 
-TANGENT_PARTS = {1: 1, 2: 4, 3: 4}
+TANGENT_PARTS = {1: 1, 2: 4, 3: 8}
 """Number of tensors -> into how many parts their capacity is split for the first tangents; others: 2."""
 
 

@@ -14,23 +14,33 @@ optimum is a lower bound on the sum of powers::
 A first solution, of CoSA's own weighted sum, sets the scale: its cost is REFERENCE units. Then the program is
 solved, tangents are added at its optimum, and so on, until its bound meets the best sum of powers found.
 
-Cycles are the maximum of what MACs and bandwidths need. Their logarithm is a variable that is at least the
-logarithm of each of these. Energy times cycles is again a sum of powers, with that variable in every
-exponent.
+Cycles are the maximum of what MACs and bandwidths need, or of the paces of an architecture with timing. Their
+logarithm is a variable that is at least the logarithm of each of these. Energy times cycles is again a sum of
+powers, with that variable in every exponent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log, log2
 
 from costmodel.limits import limit_reached
 from costmodel.mapping.mapping import Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep
-from solvers.mapping.cosa.costs import Costs, Power, log_sum_tangent
-from solvers.mapping.cosa.linear import UNIT, Engine, EngineAnswer, EngineGoal, Row, Terms, added, value
+from solvers.mapping.cosa.costs import Costs, log_sum_tangent
+from solvers.mapping.cosa.linear import (
+    UNIT,
+    Engine,
+    EngineAnswer,
+    EngineGoal,
+    Power,
+    Row,
+    Terms,
+    added,
+    value,
+)
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.program import CosaProgram, Solved
@@ -41,10 +51,6 @@ REFERENCE = 10_000
 """How many units the first solution costs. A power's variable is a whole number of units, so it is known to
 one unit."""
 
-ROW_UNITS = 100
-"""Units that are 1 in a tangent's row. CP-SAT multiplies coefficients of rows; with those of single units its
-presolve called programs infeasible that have solutions."""
-
 HALVINGS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Where the first tangents of a power touch it: at the first solution's cost, halved so many times. Between
 two that are half a halving apart they are at most 2 % below the power."""
@@ -54,6 +60,10 @@ CLOSE = 2e-3
 
 MOST_ROUNDS = 12
 """The most solves of one program."""
+
+SLICES = 16
+"""The first solve gets one of so many parts of a program's seconds, and each after one that was not proven
+twice as much as that. Tangents where an unproven solution lies help more than going on without them."""
 
 LN2 = log(2.0)
 
@@ -73,7 +83,7 @@ class CostProgram(CosaProgram):
         super().__init__(space, keep, params)
         v, self._objective = self._variables, objective
         self._costs = Costs(space.architecture, v, self._traffic, self.patterns[0], objective)
-        most_cycles = max(1.0, *(power.factor for port in self._costs.ports for power in port), 1.0)
+        most_cycles = max(sum(power.factor for power in pace) for pace in self._costs.paces)
         # Bandwidths may ask for more cycles than the MACs; each word moves at most once a MAC.
         self._log_cycles = v.program.variable(
             ceil((3 * log2(2 * space.layer.macs) + log2(most_cycles)) / UNIT)
@@ -98,11 +108,10 @@ class CostProgram(CosaProgram):
                 yield Power(self._costs.mac_energy_pj, cycles)
 
     def _bound_cycles(self) -> None:
-        """The cycles are at least those of the MACs, and of every transfer over its bandwidth by itself."""
+        """The cycles are at least every power of every pace by itself: of the MACs, of each transfer."""
         cycles, require = {self._log_cycles: -UNIT}, self._variables.program.require
-        require(added((1.0, self._costs.comp), (1.0, cycles)), high=0)
-        for port in self._costs.ports:
-            for factor, exponent in port:
+        for pace in self._costs.paces:
+            for factor, exponent in pace:
                 require(added((1.0, exponent), (1.0, cycles)), high=-log2(factor))
 
     def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
@@ -127,21 +136,29 @@ class CostProgram(CosaProgram):
             for halved in HALVINGS:
                 point = log2(reference / priced.power.factor) - halved
                 engine.require(_tangent(priced, point, reference))
-        proven = False
+        proven, start, best_values = False, None, values
+        at_most = seconds / SLICES
+        self._add_tangents(engine, values, reference)
         for _ in range(MOST_ROUNDS):
-            self._add_tangents(engine, values, reference)
-            found = self._fitting(engine, self._goal(reference, best), pattern, seconds - clock.wall_seconds)
-            if found.values is None:  # if proven, nothing is better than the best so far
+            left = seconds - clock.wall_seconds
+            goal = replace(self._goal(reference, best), start=start)
+            found = self._fitting(engine, goal, pattern, min(left, at_most))
+            if found.values is not None:
+                values = found.values
+                mapping, cost = self._mapping(values, pattern), self._cost_at(values)
+                visited.append(mapping)
+                if cost < best:
+                    best, best_mapping, best_values = cost, mapping, values
+                if found.proven and self._bound_at(values, reference) >= best * (1 - CLOSE):
+                    proven = True
+                    break
+                self._add_tangents(engine, values, reference)
+            elif found.proven or left <= at_most:  # if proven, nothing is better than the best so far
                 proven = found.proven
                 break
-            values = found.values
-            mapping, cost = self._mapping(values, pattern), self._cost_at(values)
-            visited.append(mapping)
-            if cost < best:
-                best, best_mapping = cost, mapping
-            if found.proven and self._bound_at(values, reference) >= best * (1 - CLOSE):
-                proven = True
-                break
+            if not found.proven:
+                at_most *= 2
+                start = self._start(best_values, reference)
         else:
             limit_reached("solves of CoSA's program of costs", MOST_ROUNDS, "its optimum is not proven")
         return Solved(best_mapping, proven, tuple(visited))
@@ -160,6 +177,15 @@ class CostProgram(CosaProgram):
                 return answer
         return EngineAnswer(None, False)
 
+    def _start(self, values: Sequence[int], reference: float) -> list[int]:
+        """A solution with the variables of cycles and of powers at or above all of their tangents."""
+        start = list(values)
+        if self._objective != "energy":
+            start[self._log_cycles] = ceil(log2(self._costs.cycles_at(values)) / UNIT)
+        for priced in self._priced:
+            start[priced.variable] = ceil(priced.power.at(start) * REFERENCE / reference)
+        return start
+
     def _first_objective(self, pattern: Pattern) -> Terms:
         """Eq. 12 over all boundaries; where cycles matter, with compute as heavy as in the released code."""
         comp = 0.0 if self._objective == "energy" else self._params.compute_weight
@@ -171,7 +197,8 @@ class CostProgram(CosaProgram):
         """The least sum of powers, and a row that leaves out what costs more than the ``best`` one so far."""
         if self._objective == "cycles":
             objective = {self._log_cycles: 1.0}
-            return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best)),))
+            # The variable is whole, so it may be a unit above the logarithm.
+            return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best) + UNIT),))
         objective = {p.variable: 1.0 for p in self._priced}
         # Every variable is whole, so it may be a unit above its power.
         ceiling = (best - self._constant) * REFERENCE / reference + len(self._priced)
@@ -199,17 +226,14 @@ class CostProgram(CosaProgram):
         """Add tangents where a solution lies: there the program counts from now on what the powers do."""
         for priced in self._priced:
             engine.require(_tangent(priced, value(priced.power.exponent, values), reference))
-        for port in self._costs.ports:
-            terms, constant = log_sum_tangent(port, values)
+        for pace in self._costs.paces:
+            terms, constant = log_sum_tangent(pace, values)
             engine.require(Row(added((1.0, terms), (-UNIT, {self._log_cycles: 1.0})), high=-constant))
 
 
 def _tangent(priced: _Priced, point: float, reference: float) -> Row:
-    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``.
-
-    It is stated in ROW_UNITS units of the reference.
-    """
-    size = priced.power.factor * 2.0**point * REFERENCE / reference / ROW_UNITS
+    """The row that keeps a variable at or above the tangent of its power at the exponent ``point``."""
+    size = priced.power.factor * 2.0**point * REFERENCE / reference
     slope = size * LN2
-    terms = added((slope, priced.power.exponent), (-1.0 / ROW_UNITS, {priced.variable: 1.0}))
+    terms = added((slope, priced.power.exponent), (-1.0, {priced.variable: 1.0}))
     return Row(terms, high=slope * point - size)

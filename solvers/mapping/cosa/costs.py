@@ -17,11 +17,13 @@ It is close to what the cost model counts, and differs in these points:
 * Copies of such tiles at several instances count as different words, although they overlap.
 * Accesses are not rounded up to whole blocks of words.
 * Levels leak during the cycles in which MACs compute; the cost model counts those in which they wait, too.
+* Of an array of PEs with timing, and of steps of a level inside, the cycles are those of MACs and bandwidths
+  alone. Any other ``timing:`` counts (:mod:`solvers.mapping.cosa.timed_costs`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
@@ -29,22 +31,12 @@ from typing import NamedTuple
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.workload.network import Layer
-from solvers.mapping.cosa.linear import Terms, added, value
+from solvers.mapping.cosa.linear import Power, Terms, added, value
 from solvers.mapping.cosa.objectives import Boundary, CosaTraffic, compute
 from solvers.mapping.cosa.patterns import Pattern
+from solvers.mapping.cosa.timed_costs import TimedCosts
 from solvers.mapping.cosa.variables import Variables
 from solvers.mapping.problem import Objective
-
-
-class Power(NamedTuple):
-    """``factor * 2 ** exponent``; the exponent is linear in the program's variables."""
-
-    factor: float
-    exponent: Terms
-
-    def at(self, values: Sequence[int]) -> float:
-        """Its value for a solution."""
-        return self.factor * float(2.0 ** value(self.exponent, values))
 
 
 class BoundaryWords(NamedTuple):
@@ -130,14 +122,27 @@ class Costs:
         return self.layer.macs * self.architecture.compute.energy_pj
 
     @cached_property
-    def ports(self) -> tuple[tuple[Power, ...], ...]:
+    def paces(self) -> tuple[tuple[Power, ...], ...]:
+        """Sums of powers, of which the largest is the cycles: those of the MACs and of every bandwidth, or on
+        an architecture with timing those of its components and of how they overlap."""
+        timing, macs = self.architecture.timing, (Power(1.0, self.comp),)
+        outermost = len(self.architecture.levels) - 1
+        if timing is None or self.objective == "energy" or not TimedCosts.counts(self.architecture):
+            return (macs, *self._ports(range(outermost + 1)))
+        # What the timing describes takes the place of the outermost level's bandwidths, and of the MACs.
+        described = timing.load is not None and timing.store is not None
+        inner = (*([] if timing.array else [macs]), *self._ports(range(outermost + (not described))))
+        leaving = {b.tensor.name: b for b in self.traffic.boundaries if b.parent == outermost}
+        saved = {name: self.traffic.saved_outermost(boundary) for name, boundary in leaving.items()}
+        again = {} if timing.keeps_partial_sums else self.traffic.again(leaving[self.layer.output.name])
+        return TimedCosts(self.architecture, self.variables, inner, saved, again).paces
+
+    def _ports(self, levels: Iterable[int]) -> Iterator[tuple[Power, ...]]:
         """For every bandwidth in turn, the cycles that it asks for, as powers to be added up."""
-        found = []
-        for index, level in enumerate(self.architecture.levels):
+        for index in levels:
             reads, writes = self._moved(index)
-            for bandwidth, words in _bandwidths(level, reads, writes):
-                found.append(tuple(Power(1.0 / bandwidth, exponent) for exponent in words))
-        return tuple(port for port in found if port)
+            for bandwidth, words in _bandwidths(self.architecture.levels[index], reads, writes):
+                yield tuple(Power(1.0 / bandwidth, exponent) for exponent in words)
 
     def _moved(self, level: int) -> tuple[list[Terms], list[Terms]]:
         """The words that one instance of a level reads, and those that are written to it, by transfer."""
@@ -154,9 +159,8 @@ class Costs:
         return reads, writes
 
     def cycles_at(self, values: Sequence[int]) -> float:
-        """The cycles of a solution: what the MACs take or, if that is more, the slowest bandwidth."""
-        compute_cycles = float(2.0 ** value(self.comp, values))
-        return max(compute_cycles, *(sum(power.at(values) for power in port) for port in self.ports), 0.0)
+        """The cycles of a solution: the largest of the paces."""
+        return max(sum(power.at(values) for power in pace) for pace in self.paces)
 
 
 def _bandwidths(

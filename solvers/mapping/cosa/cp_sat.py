@@ -11,6 +11,11 @@ from solvers.mapping.cosa.linear import EngineAnswer, EngineGoal, IntegerProgram
 ROW_SCALE = 1_000_000
 """Units per bit in constraints: finer than the step between two whole word counts below 2**18."""
 
+LARGEST_COEFFICIENT = 100_000_000
+"""The largest whole coefficient of a constraint: one with larger numbers is scaled less, and keeps eight
+digits. CP-SAT's presolve multiplies coefficients of rows. With some of 1e10, as tangents of costs had, it
+called programs infeasible that have solutions."""
+
 OBJECTIVE_SCALE = 10_000
 """Units per bit in objectives: optima are proven for coefficients rounded to 1e-4 bits."""
 
@@ -41,6 +46,9 @@ class CpSat:
         model = self._model.clone() if goal.rows else self._model
         for row in goal.rows:
             self._add(model, row)
+        model.clear_hints()  # type: ignore[no-untyped-call]  # no annotations in its library
+        for variable, hint in zip(self._variables, goal.start or (), strict=False):
+            model.add_hint(variable, hint)
         model.minimize(self._scaled(goal.objective, OBJECTIVE_SCALE))
         self._solver.parameters.max_time_in_seconds = seconds
         status = self._solver.solve(model)
@@ -51,11 +59,13 @@ class CpSat:
         return EngineAnswer(self._solver.values(self._variables).tolist(), status == cp_model.OPTIMAL)
 
     def _add(self, model: cp_model.CpModel, row: Row) -> None:
-        low = cp_model.INT_MIN if isinf(row.low) else round(row.low * ROW_SCALE)
-        high = cp_model.INT_MAX if isinf(row.high) else round(row.high * ROW_SCALE)
-        model.add_linear_constraint(self._scaled(row.terms, ROW_SCALE), low, high)
+        largest = max((abs(coefficient) for coefficient in row.terms.values()), default=0.0)
+        scale = ROW_SCALE if largest * ROW_SCALE <= LARGEST_COEFFICIENT else LARGEST_COEFFICIENT / largest
+        low = cp_model.INT_MIN if isinf(row.low) else round(row.low * scale)
+        high = cp_model.INT_MAX if isinf(row.high) else round(row.high * scale)
+        model.add_linear_constraint(self._scaled(row.terms, scale), low, high)
 
-    def _scaled(self, terms: Terms, scale: int) -> cp_model.LinearExpr:
+    def _scaled(self, terms: Terms, scale: float) -> cp_model.LinearExpr:
         indices = [index for index, coefficient in terms.items() if coefficient]
         coefficients = [round(terms[index] * scale) for index in indices]
         return cp_model.LinearExpr.weighted_sum([self._variables[i] for i in indices], coefficients)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Terms = dict[int, float]
 """A linear expression: variable index -> coefficient."""
 
 UNIT = 1e-3
 """Bits in one unit of a variable that stands for a logarithm: so that it can be an integer, too."""
+
+NEVER = -40.0
+"""The logarithm that stands for that of 0: what is multiplied by 2 ** -40 counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,14 @@ class IntegerProgram:
 
 @dataclass(frozen=True)
 class EngineGoal:
-    """What one solve minimises, and the rows that hold in that solve only."""
+    """What one solve minimises, and the rows that hold in that solve only.
+
+    ``start``: values of all variables that are within all rows, where an engine that can begins its search.
+    """
 
     objective: Terms
     rows: tuple[Row, ...] = ()
+    start: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,3 +94,18 @@ def summed(parts: Iterable[Terms]) -> Terms:
 def value(terms: Terms, values: Sequence[int]) -> float:
     """The expression where variable ``i`` is ``values[i]``."""
     return sum(coefficient * values[index] for index, coefficient in terms.items())
+
+
+class Power(NamedTuple):
+    """``factor * 2 ** exponent``; the exponent is linear in the program's variables."""
+
+    factor: float
+    exponent: Terms
+
+    def at(self, values: Sequence[int]) -> float:
+        """Its value for a solution."""
+        return self.factor * float(2.0 ** value(self.exponent, values))
+
+    def times(self, factor: float, exponent: Terms | None = None) -> Power:
+        """The product with another power."""
+        return Power(self.factor * factor, added((1.0, self.exponent), (1.0, exponent or {})))

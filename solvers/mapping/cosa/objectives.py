@@ -9,7 +9,7 @@ from math import log2, prod
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Tensor
 from solvers.mapping.cosa.capacity import CapacityLimit, Keep
-from solvers.mapping.cosa.linear import EngineGoal, Terms, added, summed
+from solvers.mapping.cosa.linear import NEVER, EngineGoal, Terms, added, summed
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.variables import PrimeGroup, Variables
@@ -19,10 +19,6 @@ def network_level(architecture: Architecture) -> int:
     """The level above the network on chip: the outermost one that feeds several instances."""
     fed = [index for index, level in enumerate(architecture.levels) if level.fanout > 1]
     return fed[-1] if fed else len(architecture.levels) - 1
-
-
-NEVER = -40.0
-"""The logarithm that stands for that of 0: what is multiplied by 2 ** -40 counts for nothing."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +181,10 @@ class CosaTraffic:
                 v.loops(every, v.at(range(child + 1, v.depth), "temporal")),
             ]
         )
+
+    def saved_outermost(self, boundary: Boundary) -> Terms:
+        """The logarithm of the outermost level's loops inside which nothing moves the tensor."""
+        return summed(self._savings.get(boundary, {}).get(self.dram, {}).values())
 
     def again(self, boundary: Boundary) -> Terms:
         """Of an output that crosses ``boundary``: log2 of the part of its words that has crossed it before.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from costmodel.hardware.architecture import ALL_ROLES, Architecture
 from costmodel.workload.network import Role
 from solvers.checks import check, check_choices, check_counts, check_switches, is_number
+from solvers.mapping.cosa.timed_costs import TimedCosts
 from solvers.presets import BY_PRESET, Preset, fill_in
 
 EngineName = Literal["cp-sat", "highs"]
@@ -135,6 +136,10 @@ class Params:
         )
         for level, fractions in self.capacity_fractions.items():
             _check_fractions(f"capacity_fractions.{level}", fractions)
+
+    def counts_timing(self, architecture: Architecture) -> bool:
+        """Whether the programs count the timed cycles of an architecture that has them."""
+        return self.surrogate == "cost" and TimedCosts.counts(architecture)
 
     def check_levels(self, architecture: Architecture) -> None:
         """Raise InputError if ``capacity_fractions`` name a level that the architecture does not have.

@@ -32,7 +32,7 @@ from solvers.mapping.space.starts import drawn
 from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "6"
+VERSION = "8"
 
 _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
@@ -177,7 +177,9 @@ def _solved(
             if budget.iterations is not None and number > budget.iterations:
                 yield Solved(None, False)
             else:
-                yield program.solve(pattern, engine, allowed.seconds_left)
+                # Each gets an equal part of the time that is left, so that one that takes long leaves some.
+                programs = len(choices) * len(program.patterns)
+                yield program.solve(pattern, engine, allowed.seconds_left / (programs - number + 1))
 
 
 def _engine(program: IntegerProgram, seed: int, params: Params) -> Engine:

@@ -28,7 +28,7 @@ from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments, StoppingRule
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
-from solvers.mapping.exact.spatial import sides, spreads
+from solvers.mapping.exact.spatial import sides, spreads_to_search
 from solvers.mapping.exact.tables import (
     Assignment,
     Nodes,
@@ -49,7 +49,7 @@ from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "6"
+VERSION = "7"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000
@@ -214,9 +214,12 @@ class Solving:
             there_are = f"there are {tables:,}, {NOT_SEARCHED}"
             limit_reached("tiles to tell apart in the parts of levels", MOST_TABLES, there_are)
             return _unknown(problem)
-        if (factors := spreads(parts.space)) is None:
+        factors, complete = spreads_to_search(parts.space)
+        if factors is None:
             return _unknown(problem)
-        self._search = ExactSearch(problem, parts, self._params, factors, deadline.in_time, self._ceiling)
+        self._search = ExactSearch(
+            problem, parts, self._params, factors, deadline.in_time, self._ceiling, complete
+        )
         if problem.rules.uneven:
             even = replace(problem, rules=problem.rules.even)
             self._even = Solving(even, self._params, self._iterations)
@@ -272,7 +275,10 @@ class ExactSearch:
         factors: Array,
         in_time: Callable[[], bool],
         ceiling: float = inf,
+        complete: bool = True,
     ) -> None:
+        """``complete``: whether ``factors`` are all ways to spread; otherwise they prove nothing."""
+        self.complete = complete
         self._problem, self._parts, self.tolerance = problem, parts, params.tolerance
         self.ceiling = ceiling
         tables = space_of(problem, parts, params.dominance)
@@ -477,19 +483,19 @@ def _short_list(factors: Array) -> Array:
 
 def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome[AnyMapping]:
     """The outcome after a turn, its seconds and evaluations still 0; ``note`` as from ``ExactSearch.run``."""
-    if search.best is None and not note and search.ceiling == inf:
+    if search.best is None and not note and search.ceiling == inf and search.complete:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, note)
     everywhere = space_bound(problem)
     if search.best is None:
-        bound = max(search.bound, everywhere)
+        bound = max(search.bound, everywhere) if search.complete else everywhere
         return Outcome(Status.UNKNOWN, None, None, bound, 0.0, 0.0, note)
     objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
     # A search that came to its end (no note) proved its bound against the batch evaluator's objective. This
     # one is summed in another order and may differ in its last digits, so the bound is derived from it.
     # A mapping at or above the ceiling can be found by the way, and then the search ended at the ceiling.
     reached = search.bound if note else min(sufficient_bound(objective, search.tolerance), search.ceiling)
-    bound = max(reached, everywhere)
+    bound = max(reached, everywhere) if search.complete else everywhere
     status, bound = proven(objective, bound)
     note = "" if status is Status.OPTIMAL else note
     return Outcome(status, search.best, objective, bound, 0.0, 0.0, note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 MOST_SPREADS = 1_500_000
-"""With more ways than this nothing is listed: each takes some hundred bytes."""
+"""More ways than this are not listed: each takes some hundred bytes."""
 
 MOST_AT_ONCE = 2_000_000
 """Combinations of an outer and an inner choice that are tried in one numpy operation, to limit memory."""
@@ -25,15 +26,40 @@ def spreads(space: MappingSpace) -> Array | None:
     None if there are more than ``MOST_SPREADS``. Which factor is on X and which on Y changes no cost;
     :func:`sides` finds sides that fit once a mapping is written down.
     """
+    return _built(space, _combined)
+
+
+def spreads_to_search(space: MappingSpace) -> tuple[Array | None, bool]:
+    """All :func:`spreads` and True; where these are too many the widest ones and False, None of too many."""
+    found = spreads(space)
+    if found is not None:
+        return found, True
+    found = widest_spreads(space)
+    searched = "nothing was" if found is None else "only the widest, which proves nothing, were"
+    effect = f"{searched} searched, for want of memory"
+    limit_reached("ways to spread the layer over the fan-outs", MOST_SPREADS, effect)
+    return found, False
+
+
+def widest_spreads(space: MappingSpace) -> Array | None:
+    """Those of :func:`spreads` in which no fan-out could take more of what those inside it leave: each, from
+    the innermost out, has factors of which no other choice is a multiple. None if these are too many, too.
+
+    Idle instances take cycles, and what is spread less is read more often, so that the best are mostly among
+    these; nothing proves that.
+    """
+    return _built(space, _widest)
+
+
+def _built(space: MappingSpace, combined: Callable[[Array, Array], tuple[Array, Array]]) -> Array | None:
+    """Spatial factors, level by level; ``combined`` says which choices follow which."""
     sizes = np.array([size for _, size in space.layer.dims], np.int64)
     found = np.ones((1, len(space.architecture.levels), len(sizes)), np.int32)
     for slot in space.slots:
         if slot.spatial:
             choices = _level_spreads(space, slot).astype(np.int32)
-            one, other = _combined(sizes // found.prod(axis=1, dtype=np.int64), choices)
+            one, other = combined(sizes // found.prod(axis=1, dtype=np.int64), choices)
             if len(one) > MOST_SPREADS:
-                effect = "nothing was searched, for want of memory"
-                limit_reached("ways to spread the layer over the fan-outs", MOST_SPREADS, effect)
                 return None
             found = found[one]
             found[:, slot.level] = choices[other]
@@ -65,6 +91,23 @@ def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
         if count > MOST_SPREADS:
             break
     return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+
+def _widest(left: Array, choices: Array) -> tuple[Array, Array]:
+    """Those pairs of :func:`_combined` beside whose choice no multiple of it divides the row of ``left``."""
+    # there are hundreds of different rows where there are a million
+    rows, same = np.unique(left, axis=0, return_inverse=True)
+    same = same.ravel()
+    multiple = (choices[None, :, :] % choices[:, None, :] == 0).all(axis=2)
+    np.fill_diagonal(multiple, False)
+    divides = (rows[:, None, :] % choices[None, :, :] == 0).all(axis=2)
+    outdone = divides.astype(np.float32) @ multiple.T.astype(np.float32) > 0
+    row, choice = np.nonzero(divides & ~outdone)
+    first = np.searchsorted(row, np.arange(len(rows) + 1))
+    counts = np.diff(first)[same]
+    ends = counts.cumsum()
+    within = np.arange(ends[-1]) - (ends - counts).repeat(counts)
+    return np.arange(len(left)).repeat(counts), choice[first[same].repeat(counts) + within]
 
 
 def _level_spreads(space: MappingSpace, slot: Slot) -> Array:

@@ -19,7 +19,8 @@ from costmodel.schedule.tree.tree import TreeNode
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
-from solvers.schedule.fitting import fitted
+from solvers.schedule.fitting import fitted, summed_in_groups
+from solvers.schedule.fused_groups import GroupMapper, solved_groups
 from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
@@ -36,6 +37,7 @@ class ScheduleCase:
     """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs.
 
     ``whole_chip``: whether a segment of one layer may be that layer mapped on the whole chip, from DRAM.
+    ``fused_groups``: whether layers of a segment may be mapped together.
     """
 
     where: str
@@ -46,6 +48,7 @@ class ScheduleCase:
     pruning: Pruning
     tree: TreeNode
     whole_chip: bool = False
+    fused_groups: bool = False
 
     def line(self) -> dict[str, Any]:
         """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
@@ -55,8 +58,14 @@ class ScheduleCase:
         names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
         demand = TileCostDemand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
         costs = solved_costs(demand, self.mapper, self.chip if self.whole_chip else None)
+        groups = None
+        if self.fused_groups:
+            asked = GroupMapper(self.mapper.objective)
+            groups = solved_groups(self.graph, self.chip, self.tree.batch, asked, self.objective)
         try:
-            judge = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, self.objective.exponents)
+            judge = ChipEvaluator(
+                self.graph, self.chip, self.tree.batch, costs, self.objective.exponents, groups
+            )
             cost = judge.evaluate(self.tree)
         except NotPossibleError as reason:
             return {**dict.fromkeys(names), "not_possible": str(reason)}
@@ -84,7 +93,7 @@ def read_schedule(path: Path) -> ScheduleCase:
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
     space = check_keys(SpaceKeys, content.get("tile_space", {}), f"{where}: tile_space")
-    for key in ("whole_chip", "share_weights"):
+    for key in ("whole_chip", "share_weights", "fused_groups"):
         if not isinstance(stated := content.get(key, False), bool):
             raise InputError(where, "true or false", stated, key=key)
     whole_chip = content.get("whole_chip", False)
@@ -92,7 +101,8 @@ def read_schedule(path: Path) -> ScheduleCase:
         budget = Budget(content.get("tile_seconds", TILE_SECONDS))
     except InputError as error:
         raise InputError(where, error.expected, content["tile_seconds"], key="tile_seconds") from None
-    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
+    chip = load_chip(content["chip"])
+    graph = summed_in_groups(load_layer_graph(content["network"], dims), chip)
     return ScheduleCase(
         where,
         chip,
@@ -102,4 +112,5 @@ def read_schedule(path: Path) -> ScheduleCase:
         Pruning(most=content.get("most_partitions"), share_weights=content.get("share_weights", False)),
         parse_tree(content["tree"], f"{where}: tree"),
         whole_chip,
+        content.get("fused_groups", False),
     )

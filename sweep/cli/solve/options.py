@@ -272,6 +272,12 @@ def solve_fusion(
         bool,
         typer.Option(help="With --layers: loops over rows may pass through convolutions' windows."),
     ] = True,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="With --layers: rows that windows share may be made anew if they cannot stay."
+        ),
+    ] = False,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
@@ -329,6 +335,7 @@ def solve_fusion(
             longest,
             cut_rows,
             windows,
+            recompute,
             changes(values or ()),
             dims_of(dim),
         ),
@@ -395,6 +402,14 @@ def solve_schedule(
             help="Tiles that need the same weights may hold a part of them each, and pass it on.",
         ),
     ] = False,
+    fused_groups: Annotated[
+        bool,
+        typer.Option(
+            "--fused-groups",
+            help="Layers of a segment may be mapped together: each tile computes its part of all of them, "
+            "and what passes between them stays in its buffer.",
+        ),
+    ] = False,
     whole_chip: Annotated[
         bool | None,
         typer.Option(
@@ -447,7 +462,7 @@ def solve_schedule(
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"whole_chip": whole_chip, "repeat_blocks": repeat_blocks}
-    schedule |= {"share_weights": share_weights}
+    schedule |= {"share_weights": share_weights, "fused_groups": fused_groups}
     schedule |= {"params": stated_params(solver, "schedule", params)}
     mapping: dict[str, Any] = {"solver": tile_solver, "wall_seconds": min(tile_seconds, wall_seconds)}
     mapping |= {} if tile_objective is None else {"objective": tile_objective}

@@ -13,7 +13,7 @@ from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.program.writer import VERSION, write_program
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.schema.rows import ProgramColumns, ProgramRow
-from solvers.budget import Stopwatch
+from solvers.budget import Deadline, OutOfTimeError, Stopwatch
 from solvers.schedule.known_trees import evaluated
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from sweep.study.identity import content_hash
@@ -86,10 +86,13 @@ class ProgramTask(ScheduleTask):
 def run_program_task(content: ReadOnlyDict[str, Any]) -> ProgramColumns | CostRequests:
     """Answer a task from its :meth:`ProgramTask.payload`; runs on a worker, returns plain data.
 
-    Requests for costs, and errors, are as in :func:`sweep.tasks.chips.schedule_answer.run_schedule_task`.
+    Writing has the wall seconds of the schedule's solve. What was not written in them is no answer: whoever
+    asks again may have more time. Requests for costs, and errors, are as in
+    :func:`sweep.tasks.chips.schedule_answer.run_schedule_task`.
     """
     check_versions(content, VERSION)
     watch, problem = Stopwatch(), problem_of(content)
+    deadline = Deadline(content["budget"]["wall_seconds"], watch)
     try:
         evaluation = evaluated(problem, content["tree"])
     except TileCostsNeeded as needed:
@@ -97,8 +100,10 @@ def run_program_task(content: ReadOnlyDict[str, Any]) -> ProgramColumns | CostRe
     assert isinstance(evaluation, ChipEvaluation)
     columns: ProgramColumns
     try:
-        program = packed_program(write_program(problem.graph, evaluation))
+        program = packed_program(write_program(problem.graph, evaluation, deadline.check))
         columns = {"status": "feasible", "program": program}
     except NotPossibleError as reason:
         columns = {"status": "infeasible", "no_program": str(reason)}
+    except OutOfTimeError as reason:
+        columns = {"status": "unknown", "no_program": f"{reason}, the time limit of its schedule"}
     return columns | {"cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}

@@ -24,6 +24,7 @@ from sweep import VERSION
 from sweep.study.identity import content_hash
 from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from sweep.tasks.chips.tile_costs import TileCostSource
+from sweep.tasks.fusion import FusionSolve
 from sweep.tasks.mapping import MappingTask, architecture_content, solve_columns, solve_content
 
 
@@ -68,6 +69,8 @@ class ScheduledNetwork:
         return repeated_block(self.graph) is not None
 
 
+COUNT = "fused groups, version 1"
+"""How groups are chosen and counted; schedules with other ones are not reused."""
 RANKING = "2"
 """Version of the order of partitions by promise: another order changes answers where not all are tried."""
 
@@ -77,12 +80,14 @@ class TiledChip:
     """A chip, what maps layers on its tiles (``source``), and which partitions are tried (``pruning``).
 
     ``whole_chip``: whether a layer may have the whole chip, with its data in DRAM, mapped by the same solver.
+    ``groups``: what maps the layers of a segment together; None where none are.
     """
 
     chip: Chip
     source: TileCostSource
     pruning: Pruning
     whole_chip: bool = False
+    groups: FusionSolve | None = None
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -99,7 +104,8 @@ class TiledChip:
         own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": self.pruning.content}
         # where all partitions are tried, their order changes no answer
         ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
-        return own | {"whole_chip": self.whole_chip} | ranking
+        groups = {} if self.groups is None else {"fused_groups": [COUNT, self.groups.content]}
+        return own | {"whole_chip": self.whole_chip} | ranking | groups
 
     @cached_property
     def id(self) -> str:
@@ -185,6 +191,7 @@ class ScheduleTask:
         """The columns of a ``schedules`` row that the task decides."""
         settings = self.on.source.settings.content
         mapper = {**settings, "source_id": self.on.source.id, "pruning": self.on.pruning.content}
+        mapper |= {} if self.on.groups is None else {"fused_groups": True}
         own: ScheduleRow = {
             "network": self.network.name,
             "network_content": self.network.id,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from collections.abc import Mapping as ReadOnlyDict
-from typing import Any
+from math import prod
+from typing import Any, cast
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import whole_bytes
 from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.fused_groups.cost import FusedGroupCost
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.layer import REDUCED_DIM
 from costmodel.schedule.segment.node_cost import ENERGY_PARTS, NodeCost
@@ -77,8 +79,10 @@ def problem_of(content: ReadOnlyDict[str, Any], costs: TabledTileCosts | None = 
     """The problem in a payload; ``costs``: the table of its costs, None for a new one."""
     chip, costs = Chip.from_json(content["chip"]), costs or _table(content)
     params = content.get("params") or {}
-    model = ChipModel(chip, costs, with_bands(params), with_reductions(params))
-    return ScheduleProblem(costs.graph, model, content["batch"], Objective.named(content["objective"]))
+    objective = Objective.named(content["objective"])
+    groups = SchedulingCosts.from_json(content).group_costs(costs.graph, chip, objective)
+    model = ChipModel(chip, costs, with_bands(params), with_reductions(params), groups)
+    return ScheduleProblem(costs.graph, model, content["batch"], objective)
 
 
 def _table(content: ReadOnlyDict[str, Any]) -> TabledTileCosts:
@@ -143,6 +147,9 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
     on_whole_chip = {
         one.node.layer for one in evaluation.segments if one.whole_chip and isinstance(one.node, Leaf)
     }
+    groups = {
+        layer.layer: one.group for one in evaluation.segments if one.group for layer in one.group.layers
+    }
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
@@ -152,8 +159,12 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
         "utilization": 1 - evaluation.bubble_tile_cycles / (chip.tiles * evaluation.cycles),
         "energy_by_part_pj": evaluation.parts_pj,
         "tree": solution.text,
-        "spatial_temporal": _by_leaf(rectangles, on_whole_chip),
-        "leaves": [_leaf(evaluation, one) for one in evaluation.nodes() if isinstance(one.node, Leaf)],
+        "spatial_temporal": _by_leaf(rectangles, on_whole_chip, groups.keys()),
+        "leaves": [
+            cast(LeafRow, _leaf(evaluation, one) | _together(groups.get(one.node.layer), one.node.layer))
+            for one in evaluation.nodes()
+            if isinstance(one.node, Leaf)
+        ],
         "search": phases_as_json(solution.phases),
     }
 
@@ -191,10 +202,28 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
     return row
 
 
-def _by_leaf(rectangles: Iterable[ChartBox], on_whole_chip: Collection[str]) -> list[ChartLeaf]:
+def _together(group: FusedGroupCost | None, layer: str) -> dict[str, Any]:
+    """What a leaf's row says of the group that it is in; nothing for other leaves."""
+    if group is None:
+        return {}
+    names = [one.layer for one in group.layers]
+    own = next(one for one in group.layers if one.layer == layer)
+    row = {
+        "tile_cycles": own.tile_cycles // prod(parts for _, parts in group.cut),
+        "fused_with": [name for name in names if name != layer],
+        "cut": dict(group.cut),
+    }
+    return row | {"tree": group.whole.mapping} if layer == names[0] else row
+
+
+def _by_leaf(
+    rectangles: Iterable[ChartBox], on_whole_chip: Collection[str], fused: Collection[str]
+) -> list[ChartLeaf]:
     """SET's S-T graph, one entry a leaf: its rectangles differ only in their samples and start cycles.
 
-    ``on_whole_chip``: names of the layers that have the whole chip, with their data in DRAM.
+    ``on_whole_chip``: names of the layers that have the whole chip, with their data in DRAM. ``fused``: those
+    that are mapped together with others; they take turns for as long as their group runs, and are drawn one
+    after the other.
     """
     leaves: dict[str, ChartLeaf] = {}
     for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):
@@ -208,5 +237,7 @@ def _by_leaf(rectangles: Iterable[ChartBox], on_whole_chip: Collection[str]) -> 
             }
             if one.layer in on_whole_chip:
                 leaves[one.layer]["whole_chip"] = True
+            if one.layer in fused:
+                leaves[one.layer]["fused"] = True
         leaves[one.layer]["starts"].append(one.start)
     return list(leaves.values())

@@ -9,14 +9,24 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from costmodel.formats.json.fused_layers_json import group_mapping_from_json
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import tile_stack
+from costmodel.schedule.fused_groups.cost import FusedGroupCost
+from costmodel.schedule.fused_groups.cuts import GroupCut
+from costmodel.schedule.fused_groups.members import chip_group
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.whole_chip.cost import WholeChipCost
+from solvers.schedule.fused_groups import FusedGroupCosts, GroupAnswer, GroupKey, best_cost
+from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
 
+GroupAnswers = ReadOnlyDict[GroupKey, list[tuple[GroupCut, dict[str, Any] | None]]]
+"""By the names of a group's layers and batch, the ways to divide it among tiles, each with the mapping of a
+tile's part (:func:`costmodel.formats.json.fused_layers_json.group_mapping_to_json`); None: none was found."""
 WholeChipLayerCosts = ReadOnlyDict[tuple[int, int], WholeChipCost | None]
 """Costs of layers mapped on the whole chip, by number of the layer and batch; None: no mapping found."""
 
@@ -31,6 +41,9 @@ class SchedulingCosts:
 
     tile_parts: TilePartCosts
     whole_chip: WholeChipLayerCosts | None = None
+    groups: GroupAnswers | None = None
+    """Of layers that segments may map together, how tiles divide each group, and the mapping of its parts as
+    JSON; None where the study does not offer that."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data that :meth:`from_json` reads back."""
@@ -38,7 +51,11 @@ class SchedulingCosts:
         whole_chip = None
         if self.whole_chip is not None:
             whole_chip = [[*key, _plain(cost)] for key, cost in self.whole_chip.items()]
-        return {"tile_costs": parts, "whole_chip_costs": whole_chip}
+        costs = {"tile_costs": parts, "whole_chip_costs": whole_chip}
+        if self.groups is None:
+            return costs
+        groups = [[sorted(names), batch, answers] for (names, batch), answers in self.groups.items()]
+        return costs | {"groups": groups}
 
     @staticmethod
     def from_json(content: ReadOnlyDict[str, Any]) -> SchedulingCosts:
@@ -46,10 +63,37 @@ class SchedulingCosts:
         # a row of "tile_costs" is flat: the numbers of the part, then those of its cost
         width, whole_chip = len(TilePart._fields), content["whole_chip_costs"]
         parts = {TilePart(*row[:width]): tile_part_cost_of(*row[width:]) for row in content["tile_costs"]}
-        if whole_chip is None:
-            return SchedulingCosts(parts)
-        costs = {(layer, batch): _cost(numbers) for layer, batch, numbers in whole_chip}
-        return SchedulingCosts(parts, costs)
+        costs = None
+        if whole_chip is not None:
+            costs = {(layer, batch): _cost(numbers) for layer, batch, numbers in whole_chip}
+        groups = None
+        if (stated := content.get("groups")) is not None:
+            groups = {(frozenset(names), batch): answers for names, batch, answers in stated}
+        return SchedulingCosts(parts, costs, groups)
+
+    def group_costs(self, graph: LayerGraph, chip: Chip, objective: Objective) -> FusedGroupCosts | None:
+        """What groups cost on the chip, each counted when it is asked for; None where none are offered."""
+        answers = self.groups
+        if answers is None:
+            return None
+
+        def counted(key: GroupKey) -> FusedGroupCost | None:
+            names, batch = key
+            stack = tile_stack(chip)
+            if stack is None or key not in answers:
+                return None
+            group = chip_group(graph, {graph.index[name] for name in names}, batch, stack)
+            assert group is not None, "only groups were solved"
+            stated = (
+                GroupAnswer(
+                    tuple((name, parts) for name, parts in cut),
+                    None if mapping is None else group_mapping_from_json(group.group, mapping),
+                )
+                for cut, mapping in answers[key]
+            )
+            return best_cost(chip, graph, group, stated, objective)
+
+        return FusedGroupCosts({}, counted, frozenset(names for names, _ in answers))
 
     def table(self, graph: LayerGraph, chip: Chip, pruning: Pruning) -> TabledTileCosts:
         """The costs for a scheduler of ``graph`` on ``chip``: a table that solves nothing it lacks."""

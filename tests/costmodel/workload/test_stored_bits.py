@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
 from costmodel.formats.onnx.reader import read_onnx
+from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.library.residual import resnet18
 from costmodel.workload.network import Layer, Network
 from costmodel.workload.stored_bits import StoredBits
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.starts import any_mapping
 from tests.costmodel.formats.onnx.graphs import model, node, tensor, written
 
 
@@ -94,3 +100,77 @@ def test_attention_of_half_floats_with_a_cache_of_bytes(tmp_path: Path) -> None:
 
 def test_a_network_without_types_has_none() -> None:
     assert all(set(one.values()) == {None} for one in bits(resnet18()))
+
+
+def scales(made: onnx.ModelProto, tmp_path: Path) -> tuple[tuple[str, int, int], ...]:
+    (layer,) = StoredBits(read_onnx(written(tmp_path, made))).stated()
+    assert Layer.from_json(layer.to_json()) == layer
+    return layer.scales
+
+
+def dequantized(scale: tuple[int, ...], zero: bool = False, **attributes: int) -> onnx.ModelProto:
+    """A product with int4 weights of 64 x 32 and scales of 16 bits, with int4 zero points or without."""
+    count = int(np.prod(scale))
+    parameters = [
+        helper.make_tensor("w", TensorProto.INT4, [64, 32], [1] * 2048),
+        numpy_helper.from_array(np.ones(scale, np.float16), "scale"),
+        helper.make_tensor("zero", TensorProto.INT4, scale, [0] * count),
+    ]
+    operands = "w scale zero" if zero else "w scale"
+    nodes = [node("DequantizeLinear", operands, "wide", **attributes), node("MatMul", "x wide", "y")]
+    return model(nodes, [tensor("x", 3, 64, kind=TensorProto.FLOAT16)], parameters, opset=21)
+
+
+def test_scales_that_groups_of_weights_share(tmp_path: Path) -> None:
+    """Bits of scales and zero points over elements: all of them by hand, over all weights."""
+    assert scales(dequantized((2, 32), axis=0, block_size=32), tmp_path) == (("B", 16, 32),)
+    assert scales(dequantized((32,), zero=True, axis=1), tmp_path) == (("B", 16 + 4, 64),)
+    assert scales(dequantized(()), tmp_path) == ()
+
+
+def test_scales_of_weights_that_lie_packed_in_bytes(tmp_path: Path) -> None:
+    """Of 64 weights of an output two groups of 32, whose zero points of 4 bits share a byte."""
+    parameters = [
+        numpy_helper.from_array(np.zeros((32, 2, 16), np.uint8), "w"),
+        numpy_helper.from_array(np.ones(64, np.float16), "scale"),
+        numpy_helper.from_array(np.zeros(32, np.uint8), "zero"),
+    ]
+    stated: dict[str, Any] = {"domain": "com.microsoft", "K": 64, "N": 32, "bits": 4, "block_size": 32}
+    product = helper.make_node("MatMulNBits", ["x", "w", "scale", "zero"], ["y"], **stated)
+    made = model([product], [tensor("x", 3, 64, kind=TensorProto.FLOAT16)], parameters)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    assert scales(made, tmp_path) == (("B", 16 + 4, 32),)
+
+
+def test_scales_of_the_library() -> None:
+    """GPT-OSS's experts have MXFP4; DeepSeek-V3's blocks of 128 x 128 are partial where 576 rows end."""
+    (experts,) = {
+        (dict(layer.bits)["B"], layer.scales)
+        for layer in StoredBits(load_network("gpt_oss_20b", None, {"seq": 8, "blocks": 1})).stated()
+        if ".experts." in layer.name
+    }
+    assert experts == (4, (("B", 8, 32),))
+    layers = StoredBits(load_network("deepseek_v3", None, {"seq": 8, "blocks": 1})).stated()
+    (latent,) = (layer for layer in layers if layer.name == "block0.attention.latent_down")
+    assert (latent.sizes["N"], latent.scales) == (576, (("B", 32, 128 * 128),))
+
+
+def test_a_scale_of_the_network_counts_as_one_of_the_study(tmp_path: Path) -> None:
+    """Energy and cycles with the file's bits are those of the same precision, stated."""
+    network = read_onnx(written(tmp_path, dequantized((2, 32), axis=0, block_size=32)))
+    (layer,) = StoredBits(network).stated()
+    others = {"activations": 16, "partial_sums": 32}
+    found = []
+    for precision in (
+        {**others, "weights": {"bits": 4, "scale_bits": 16, "group": 32}},
+        {**others, "weights": 8, "from_network": True},
+        {**others, "weights": 4},
+    ):
+        architecture = load_architecture("simba", {"precision": precision})
+        mapping = any_mapping(MappingSpace(architecture, layer))
+        assert mapping is not None
+        counted = evaluate(architecture, layer, mapping)
+        found.append((counted.energy_pj, counted.cycles))
+    stated, of_network, without = found
+    assert of_network == stated
+    assert without[0] < stated[0]

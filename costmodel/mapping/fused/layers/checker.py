@@ -29,7 +29,7 @@ def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
 
 def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
     """The reasons against shared loops, backing levels and hoisted tiles, whatever the nests."""
-    for kind in (_shape, _loops, _kept, _sharing, _windows):
+    for kind in (_shape, _loops, _kept, _anew, _sharing, _windows):
         if reasons := list(kind(group, shared)):
             return reasons
     return []
@@ -107,7 +107,19 @@ def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
             yield f"tensors of {name} are hoisted, and there is no such layer"
             continue
         for hoisted_name, depth in hoisted.items():
-            yield from _hoisted(group, shared, positions[name], hoisted_name, depth)
+            yield from hoist_violations(group, shared, positions[name], hoisted_name, depth)
+
+
+def _anew(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
+    """Only what a loop over windows slides along is made anew, and only to stay on the chip."""
+    positions = {layer.name: position for position, layer in enumerate(group.layers)}
+    for name in sorted(shared.recompute):
+        if name not in positions:
+            yield f"rows of {name} are made anew, and there is no such layer"
+        elif name not in shared.backing:
+            yield f"rows of {name} are made anew, but its output has no backing level"
+        elif not any(loop in group.slides[positions[name]] for loop, _ in shared.paths[positions[name]]):
+            yield f"rows of {name} are made anew, but none of its shared loops slides along them"
 
 
 def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
@@ -116,7 +128,7 @@ def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
     return [made, *((read.layer, read.tensor) for read in one.reads)]
 
 
-def _hoisted(
+def hoist_violations(
     group: LayerGroup, shared: FusedMapping, position: int, tensor: str, depth: int
 ) -> Iterator[str]:
     """The reasons against one tile that is hoisted above shared loop ``depth`` of a layer."""
@@ -163,14 +175,14 @@ def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
     """The rows that a window has in common with the next one stay: no loop inside a sliding one drops any."""
     for one in group.intermediates:
         producer = group.layers[one.producer].name
-        if producer not in shared.backing:
+        if producer not in shared.backing or producer in shared.recompute:
             continue
         path = shared.paths[one.producer][: common_depth(shared, one.producer, one.last)]
         for depth, (name, step) in enumerate(path):
             if name not in group.slides[one.producer]:
                 continue
             last = shared.last_below(one.producer, depth)
-            _, carried = kept_rows(group, one, name, step, last)
+            _, carried = kept_rows(group, one, name, step, last, shared.recompute)
             cuts = LayerTurns(group, shared, one.producer).cuts[depth + 1 : len(path)]
             # a sliding loop moves the tile in iterations, too, in which the producer has nothing to make
             moving = [

@@ -12,60 +12,97 @@ has made. A 3 x 3 convolution of 8 rows, padded by one row on either side, of wh
 So the first iteration makes more rows than others, the last one whatever is left, and some may make none. The
 rows that a window has in common with the next one stay: a line buffer. No row is made twice.
 
-Rows are counted from the first one: ``made[i]`` are those that exist after iteration i, here 3, 5, 7, 8.
+A producer can also make all rows of an iteration's windows *anew*: rows 0 1 2, then 1 2 3 4, 3 4 5 6 and
+5 6 7. That is more work, but nothing has to stay for the next iteration. So loops inside may move its tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup, SlidingRead
 
+Rows = tuple[tuple[int, int], ...]
+"""Of each iteration of a loop, the rows that a layer makes: the first one, and the first one behind them."""
 
-def rows_made(group: LayerGroup, position: int, name: str, step: int, last: int) -> tuple[int, ...] | None:
-    """How many rows of a layer exist after each iteration of the loop ``name`` with this step.
 
-    ``last``: the last layer below the loop; what later ones read does not count. None where no layer up to
-    there has the windows, or where one reads the rows along another dim, so that the loop cannot cut them.
+def rows_made(
+    group: LayerGroup,
+    position: int,
+    name: str,
+    step: int,
+    last: int,
+    anew: Collection[str] = (),
+) -> Rows | None:
+    """The rows that a layer makes in each iteration of the loop ``name`` with this step.
+
+    ``last``: the last layer below the loop; what later ones read does not count. ``anew``: the names of
+    layers that make rows anew. None where no layer up to ``last`` has the windows, or where one reads the
+    rows along another dim, so that the loop cannot cut them.
     """
     # The loop's own layer makes ``step`` rows at a time. Any other makes what its readers need next, so its
     # readers are asked first.
     if (own := group.dim_of[position].get(name)) is not None:
         size = group.layers[position].sizes[own]
-        return tuple(range(step, size + 1, step))
+        return tuple((end - step, end) for end in range(step, size + 1, step))
     rows = group.layers[position].sizes[group.slides[position][name]]
-    needs = []
+    readers: list[tuple[Link | None, Rows]] = []
     for _, link, reader in _reads(group, position, name, last):
-        points = rows_made(group, reader, name, step, last) if link is not None else None
+        points = rows_made(group, reader, name, step, last, anew) if link is not None else None
         if points is None:
             return None
-        needs.append([_needed(link, some, rows) for some in points])
-    if not needs:
+        readers.append((link, points))
+    if not readers:
         return None
-    made = [max(some) for some in zip(*needs, strict=True)]
-    return (*made[:-1], rows)
+    found, before, count = [], 0, len(readers[0][1])
+    for number in range(count):
+        end = max(_needed(link, points[number][1], rows) for link, points in readers)
+        # the last iteration makes what is left, if nothing reads it
+        end = rows if number == count - 1 else end
+        begin = before
+        if group.layers[position].name in anew:
+            reading = [(link, *points[number]) for link, points in readers]
+            begin = min([before, *(_begins(link, first) for link, first, stop in reading if first < stop)])
+        found.append((begin, end))
+        before = end
+    return tuple(found)
 
 
-def kept_rows(group: LayerGroup, one: Intermediate, name: str, step: int, last: int) -> tuple[int, int]:
+def kept_rows(
+    group: LayerGroup,
+    one: Intermediate,
+    name: str,
+    step: int,
+    last: int,
+    anew: Collection[str] = (),
+) -> tuple[int, int]:
     """The most rows that an intermediate's backing tile has below the loop ``name``, and the most that stay.
 
-    Those that stay are there in the next iteration, too.
+    Those that stay are there in the next iteration, too; none where the producer makes them ``anew``.
 
     The loop and the layers are such that :func:`rows_made` is not None.
     """
-    # In iteration i the tile reaches from the first row that some reader still needs to the last one made.
-    made = rows_made(group, one.producer, name, step, last)
+    made = rows_made(group, one.producer, name, step, last, anew)
     assert made is not None, "rows of loops that slide along nothing are not asked for"
-    begins = list(made)
+    if group.layers[one.producer].name in anew:
+        return max(end - begin for begin, end in made), 0
+    # In iteration i the tile reaches from the first row that some reader still needs, now or later, to the
+    # last one made.
+    ends = [end for _, end in made]
+    begins = list(ends)
     for _, link, reader in _reads(group, one.producer, name, last):
-        points = rows_made(group, reader, name, step, last)
+        points = rows_made(group, reader, name, step, last, anew)
         assert points is not None, "a producer's rows are known from all of its readers"
-        for number, first in enumerate((0, *points[:-1])):
-            if first < points[-1]:
-                row = link.begins(first) if isinstance(link, SlidingRead) else first
-                begins[number] = min(begins[number], row)
-    most = max(rows - first for rows, first in zip(made, begins, strict=True))
-    carried = max((rows - first for rows, first in zip(made, begins[1:], strict=False)), default=0)
+        needed: int | None = None
+        for number in reversed(range(len(points))):
+            first, stop = points[number]
+            if first < stop:
+                row = _begins(link, first)
+                needed = row if needed is None else min(needed, row)
+            if needed is not None:
+                begins[number] = min(begins[number], needed)
+    most = max(end - first for end, first in zip(ends, begins, strict=True))
+    carried = max((end - first for end, first in zip(ends, begins[1:], strict=False)), default=0)
     return most, max(0, carried)
 
 
@@ -104,3 +141,8 @@ def _link(group: LayerGroup, producer: int, read: IntermediateRead, name: str) -
 def _needed(link: Link | None, points: int, rows: int) -> int:
     """How many of ``rows`` rows the reader's first ``points`` rows need."""
     return link.needed(points, rows) if isinstance(link, SlidingRead) else points
+
+
+def _begins(link: Link | None, point: int) -> int:
+    """The first row that the reader's row ``point`` needs."""
+    return link.begins(point) if isinstance(link, SlidingRead) else point

@@ -17,8 +17,9 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
     ``for M by 64`` is a loop whose iterations leave 64 of M. ``SRAM holds Z of expand: 8192 words, expand to
     contract`` stands where the tile stands. A layer's nest is written as :func:`nest_text` writes it: it maps
     what one iteration of the loops above leaves. Where a loop slides along a layer's rows, the layer has a
-    line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``. Turns that go on
-    with partial sums have a line, too: ``contract, in 3 turns that go on with sums: ...``.
+    line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``; its tile says
+    ``rows made anew`` if rows are that earlier iterations made, too. Turns that go on with partial sums have
+    a line of their own: ``contract, in 3 turns that go on with sums: ...``.
     """
     return str(_GroupText(group, mapping))
 
@@ -34,7 +35,9 @@ class _GroupText(TreeText):
 
     def keeps(self, tile: KeptTile) -> str:
         level = self.group.architecture.levels[tile.level]
-        return f"{level.name} holds {tile.tensor} of {self.name(tile.position)}: {tile.words} words"
+        anew = not tile.hoisted and self.name(tile.position) in self.turns[tile.position].shared.recompute
+        rows = ", rows made anew" if anew else ""
+        return f"{level.name} holds {tile.tensor} of {self.name(tile.position)}: {tile.words} words{rows}"
 
     def nest(self, position: int) -> Iterator[str]:
         turns, nests = self.turns[position], self.nests[position]

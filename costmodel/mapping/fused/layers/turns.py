@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
@@ -29,7 +29,7 @@ class LoopCut:
 
     A piece is (its length, how many iterations have one), the longest first. A loop over the layer's own dim
     has pieces of one length. Of a loop that slides along its rows lengths differ, and iterations in which
-    the layer makes no row are left out.
+    the layer makes no row are left out. Where rows are made anew, pieces have more rows than the dim.
     """
 
     dim: str
@@ -93,6 +93,7 @@ class LayerTurns:
             self.position,
             self.path,
             [self.shared.last_below(self.position, depth) for depth in range(len(self.path))],
+            self.shared.recompute,
         )
 
     def sizes(self, depth: int) -> dict[str, int]:
@@ -174,16 +175,21 @@ class LayerTurns:
         )
 
 
-def cuts(group: LayerGroup, position: int, path: Loops, lasts: Sequence[int]) -> tuple[LoopCut, ...]:
-    """What the shared loops ``path`` do to a layer; ``lasts``: of each the last layer below it."""
+def cuts(
+    group: LayerGroup, position: int, path: Loops, lasts: Sequence[int], anew: Collection[str] = ()
+) -> tuple[LoopCut, ...]:
+    """What the shared loops ``path`` do to a layer; ``lasts``: of each the last layer below it.
+
+    ``anew``: the names of layers that make the rows of every iteration anew.
+    """
     own, sizes, found = group.dim_of[position], dict(group.layers[position].sizes), []
     for (name, step), last in zip(path, lasts, strict=True):
         if (dim := own.get(name)) is not None:
             found.append(LoopCut(dim, ((step, sizes[dim] // step),)))
         else:
-            dim, made = group.slides[position][name], rows_made(group, position, name, step, last)
+            dim, made = group.slides[position][name], rows_made(group, position, name, step, last, anew)
             assert made is not None, "the checker refuses loops that slide along nothing"
-            rows = Counter(after - before for before, after in pairwise((0, *made)) if after > before)
+            rows = Counter(end - begin for begin, end in made if end > begin)
             found.append(LoopCut(dim, tuple(sorted(rows.items(), reverse=True))))
         sizes[dim] = found[-1].longest
     return tuple(found)
@@ -244,27 +250,30 @@ def _backing_tile(
     producer = turns[one.producer]
     output = producer.layer.output
     lasts = [shared.last_below(one.producer, inner) for inner in range(depth)]
-    words = backing_words(group, one, producer.path[:depth], lasts)
+    words = backing_words(group, one, producer.path[:depth], lasts, shared.recompute)
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]
     return KeptTile(one.producer, output.name, level, words, depth, during, hoisted=False)
 
 
-def backing_words(group: LayerGroup, one: Intermediate, loops: Loops, lasts: Sequence[int]) -> int:
+def backing_words(
+    group: LayerGroup, one: Intermediate, loops: Loops, lasts: Sequence[int], anew: Collection[str] = ()
+) -> int:
     """Words of an intermediate's backing tile below the ``loops`` that its producer and all readers share.
 
     ``lasts``: of each loop the last layer below it. Under a loop that slides along the producer's rows the
-    tile has those of a window, and rows that are made before they are read.
+    tile has those of a window, and rows that are made before they are read. ``anew``: the names of layers
+    that make rows anew.
     """
-    left = {cut.dim: cut.longest for cut in cuts(group, one.producer, loops, lasts)}
+    left = {cut.dim: cut.longest for cut in cuts(group, one.producer, loops, lasts, anew)}
     for (name, step), last in zip(loops, lasts, strict=True):
         if name not in group.dim_of[one.producer]:
-            rows, _ = kept_rows(group, one, name, step, last)
+            rows, _ = kept_rows(group, one, name, step, last, anew)
             left[group.slides[one.producer][name]] = rows
     maker = group.layers[one.producer]
     words = maker.output.words({**maker.sizes, **left})
     for read in one.reads:
         reader = group.layers[read.layer]
-        left = {cut.dim: cut.longest for cut in cuts(group, read.layer, loops, lasts)}
+        left = {cut.dim: cut.longest for cut in cuts(group, read.layer, loops, lasts, anew)}
         words = max(words, reader.tensor(read.tensor).words({**reader.sizes, **left}))
     return words

@@ -19,9 +19,10 @@ from costmodel.compiled import called, inlined
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
-    ANY,
     OUTPUTS,
+    Four,
     Range,
+    Ranges,
     distinct,
     replicas_of,
     size_of,
@@ -29,12 +30,16 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     volume,
 )
 from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
-from costmodel.schedule.mesh.mesh_kernel import distance, port_distance, route, route_along_row
+from costmodel.schedule.mesh.mesh_kernel import Span, distance, port_distance, route
 from costmodel.schedule.mesh.senders_kernel import (
+    add_distances,
+    add_multicast,
     add_sender,
     hops_of_senders,
+    hops_to_tile,
+    no_multicasts,
     no_senders,
-    route_along_columns,
+    route_multicasts,
 )
 
 Array = NDArray[Any]
@@ -43,11 +48,12 @@ Int = Any
 
 
 # numpy's whole numbers, as every one of Python's would be compiled for itself
-BOUND, HOPS, LINKS = np.int64(0), np.int64(1), np.int64(2)
+BOUND, HOPS, LINKS, NOTE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """What is asked for: a lower bound on hops that holds for every placement; hops; hops, and the loads of
-links."""
-MANY = 4
-"""From so many senders on, trees to the same tiles are counted together; fewer are quicker one by one."""
+links; or only that senders be noted."""
+MANY, MANY_SINGLE = 4, 16
+"""From so many trees on, or ways to one tile each, those of equal senders are counted together; fewer are
+quicker one by one."""
 
 
 @called
@@ -62,7 +68,7 @@ def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
         stream = placed.leaf.streams[number]
         least: Int = 0
         if stream[COLUMN.direct]:
-            least = ports * _receive(workspace, placed, number, BOUND, ANY)
+            least = ports * _least_receive(workspace, placed, number)
         elif stream[COLUMN.times] > 0:
             least = _least_load(workspace, placed, stream)
         workspace.least[number] = least
@@ -166,14 +172,12 @@ def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> I
 
 
 @called
-def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int, most: Int) -> Int:
-    """Hops times bits that the producer's tiles send: each part in one tree to all tiles that need it.
+def _least_receive(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
+    """A lower bound on :func:`_receive`, whatever the placement.
 
-    With HOPS it is any number above ``most`` if they are more than that.
-
-    For a BOUND: a tree to n tiles has n - 1 links if it begins at one of them, else at least n. Each of the n
-    tiles may have computed one part of the producer itself, at most the one with the most bits in common
-    with the range (``found``); all other bits begin elsewhere and take one link more.
+    A tree to n tiles has n - 1 links if it begins at one of them, else at least n. Each of the n tiles may
+    have computed one part of the producer itself, at most the one with the most bits in common with the range
+    (``common``); all other bits begin elsewhere and take one link more.
     """
     stream = placed.leaf.streams[number]
     ranges, parts, kind = workspace.ranges, placed.parts, stream[COLUMN.kind]
@@ -188,79 +192,199 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: In
                     size = placed.leaf.runs * stream[COLUMN.bits] * size_of(ranges, which, channels)
                     if size == 0:
                         continue
-                    found = _receive_range(workspace, placed, which, number, asked)
-                    if asked == BOUND:
-                        found = size * (replicas - 1) + max(size - replicas * found, 0)
-                    hops += found
+                    # an overlap is a product of four, one for each dim, and so is the largest of them
+                    common = stream[COLUMN.bits]
+                    for dim in range(4):
+                        common *= _most_common(workspace, number, dim, _part_along(ranges, which, dim))
+                    hops += size * (replicas - 1) + max(size - replicas * common, 0)
+    return hops
+
+
+@inlined
+def _most_common(workspace: Workspace, number: Int, dim: Int, part: Int) -> Int:
+    """The most that a part of the producer has in common with a part of the leaf, along one dim."""
+    near, most = workspace.near[number], 0
+    for theirs in range(near[0, dim, part], near[1, dim, part] + 1):
+        most = max(most, workspace.common[number, dim, part, theirs])
+    return most
+
+
+@inlined
+def _part_along(ranges: Ranges, which: Range, dim: Int) -> Int:
+    """The leaf's part along a dim of the data; 0 for a dim that no axis of the partition cuts."""
+    axis = ranges.axis[which[0], dim]
+    return which[axis + 1] if axis >= 0 else 0
+
+
+@called
+def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int, most: Int) -> Int:
+    """Hops times bits that the producer's tiles send: each part in one tree to all tiles that need it.
+
+    With HOPS it is any number above ``most`` if they are more than that.
+
+    Along a dim that the producer does not cut, each of its tiles has the same part of what a range needs. So
+    ranges that differ only along the axes of such dims have the same senders, and are counted in groups.
+    """
+    kind = placed.leaf.streams[number, COLUMN.kind]
+    # into how many groups an axis divides the ranges, and how many ranges a group has along it
+    groups_k, k_each = _groups(workspace, placed, number, 0)
+    groups_b, b_each = _groups(workspace, placed, number, 1)
+    groups_h, h_each = _groups(workspace, placed, number, 2)
+    groups_w, w_each = _groups(workspace, placed, number, 3)
+    each = (k_each, b_each, h_each, w_each)
+    hops: Int = 0
+    for k in range(groups_k):
+        for b in range(groups_b):
+            for h in range(groups_h):
+                for w in range(groups_w):
+                    which = (kind, k, b, h, w)
+                    hops += _receive_group(workspace, placed, which, each, number, asked, most - hops)
                     if asked == HOPS and hops > most:
                         return hops
     return hops
 
 
 @inlined
-def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, asked: Int) -> Int:
-    """Hops times bits of one range from all parts of its producer; for a BOUND the largest overlap in bits.
+def _groups(workspace: Workspace, placed: LeafPlacement, number: Int, axis: Int) -> tuple[Int, Int]:
+    """Groups of ranges along an axis of the partition, and ranges of a group along it; one of them is 1."""
+    stream, ranges = placed.leaf.streams[number], workspace.ranges
+    there = distinct(ranges, stream[COLUMN.kind], axis, placed.parts)
+    for dim in range(4):
+        if ranges.axis[stream[COLUMN.kind], dim] == axis and stream[COLUMN.parts_k + dim] > 1:
+            return there, 1
+    return 1, there
 
-    The overlap of a part with the range is a box: the product of its overlaps in the four dims, which
-    ``common`` holds dim by dim. ``k_of`` to ``w_of`` are the leaf's part along each dim of the data (0 for a
-    dim that no axis of the partition cuts); the loops go through the parts of the producer that are near.
 
-    Trees of many senders to several tiles are counted together, those of few senders one by one.
-    """
-    near, common, mesh, stream, senders = (
-        workspace.near[number],
-        workspace.common[number],
-        workspace.mesh,
-        placed.leaf.streams[number],
-        workspace.senders,
-    )
-    replicas = replicas_of(workspace.ranges, which[0])
-    single = asked == HOPS and replicas == 1
-    to = tile_of(placed, which[1], which[2], which[3], which[4])
-    span = (0, 0) if asked == BOUND or single else reach(workspace, placed, which)
-    axis = workspace.ranges.axis[which[0]]
-    k_of, b_of, h_of, w_of = (
-        which[axis[0] + 1] if axis[0] >= 0 else 0,
-        which[axis[1] + 1] if axis[1] >= 0 else 0,
-        which[axis[2] + 1] if axis[2] >= 0 else 0,
-        which[axis[3] + 1] if axis[3] >= 0 else 0,
-    )
-    ports: Int = mesh.port_x.shape[0]
-    found: Int = 0
-    count = near[1, 0, k_of] + 1 - near[0, 0, k_of]
-    count *= near[1, 1, b_of] + 1 - near[0, 1, b_of]
-    count *= near[1, 2, h_of] + 1 - near[0, 2, h_of]
-    count *= near[1, 3, w_of] + 1 - near[0, 3, w_of]
-    together = asked != BOUND and count >= MANY and replicas > 1
+@inlined
+def _receive_group(
+    workspace: Workspace,
+    placed: LeafPlacement,
+    first: Range,
+    each: Four,
+    number: Int,
+    asked: Int,
+    most: Int,
+) -> Int:
+    """Hops times bits of a group of ranges with the same senders: ``each`` of them from the ``first`` on."""
+    kind, near, mesh, senders = first[0], workspace.near[number], workspace.mesh, workspace.senders
+    ranges, ports, stream = workspace.ranges, mesh.port_x.shape[0], placed.leaf.streams[number]
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
+    count: Int = 1
+    for dim in range(4):
+        if stream[COLUMN.parts_k + dim] > 1:
+            part = _part_along(ranges, first, dim)
+            count *= near[1, dim, part] + 1 - near[0, dim, part]
+    if count <= 0:
+        return 0
+    replicas = replicas_of(ranges, kind)
+    receivers = each[0] * each[1] * each[2] * each[3]
+    together = count * receivers >= (MANY if replicas > 1 else MANY_SINGLE)
+    total: Int = 0
     if together:
         no_senders(senders)
-    for k in range(near[0, 0, k_of], near[1, 0, k_of] + 1):
-        for b in range(near[0, 1, b_of], near[1, 1, b_of] + 1):
-            of_b = stream[COLUMN.bits] * common[0, k_of, k] * common[1, b_of, b]
+        _send(workspace, placed, first, number, NOTE, 1, (0, 0))
+        total = add_distances(senders)
+        if asked == LINKS:
+            no_multicasts(senders)
+    hops: Int = 0
+    for k in range(first[1], first[1] + each[0]):
+        for b in range(first[2], first[2] + each[1]):
+            for h in range(first[3], first[3] + each[2]):
+                for w in range(first[4], first[4] + each[3]):
+                    which = (kind, k, b, h, w)
+                    times = _times(workspace, placed, which, number)
+                    # nobody gets an empty range, so that it would reach no column
+                    if times == 0 or size_of(ranges, which, channels) == 0:
+                        continue
+                    if together and asked == HOPS and replicas == 1:
+                        tile = tile_of(placed, k, b, h, w)
+                        hops += times * hops_to_tile(senders, mesh.x[tile], mesh.y[tile])
+                    else:
+                        span = reach(workspace, placed, which)
+                        if together:
+                            hops += times * hops_of_senders(mesh, senders, total, span)
+                        else:
+                            hops += times * _send(workspace, placed, which, number, asked, times, span)
+                        if together and asked == LINKS:
+                            add_multicast(mesh, senders, span, times * ports)
+                    if asked == HOPS and hops > most:
+                        return hops
+    if together and asked == LINKS:
+        route_multicasts(senders, mesh.links)
+    return hops
+
+
+@inlined
+def _times(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int) -> Int:
+    """By how much a range needs more of each sender than its group's senders say: what it has in common with
+    the producer along the dims that the producer does not cut."""
+    near, times = workspace.near[number], 1
+    for dim in range(4):
+        if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
+            part = _part_along(workspace.ranges, which, dim)
+            empty = near[1, dim, part] < near[0, dim, part]
+            times *= 0 if empty else workspace.common[number, dim, part, 0]
+    return times
+
+
+@called
+def _send(
+    workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, asked: Int, times: Int, span: Span
+) -> Int:
+    """Hops times bits of the trees that begin at each part of the producer, as if each were sent once.
+
+    With LINKS the links get the bits so many ``times``; with NOTE the senders are noted and nothing else.
+
+    What a part of the producer has of a range is a box: the product of its overlaps in the four dims, which
+    ``common`` holds dim by dim. Of dims that the producer does not cut, its only part is in ``times``. The
+    loops go through the parts of the producer that are near.
+    """
+    stream, mesh = placed.leaf.streams[number], workspace.mesh
+    first_k, end_k, k_of = _near(workspace, placed, which, number, 0)
+    first_b, end_b, b_of = _near(workspace, placed, which, number, 1)
+    first_h, end_h, h_of = _near(workspace, placed, which, number, 2)
+    first_w, end_w, w_of = _near(workspace, placed, which, number, 3)
+    ports: Int = mesh.port_x.shape[0]
+    hops: Int = 0
+    for k in range(first_k, end_k):
+        of_k = stream[COLUMN.bits] * _common(workspace, placed, number, 0, k_of, k)
+        for b in range(first_b, end_b):
+            of_b = of_k * _common(workspace, placed, number, 1, b_of, b)
             if of_b == 0:
                 continue
-            for h in range(near[0, 2, h_of], near[1, 2, h_of] + 1):
-                for w in range(near[0, 3, w_of], near[1, 3, w_of] + 1):
-                    size = of_b * common[2, h_of, h] * common[3, w_of, w]
-                    if asked == BOUND:
-                        found = max(found, size)
-                        continue
+            for h in range(first_h, end_h):
+                of_h = of_b * _common(workspace, placed, number, 2, h_of, h)
+                for w in range(first_w, end_w):
+                    size = of_h * _common(workspace, placed, number, 3, w_of, w)
                     tile = stream[COLUMN.tile] + k * stream[COLUMN.step_k] + b * stream[COLUMN.step_b]
                     tile += h * stream[COLUMN.step_h] + w * stream[COLUMN.step_w]
                     x, y = mesh.x[tile], mesh.y[tile]
-                    if single:
-                        found += size * (abs(x - mesh.x[to]) + abs(y - mesh.y[to]))
+                    if asked == NOTE:
+                        add_sender(workspace.senders, x, y, size)
                         continue
-                    if together:
-                        add_sender(senders, x, y, size)
-                        if asked == LINKS:
-                            route_along_row(mesh, x, y, span, size * ports, mesh.links)
-                        continue
-                    found += size * distance(mesh, x, y, span)
+                    hops += size * distance(mesh, x, y, span)
                     if asked == LINKS:
-                        route(mesh, x, y, span, size * ports, mesh.links)
-    if together:
-        found = hops_of_senders(mesh, senders, span)
-        if asked == LINKS:
-            route_along_columns(mesh, senders, span, ports, mesh.links)
-    return found
+                        route(mesh, x, y, span, size * times * ports, mesh.links)
+    return hops
+
+
+@inlined
+def _near(
+    workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, dim: Int
+) -> tuple[Int, Int, Int]:
+    """The first part of the producer that has some of a range along a dim, the end of these, and the leaf's
+    own part. Where the producer is not cut, that is its only part, whatever it has."""
+    part = _part_along(workspace.ranges, which, dim)
+    if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
+        return 0, 1, part
+    return workspace.near[number, 0, dim, part], workspace.near[number, 1, dim, part] + 1, part
+
+
+@inlined
+def _common(
+    workspace: Workspace, placed: LeafPlacement, number: Int, dim: Int, part: Int, theirs: Int
+) -> Int:
+    """The overlap of two parts along a dim; 1 where the producer is not cut, for :func:`_times` has that."""
+    if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
+        return 1
+    return workspace.common[number, dim, part, theirs]

@@ -135,6 +135,33 @@ def test_a_scan_counts_every_step(tmp_path: Path, backwards: int) -> None:
     assert uncounted_rows(network) == []
 
 
+@pytest.mark.parametrize("results", [["last", ""], ["", "y"], ["last"]])
+def test_results_that_nobody_reads_may_have_no_name(tmp_path: Path, results: list[str]) -> None:
+    """Of scans and loops; as ONNX has optional results, an empty name stands for one that is not wanted."""
+    body = helper.make_graph(
+        [node("MatMul", "state w", "next"), node("Add", "next step", "out")],
+        "body",
+        [tensor("state", 2, 3), tensor("step", 2, 3)],
+        [tensor("next", 2, 3), tensor("out", 2, 3)],
+    )
+    scan = helper.make_node("Scan", ["first", "x"], results, name="scan", body=body, num_scan_inputs=1)
+    inputs = [tensor("first", 2, 3), tensor("x", 7, 2, 3)]
+    wanted = " ".join(filter(None, results))
+    network = read_onnx(written(tmp_path, model([scan], inputs, [floats("w", 3, 3)], wanted)))
+    assert network.macs == 7 * 2 * 3 * 3
+    assert network.value(wanted).shape == ((2, 3) if wanted == "last" else (7, 2, 3))
+
+    made = looping(scalar("times", 4), "before")
+    made.graph.node[0].output[:] = [{"last": "last", "y": "all", "": ""}[name] for name in results]
+    del made.graph.node[1:]
+    wanted = {"last": "last", "y": "all"}[wanted]
+    del made.graph.output[1:]
+    made.graph.output[0].name = wanted
+    network = read_onnx(written(tmp_path, made))
+    assert network.macs == 4 * 2 * 3 * 3
+    assert network.value(wanted).shape == ((2, 3) if wanted == "last" else (4, 2, 3))
+
+
 def test_lists_of_tensors_are_the_tensors(tmp_path: Path) -> None:
     nodes = [
         node("SplitToSequence", "x sizes", "pieces", axis=1),

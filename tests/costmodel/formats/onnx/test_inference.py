@@ -72,6 +72,24 @@ def test_axes_from_the_end_of_a_transpose(tmp_path: Path) -> None:
     assert network.macs == 2 * 4 * 3 * 5
 
 
+@pytest.mark.parametrize(
+    ("operator", "operands", "attributes"),
+    [("GroupNormalization", "x scale bias", {"num_groups": 2}), ("MeanVarianceNormalization", "x", {})],
+)
+def test_normalisations_that_onnx_defines_by_functions(
+    tmp_path: Path, operator: str, operands: str, attributes: dict[str, int]
+) -> None:
+    """The shape is that of ONNX's reference; its inference gives none, or refuses the node."""
+    nodes = [node(operator, operands, "n", **attributes), node("Conv", "n w", "y")]
+    parameters = [floats("scale", 4), floats("bias", 4), floats("w", 5, 4, 3, 3)]
+    made = model(nodes, [tensor("x", 2, 4, 6, 7)], parameters, "n y", opset=21)
+    network = read_onnx(written(tmp_path, made))
+    n, y = map(np.asarray, ReferenceEvaluator(made).run(None, {"x": np.ones((2, 4, 6, 7), np.float32)}))
+    assert (network.value("n").shape, network.value("y").shape) == (n.shape, y.shape)
+    assert network.macs == y.size * 4 * 3 * 3
+    assert uncounted_rows(network) == []
+
+
 def test_repetition_by_one_hot_and_tile(tmp_path: Path) -> None:
     """``repeat_interleave`` as the TorchScript exporter writes it: a shape of nothing, concatenated."""
     nodes = [

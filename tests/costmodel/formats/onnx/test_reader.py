@@ -253,6 +253,28 @@ def test_macs_of_einsums_are_those_of_products_that_sum(tmp_path: Path, equation
     assert not network.nodes[0].opaque
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes", "macs"),
+    [
+        ("bij,bjk->bik", [(4, 3, 5), (1, 5, 6)], 4 * 3 * 5 * 6),
+        ("bqhd,bkhd->bhqk", [(2, 5, 8, 4), (2, 7, 1, 4)], 2 * 8 * 5 * 7 * 4),  # one head of keys for all
+        ("...ij,...jk->...ik", [(4, 1, 3, 5), (1, 2, 5, 6)], 4 * 2 * 3 * 5 * 6),
+        ("ij,jk->ik", [(3, 1), (5, 6)], 0),  # j is summed before
+        ("bij,bjk,bkl->bil", [(1, 3, 5), (4, 5, 6), (1, 6, 2)], 4 * (3 * 5 * 6 + 3 * 6 * 2)),
+    ],
+)
+def test_an_einsum_broadcasts_axes_of_length_1(
+    tmp_path: Path, equation: str, shapes: list[tuple[int, ...]], macs: int
+) -> None:
+    """The result's shape is NumPy's; its elements times the lengths that are summed over are the MACs."""
+    inputs = [value(f"x{i}", *shape) for i, shape in enumerate(shapes)]
+    node = helper.make_node("Einsum", [one.name for one in inputs], ["y"], equation=equation)
+    network = read_onnx(saved(tmp_path, [node], inputs, []))
+    assert network.value("y").shape == np.einsum(equation, *(np.ones(shape) for shape in shapes)).shape
+    assert network.macs == macs
+    assert not network.nodes[0].opaque
+
+
 def test_an_einsum_with_a_diagonal_is_opaque(tmp_path: Path) -> None:
     node = helper.make_node("Einsum", ["a", "b"], ["y"], equation="ii,ij->ij")
     network = read_onnx(saved(tmp_path, [node], [value("a", 3, 3), value("b", 3, 3)], []))

@@ -74,6 +74,30 @@ def test_rows_of_zeros_behind_a_copy_come_from_nowhere() -> None:
     assert programs > 5
 
 
+def test_writing_can_be_ended() -> None:
+    """Its check is called for every tile at least, and what that raises comes out."""
+    graph, on, calls = chain(2), chip(2, 1), 0
+    evaluation = ChipEvaluator(graph, on, 8, FormulaCosts(graph)).evaluate(
+        parse_tree("S 8/4\n\tlayer0 2\n\tlayer1 2\n")
+    )
+
+    def counting() -> None:
+        nonlocal calls
+        calls += 1
+
+    assert write_program(graph, evaluation, counting) == write_program(graph, evaluation)
+    assert calls >= on.tiles
+
+    def ending() -> None:
+        nonlocal calls
+        calls -= 1
+        if calls == 0:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        write_program(graph, evaluation, ending)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("idle", [False, True], ids=["every tile has a part", "some tiles idle"])
 def test_random_schedules_with_streamed_weights(idle: bool) -> None:

@@ -7,8 +7,9 @@ checker has no reason against, nests are all splits of all dims in all orders.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
-from itertools import pairwise, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.evaluate import kind_cost, layer_cost
@@ -24,9 +25,13 @@ TurnCost = tuple[tuple[float, ...], Mapping]
 """What a turn costs, in every respect that counts, and its nest."""
 
 
-def least(group: LayerGroup, objective: str) -> float | None:
-    """The least objective of all fused mappings; None where nothing fits."""
-    totals = (total for shared in _trees(group) for total in _totals(group, shared))
+def least(group: LayerGroup, objective: str, *, recompute: bool = False) -> float | None:
+    """The least objective of all fused mappings; None where nothing fits.
+
+    ``recompute``: of those, too, in which layers make rows of windows anew.
+    """
+    trees = (some for shared in _trees(group) for some in (_anew(group, shared) if recompute else [shared]))
+    totals = (total for shared in trees if legal(group, shared) for total in _totals(group, shared))
     values = ({"energy": pj, "cycles": cycles, "edp": pj * cycles}[objective] for pj, cycles in totals)
     return min(values, default=None)
 
@@ -54,9 +59,19 @@ def _trees(group: LayerGroup) -> Iterator[FusedMapping]:
             if any(path and name not in backing for path, name in zip(chosen, makers, strict=True)):
                 continue
             for hoist in _hoists(group, paths):
-                shared = FusedMapping(bare.prefix, bare.paths, (), backing, hoist)
-                if not tree_violations(group, shared):
-                    yield shared
+                yield FusedMapping(bare.prefix, bare.paths, (), backing, hoist)
+
+
+def legal(group: LayerGroup, shared: FusedMapping) -> bool:
+    return not tree_violations(group, shared)
+
+
+def _anew(group: LayerGroup, shared: FusedMapping) -> Iterator[FusedMapping]:
+    """The tree with every set of layers that make rows anew."""
+    names = [layer.name for layer in group.layers if layer.name in shared.backing]
+    for count in range(len(names) + 1):
+        for some in combinations(names, count):
+            yield replace(shared, recompute=frozenset(some))
 
 
 def _some(names: list[str], choices: list[int | None]) -> Iterator[dict[str, int]]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from itertools import combinations, product
 from random import Random
 from typing import Any, cast
 
 import pytest
 
-from costmodel.mapping.fused.layers.checker import violations
+from costmodel.mapping.fused.layers.checker import tree_violations, violations
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import LayerTurns
+from costmodel.mapping.fused.mapping import FusedMapping
 from solvers.budget import Budget, Deadline
 from solvers.fusion.layers import solve
+from solvers.fusion.layers.choices import Choices
+from solvers.fusion.layers.corners import Corner
 from solvers.fusion.layers.floors import LayerFloors, group_bounds
 from solvers.fusion.layers.options import LayerOptions
 from solvers.fusion.layers.parts import Parts
@@ -42,13 +49,15 @@ def slides(group: LayerGroup, paths: Any) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_small_groups_with_windows_against_every_mapping(objective: str) -> None:
+def test_small_groups_with_windows_against_every_mapping(objective: str, recompute: bool) -> None:
     random, proven, slid = Random(objective), 0, 0
     for _ in range(3):
         group = small(random, channels=(1, 2), rows=(3, 4), width=(1,))
-        problem = LayerFusionProblem(group, cast(Any, objective))
-        outcome, told = solve(problem, Budget(60)), enumerated_groups.least(group, objective)
+        problem = LayerFusionProblem(group, cast(Any, objective), recompute=recompute)
+        outcome = solve(problem, Budget(60))
+        told = enumerated_groups.least(group, objective, recompute=recompute)
         assert (outcome.objective is None) == (told is None)
         if outcome.objective is None or outcome.bound is None or outcome.solution is None or told is None:
             continue
@@ -66,13 +75,16 @@ def test_small_groups_with_windows_against_every_mapping(objective: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objective: str) -> None:
-    random, compared = Random(objective), 0
+    random, compared, met = Random(objective), 0, 0
     for count in (2, 3, 2, 3):
         group = small(random, count, room=(30, 60))
         parts = Parts(group.architecture, group.layers, cast(Any, objective), Deadline(60))
         options, floors = LayerOptions(parts), LayerFloors(group, parts)
-        found = [one for one in structures(Run(group, 0, count - 1)) if slides(group, one.shared.paths)]
-        for structure in random.sample(found, min(len(found), 10)):
+        listed = structures(Run(group, 0, count - 1), recompute=True)
+        found = [one for one in listed if slides(group, one.shared.paths)]
+        anew = [one for one in found if one.shared.recompute]
+        met += bool(anew)
+        for structure in [*random.sample(found, min(len(found), 10)), *anew[:5]]:
             for number in range(count):
                 floor = floors.of(structure, number)
                 bare = LayerTurns(group, structure.shared, number)
@@ -87,18 +99,54 @@ def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objecti
                             assert least.cycles <= point.cycles
                         compared += len(bare.kinds) > 1
     assert compared > 10
+    assert met > 0
+
+
+@pytest.mark.slow
+def test_choices_of_hoisted_tiles_against_all_of_them() -> None:
+    """The least sums over choices that fit are those of every choice, one after the other."""
+    random, narrowed = Random(5), 0
+    for count in (2, 3, 3):
+        group = small(random, count, room=(12, 24))
+        parts = Parts(group.architecture, group.layers, "edp", Deadline(60))
+        parts.prices = (3.0, 2.0)
+        parts.forget()
+        options = LayerOptions(parts)
+        found = list(structures(Run(group, 0, count - 1), recompute=True))
+        for structure in random.sample(found, min(len(found), 100)):
+            of_layers = [options.of(structure, number) for number in range(count)]
+            if not all(of_layers):
+                continue
+            choices = Choices(structure.shared, of_layers, group.outermost - 1, parts)
+            every = []
+            for chosen in product(*of_layers):
+                taken = structure.shared.taken_by_others([option.take for option in chosen])
+                least = [
+                    option.beside(words, group.outermost - 1).least(parts)
+                    for option, words in zip(chosen, taken, strict=True)
+                ]
+                every.append(reduce(Corner.__add__, least))
+            told, least_of_all = choices.least(), reduce(Corner.least, every)
+            assert (told.energy, told.cycles) == pytest.approx((least_of_all.energy, least_of_all.cycles))
+            assert told.priced == pytest.approx(least_of_all.priced)
+            alone = [reduce(Corner.least, (one.least(parts) for one in some)) for some in of_layers]
+            narrowed += reduce(Corner.__add__, alone).energy < told.energy
+    assert narrowed > 3
 
 
 @pytest.mark.slow
 def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
-    random, compared = Random(11), 0
+    random, compared, anew = Random(11), 0, 0
     for count in (2, 3, 2, 3):
         group = small(random, count, room=(60, 120), registers=24)
-        bound = solve(LayerFusionProblem(group, "energy"), Budget(3), Params(0.02)).bound
+        problem = LayerFusionProblem(group, "energy", recompute=True)
+        bound = solve(problem, Budget(3), Params(0.02)).bound
         energy, cycles = group_bounds(group)
         assert bound is not None
         for _ in range(100):
-            shared = random_groups.window_tree(random, group)
+            shared = random_groups.window_tree(random, group, anew=random.random() < 0.5)
+            if any(not tree_violations(group, fewer) for fewer in with_fewer_anew(shared)):
+                continue  # rows are made anew only where a line buffer cannot stay
             kept = zip(shared.prefix, group.layers, strict=False)
             if any(loops and layer.name not in shared.backing for loops, layer in kept):
                 continue  # neighbours that share loops keep what passes between them
@@ -109,4 +157,14 @@ def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
             assert found.energy_pj >= max(bound, energy) * (1 - 1e-12)
             assert found.cycles >= cycles
             compared += slides(group, shared.paths)
+            anew += bool(shared.recompute)
     assert compared > 10
+    assert anew > 3
+
+
+def with_fewer_anew(shared: FusedMapping) -> Iterator[FusedMapping]:
+    """The tree with fewer layers that make rows anew."""
+    names = sorted(shared.recompute)
+    for count in range(len(names)):
+        for some in combinations(names, count):
+            yield replace(shared, recompute=frozenset(some))

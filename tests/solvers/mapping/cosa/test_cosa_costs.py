@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
@@ -23,6 +24,7 @@ from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.mapping.space.space import MappingSpace
+from sweep.study.hardware_space import with_hardware_constraints
 
 COST = Params(surrogate="cost", polish=False, capacity_split="free")
 
@@ -95,6 +97,53 @@ def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, orders:
     assert seen
     for ours, counted in seen:
         assert ours == pytest.approx(counted, rel=1e-9)
+
+
+def test_no_program_that_has_a_solution_is_called_infeasible() -> None:
+    """The best solution so far is within all rows that are added. CP-SAT's presolve called this program
+    infeasible when the numbers of its tangents were whole numbers of ten digits."""
+    architecture = load_architecture("C_two_level")
+    layer = next(layer for layer in load_network("cosa_resnet50").layers if layer.name == "conv1")
+    rules = with_hardware_constraints(SpaceRules(), "C_two_level", layer)
+    program = program_of(layer, "energy", architecture, rules)
+    inner, answers = CpSat(program.integer, 0), []
+
+    class Watched:
+        require = inner.require
+
+        def minimise(self, goal: Any, seconds: float) -> Any:
+            answers.append(inner.minimise(goal, seconds))
+            return answers[-1]
+
+    assert program.solve(program.patterns[0], Watched(), 60).proven
+    assert len(answers) > 1
+    assert all(answer.values is not None for answer in answers)
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp", "cycles"])
+def test_a_search_that_was_cut_short_begins_again_within_all_rows(objective: Any) -> None:
+    """The start of the next solve is the best solution so far, at or above every tangent."""
+    program = program_of(LAYERS[0], objective)
+    inner, starts, rows = CpSat(program.integer, 0), 0, list(program.integer.rows)
+
+    class CutShort:
+        def require(self, row: Any) -> None:
+            rows.append(row)
+            inner.require(row)
+
+        def minimise(self, goal: Any, seconds: float) -> Any:
+            nonlocal starts
+            if goal.start is not None:
+                starts += 1
+                for row in (*rows, *goal.rows):
+                    reached = value(row.terms, goal.start)
+                    assert row.low - 1e-6 <= reached <= row.high + 1e-6 * max(1.0, abs(row.high))
+            answer = inner.minimise(goal, seconds)
+            return replace(answer, proven=answer.proven and starts >= 2)
+
+    solved = program.solve(program.patterns[0], CutShort(), 600)
+    assert starts >= 2
+    assert solved.proven
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from solvers.mapping.exact import spatial
 from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
 from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.parts import part_space
-from solvers.mapping.exact.spatial import spreads
+from solvers.mapping.exact.spatial import spreads, widest_spreads
 from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Status
 
 LAYERS = (
@@ -112,11 +114,49 @@ def test_all_ways_to_spread_a_product() -> None:
     assert len(found) == expected
 
 
+@pytest.mark.parametrize("architecture", ["simba", "C_two_level", "tpu-like"])
+@pytest.mark.parametrize("sizes", [(16, 12, 30), (4, 6, 5), (1, 7, 2)])
+def test_the_widest_ways_to_spread_leave_nothing_that_a_fan_out_could_take(
+    architecture: str, sizes: tuple[int, int, int]
+) -> None:
+    """No level's factors can be replaced by a multiple: each way is compared with all that agree with it
+    inside that level."""
+    layer = gemm("g", **dict(zip("MNK", sizes, strict=True)))
+    space = MappingSpace(load_architecture(architecture), layer)
+    every, widest = spreads(space), widest_spreads(space)
+    assert every is not None
+    assert widest is not None
+    order = [slot.level for slot in space.slots if slot.spatial]
+
+    def outdone(one: Any) -> bool:
+        for at, level in enumerate(order):
+            alike = every[(every[:, order[:at]] == one[order[:at]]).all(axis=(1, 2))][:, level]
+            multiples = (alike % one[level] == 0).all(axis=1) & (alike != one[level]).any(axis=1)
+            if multiples.any():
+                return True
+        return False
+
+    expected = {one.tobytes() for one in every if not outdone(one)}
+    assert {one.tobytes() for one in widest} == expected
+    assert len(widest) == len(expected) > 0
+
+
 def test_more_ways_to_spread_than_memory_can_hold_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spatial, "MOST_SPREADS", 10)
+    """The widest ones are searched then, and prove nothing; where these are too many as well, nothing is."""
     problem = MappingProblem(load_architecture("simba"), gemm("g", M=16, N=16, K=16))
+    best = exact.solve(problem, Budget())
+    assert best.status is Status.OPTIMAL
+    assert best.objective is not None
+    every, widest = spreads(part_space(problem).space), widest_spreads(part_space(problem).space)
+    assert every is not None
+    assert widest is not None
+    monkeypatch.setattr(spatial, "MOST_SPREADS", len(every) - 1)
     outcome = exact.solve(problem, Budget())
-    assert outcome.status is Status.UNKNOWN
-    assert "ways to spread" in outcome.note
-    assert outcome.bound is not None
-    assert outcome.bound > 0
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.objective is not None
+    assert outcome.bound == space_bound(problem) < best.objective <= outcome.objective
+    assert "only the widest, which proves nothing, were searched" in outcome.note
+    monkeypatch.setattr(spatial, "MOST_SPREADS", 1)
+    outcome = exact.solve(problem, Budget())
+    assert (outcome.status, outcome.bound) == (Status.UNKNOWN, space_bound(problem))
+    assert "ways to spread the layer over the fan-outs reached: nothing was searched" in outcome.note

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.program.checker import violations
+from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.tree import Cut, Leaf
-from solvers.schedule.fitting import fitted, too_large
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.schedule.fitting import fitted, summed_in_groups, too_large
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
 
 EDGE = load_chip("set-edge")
 
@@ -102,3 +109,74 @@ def test_layers_that_fit_no_tiles_are_named() -> None:
     assert "softmax" in named
     for name in ("set-resnet50", "bert_base", "alexnet"):
         assert not list(too_large(fitted(load_layer_graph(name), EDGE), EDGE))
+
+
+def experts(count: int, most: int) -> LayerGraph:
+    """``most`` of ``count`` experts for each of three tokens; each makes two rows of four channels."""
+    tokens: dict[str, Any] = {"h": 3, "w": 1}
+    layers = (
+        layer("router", c=3, k=count, external_c=3, **tokens),
+        layer("top", "topk", c=count, k=most, r=count, producers=(0,), **tokens),
+        layer("made", "ptp", c=4 * count, k=4 * count, h=2, w=1, external_c=4 * count),
+        layer(
+            "sum",
+            "combine",
+            c=4 * count,
+            r=most,
+            groups=most,
+            input_h=2,
+            input_w=1,
+            producers=(2,),
+            weight_producers=(1,),
+            **tokens,
+        ),
+        layer("after", "ptp", producers=(3,), **tokens),
+    )
+    return LayerGraph("experts", layers)
+
+
+def test_a_sum_over_more_experts_than_tiles_hold_is_one_of_groups() -> None:
+    """Of one channel a tile has two rows of each expert, and four choices of each token: 8 * 2 + 12 bytes."""
+    graph = experts(8, 4)
+    assert summed_in_groups(graph, chip(buffer=28, stream=0)) is graph
+    for free, groups in ((27, 2), (20, 2), (19, 4), (16, 4)):
+        found = summed_in_groups(graph, chip(buffer=free, stream=0))
+        sums = [one for one in found.layers if one.kind == "combine"]
+        added = [one for one in found.layers if one.kind == "eltwise"]
+        assert (len(sums), len(added)) == (groups, groups - 1)
+        assert 16 // groups + 12 <= free
+        # every channel of every expert is in one group, and the rows that are added are as many as before
+        read = [channel for one in sums for channel in range(*one.channels[0])]
+        assert read == list(range(32))
+        assert sum(one.operations for one in sums) == graph.layers[3].operations
+        # who adds what: from the last layer down every group is reached once
+        waiting, reached = [found.index["sum"]], list[str]()
+        while waiting:
+            one = found.layers[waiting.pop()]
+            if one.kind == "eltwise":
+                waiting += one.producers
+            else:
+                reached.append(one.name)
+        assert sorted(reached) == [f"sum[{number}]" for number in range(groups)]
+        assert found.layers[-1].producers == (found.index["sum"],)
+    # a fourth of the experts takes 16 bytes, and there are no more groups than rows that are added
+    too_small = chip(buffer=15, stream=0)
+    assert summed_in_groups(graph, too_small) is graph
+
+
+def test_a_sum_in_groups_runs_where_the_sum_did_not() -> None:
+    small = chip(buffer=40, stream=8)
+    grouped = summed_in_groups(experts(16, 4), small)
+    tree = Cut("T", 1, 1, tuple(Leaf(one.name, 1) for one in grouped.layers))
+    evaluation = ChipEvaluator(grouped, small, 1, FormulaCosts(grouped)).evaluate(tree)
+    program = write_program(grouped, evaluation)
+    assert violations(program) == []
+    done = replay(program)
+    assert done.operations == sum(one.operations for one in grouped.layers)
+    assert done.dram_read_bits == evaluation.dram_read_bits
+    assert done.dram_write_bits == evaluation.dram_write_bits
+    whole = experts(16, 4)
+    tree = Cut("T", 1, 1, tuple(Leaf(one.name, 1) for one in whole.layers))
+    evaluator = ChipEvaluator(whole, small, 1, FormulaCosts(whole))
+    with pytest.raises(NotPossibleError, match="sum: no partition of 1 samples among 4 tiles"):
+        evaluator.evaluate(tree)

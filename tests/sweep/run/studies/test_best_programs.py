@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costmodel.formats.json.programs import unpacked_program
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.program.checker import violations
+from costmodel.schedule.program.program import Program
+from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
 from results.store.folder import RunFolder
 from results.store.schema.rows import AnswerRow
+from solvers.budget import Deadline
 from sweep.run.progress.observer import RunObserver
 from sweep.run.progress.run_tally import RunTally
 from sweep.study.study import Study, load_study
@@ -115,3 +121,36 @@ def test_a_schedule_without_a_program_says_why(
     again = RunTally()
     explored(study, folder.path, in_process(answer_task), again)
     assert again.hits == again.done
+
+
+@pytest.mark.slow
+def test_a_program_that_is_not_written_in_time_is_tried_again(
+    study: Study, tmp_path: Path, in_process: MakeRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has the wall seconds of the schedule's solve, and each of its checks looks at the clock."""
+
+    def late(graph: LayerGraph, evaluation: ChipEvaluation, check: Callable[[], None]) -> Program:
+        monkeypatch.setattr(Deadline, "in_time", lambda self: False)
+        try:
+            return write_program(graph, evaluation, check)
+        finally:
+            monkeypatch.undo()
+
+    monkeypatch.setattr("sweep.tasks.chips.program.write_program", late)
+    first = replace_seconds(study, 7.0)
+    folder = explored(first, tmp_path / "runs" / "skip", in_process(answer_task))
+    (late_row, *others) = folder.read_rows("programs")
+    assert (late_row["status"], late_row["program"]) == ("unknown", None)
+    assert late_row["no_program"] == "not done in 7 s, the time limit of its schedule"
+    assert {row["status"] for row in others} == {"feasible"}
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+    again = RunTally()
+    explored(first, folder.path, in_process(answer_task), again)
+    assert again.done - again.hits == 1
+    assert {row["status"] for row in folder.read_rows("programs")} == {"feasible"}
+
+
+def replace_seconds(study: Study, wall_seconds: float) -> Study:
+    assert study.schedule is not None
+    schedule = study.schedule.model_copy(update={"wall_seconds": wall_seconds})
+    return study.model_copy(update={"schedule": schedule})

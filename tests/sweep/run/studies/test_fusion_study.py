@@ -140,12 +140,15 @@ def test_groups_are_explained_with_their_trees_and_cycles(
         assert group.energy_pj < group.unfused_energy_pj
         assert sum(group.energy_by_level_pj.values()) == pytest.approx(group.energy_pj, rel=1e-12)
         assert found.layers == ()
-        assert found.bound_by == {TOGETHER: found.metrics["cycles"]}
+        assert TOGETHER not in found.bound_by
+        assert sum(found.bound_by.values()) == found.metrics["cycles"]
+        assert found.bound_by == {cause: 6 * cycles for cause, cycles in group.bound_by.items()}
     explain_designs(str(folder.path), ["knee"], tmp_path / "page.html", False)
     said, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
-    assert "layers mapped together" in said
     assert run.knee is not None
     (group,) = explained(run, run.knee).groups
+    assert f"block0.scores + values, bound by {group.causes}" in said
+    assert group.causes in page
     assert escape(group.tree, quote=False) in page
     for line in group.tree.splitlines():
         assert f"  {line}\n" in said
@@ -180,7 +183,8 @@ def test_rows_are_what_the_solver_says_and_can_be_solved_again(write: WriteStudy
     assert len(rows) == 2
     for row in rows:
         group = group_from_json(Architecture.from_json(row["architecture"]), row["layer_group"])
-        again = solve(LayerFusionProblem(group, row["objective_name"], row["longest"]), Budget(60.0))
+        problem = LayerFusionProblem(group, row["objective_name"], row["longest"], row["recompute"])
+        again = solve(problem, Budget(60.0))
         assert (again.objective, again.bound) == (row["objective"], row["bound"])
         assert row["layer_names"] == [layer.name for layer in group.layers] == ["scores", "values"]
         assert row["group_name"] == "blocks.json/block0.scores, block0.values"
@@ -217,6 +221,8 @@ def test_ways_to_say_which_layers(write: WriteStudy) -> None:
     assert ids("fusion: [[block1.scores, block1.values]]") == attention
     assert ids("") == alone
     assert len(ids("fusion: {segments: attention, longest: 2}") & attention) == len(alone)
+    assert len(ids("fusion: {segments: attention, recompute: true}") & attention) == len(alone)
+    assert ids("fusion: {segments: attention, recompute: false}") == attention
     with_it, plain, none = (
         write(STUDY.replace("fusion: attention", text)) for text in ("fusion: attention", "", "fusion: none")
     )

@@ -237,8 +237,11 @@ class _Windows:
         self.of = Windows(positions, size, stride, above)
 
 
-def window_tree(random: Random, group: LayerGroup) -> FusedMapping:
-    """Shared loops, windows among them, with backing levels and hoisted weights, without violations."""
+def window_tree(random: Random, group: LayerGroup, *, anew: bool = False) -> FusedMapping:
+    """Shared loops, windows among them, with backing levels and hoisted weights, without violations.
+
+    ``anew``: with layers that make rows of windows anew, if any can.
+    """
     while True:
         lists: list[Loops] = []
         for pair in range(len(group.layers) - 1):
@@ -267,5 +270,15 @@ def window_tree(random: Random, group: LayerGroup) -> FusedMapping:
             if path and random.random() < 0.3
         }
         found = FusedMapping(tuple(map(len, lists)), paths, (), backing, hoist)
+        if anew:
+            able = [name for name in backing if slides_along(group, found, name)]
+            chosen = frozenset(name for name in able if random.random() < 0.7)
+            found = replace(found, recompute=chosen)
         if not tree_violations(group, found):
             return found
+
+
+def slides_along(group: LayerGroup, shared: FusedMapping, name: str) -> bool:
+    """Whether a shared loop slides along the rows of the layer of this name."""
+    position = next(number for number, layer in enumerate(group.layers) if layer.name == name)
+    return any(loop in group.slides[position] for loop, _ in shared.paths[position])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,6 +14,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.json.fused_layers_json import group_from_json, group_mapping_to_json, group_to_json
 from costmodel.formats.networks import load_network
 from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.fused.checker import violations as fused_violations
 from costmodel.mapping.fused.evaluate import evaluate_fused
 from costmodel.mapping.fused.layers.checker import tree_violations, violations
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
@@ -68,14 +70,22 @@ def passes_windows(group: LayerGroup, mapping: GroupMapping) -> int:
     )
 
 
+def drops_rows(group: LayerGroup, shared: FusedMapping) -> bool:
+    """Whether the tree needs rows that are made anew: no line buffers could stay in it."""
+    return bool(tree_violations(group, replace(shared, recompute=frozenset())))
+
+
+@pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("count", [2, 3])
-def test_windows_cost_what_their_elements_cost(count: int, columns: bool) -> None:
-    random, met, slid = Random(f"{count} {columns}"), Counter[str](), 0
+def test_windows_cost_what_their_elements_cost(count: int, columns: bool, anew: bool) -> None:
+    random, met, slid = Random(f"{count} {columns}" + " anew" * anew), Counter[str](), 0
     while slid < 80:
         machine = random_groups.architecture(random)
         group = random_groups.convolutions(random, machine, count, columns=columns)
-        shared = random_groups.window_tree(random, group)
+        shared = random_groups.window_tree(random, group, anew=anew)
+        if anew and not shared.recompute:
+            continue
         mapping = random_groups.whole(random, group, shared, random.choice(("", "PQRS", "PQRS")))
         assert violations(group, mapping) == []
         if not (passed := passes_windows(group, mapping)):
@@ -89,11 +99,17 @@ def test_windows_cost_what_their_elements_cost(count: int, columns: bool) -> Non
             kinds = {(part.sizes["P"], part.sizes["Q"], part.output.begun): turns for part, turns in parts}
             assert walk.turns[number] == kinds
             met["turns that go on with sums"] += any(part.output.begun for part, _ in parts)
-            assert sum(kind.part.macs * kind.turns for kind in one.kinds) == one.layer.macs
+            made = sum(kind.part.macs * kind.turns for kind in one.kinds)
+            if one.layer.name in shared.recompute:
+                assert made >= one.layer.macs
+                met["rows made more than once"] += made > one.layer.macs
+            else:
+                assert made == one.layer.macs
         for tile in held_tiles(group, mapping.shared):
             if not tile.hoisted:
                 assert walk.most[tile.position] <= tile.words
                 met["tiles as large as what they have"] += walk.most[tile.position] == tile.words
+        met["trees without line buffers"] += drops_rows(group, shared)
         met["turns of several kinds"] += any(len(one.kinds) > 1 for one in turns)
         met["of three kinds"] += any(len(one.kinds) > 2 for one in turns)
         met["hoisted tiles"] += any(one.hoisted for one in turns)
@@ -112,17 +128,20 @@ def test_windows_cost_what_their_elements_cost(count: int, columns: bool) -> Non
             continue
         met["counts"] += 1
         energy = 0.0
-        for number, layer in enumerate(group.layers):
-            energy += layer.macs * machine.compute.energy_pj
+        macs = [sum(kind.part.macs * kind.turns for kind in one.kinds) for one in turns]
+        for number, _ in enumerate(group.layers):
+            energy += macs[number] * machine.compute.energy_pj
             for level, hardware in enumerate(machine.levels):
                 energy += walk.counts[number, level, "reads"] * hardware.read_energy_pj
                 energy += walk.counts[number, level, "fills"] * hardware.write_energy_pj
                 energy += walk.counts[number, level, "updates"] * hardware.update_energy_pj
         assert found.energy_pj == energy
-        assert found.cycles == sum(layer.macs for layer in group.layers)
-    expected = ["tiles as large as what they have", "turns of several kinds", "of three kinds"]
+        assert found.cycles == sum(macs)
+    expected = ["tiles as large as what they have", "turns of several kinds"]
+    expected += ["of three kinds"] * (not anew)
     expected += ["turns that go on with sums", "hoisted tiles", "counts"]
     expected += ["loops through two windows"] * (count > 2)
+    expected += ["rows made more than once", "trees without line buffers"] * anew
     assert all(met[name] >= 3 for name in expected), met
     assert met["counts"] > 40
 
@@ -226,20 +245,52 @@ def test_reasons_against_loops_over_windows() -> None:
     assert "has a shared loop over P2" in "; ".join(tree_violations(bare, shared))
 
 
+def test_reasons_against_rows_made_anew() -> None:
+    network = load_network("mobilenet_v2")
+    names = [f"block2.1.{name}" for name in ("expand", "depthwise", "project")]
+    group = group_of(load_architecture("simba"), network, names)
+    backing = {names[0]: 4, names[1]: 4}
+    inside: Loops = (("P2", 4), ("K", 72))
+
+    def reasons(path: Loops, backing: dict[str, int], *anew: str) -> str:
+        shared = FusedMapping((len(path),) * 2, (path,) * 3, (), backing, recompute=frozenset(anew))
+        return "; ".join(tree_violations(group, shared))
+
+    assert "rows that are needed after they were dropped" in reasons(inside, backing)
+    assert reasons(inside, backing, names[0]) == ""
+    assert "there is no such layer" in reasons(inside, backing, "another")
+    assert "its output has no backing level" in reasons(inside, {names[1]: 4}, names[0])
+    assert "none of its shared loops slides along them" in reasons(inside, backing, names[1])
+    # half of the channels of six rows: 13 inner iterations reach two rows beyond their own, the ends one
+    shared = FusedMapping((2, 2), (inside,) * 3, (), backing, recompute=frozenset(names[:1]))
+    lines = {tile.position: tile.words for tile in held_tiles(group, shared)}
+    assert lines == {0: 6 * 58 * 72, 1: 4 * 56 * 72}
+    expand = turns_of(group, shared)[0]
+    assert [expand.kind_text(kind) for kind in expand.kinds] == ["P=6 in 24 turns", "P=5 in 4 turns"]
+    levels = FusedLevel("SRAM", 9, 1.0, 1.0), FusedLevel("DRAM", None, 1.0, 1.0)
+    tensors = dict.fromkeys("AB", ((("m", 1),),))
+    chain = FusedProblem((Einsum("a", {"m": 2}, tensors, "B"),), levels, 1.0)
+    alone = FusedMapping((), ((),), (((("m", 1),), ()),), recompute=frozenset("a"))
+    assert "only layers on an architecture can" in "; ".join(fused_violations(chain, alone))
+
+
 def test_groups_with_windows_travel_as_json() -> None:
     random = Random(2)
     for _ in range(20):
         machine = random_groups.architecture(random)
         group = random_groups.convolutions(random, machine, 3)
         assert group_from_json(machine, json.loads(json.dumps(group_to_json(group)))) == group
-        mapping = random_groups.whole(random, group, random_groups.window_tree(random, group))
+        shared = random_groups.window_tree(random, group, anew=random.random() < 0.5)
+        mapping = random_groups.whole(random, group, shared)
         told = group_mapping_to_json(group, mapping)
+        assert set(told.get("recompute", ())) == shared.recompute
         assert {name: len(nests) for name, nests in told.get("others", {}).items()} == {
             one.layer.name: len(one.kinds) - 1
             for one in turns_of(group, mapping.shared)
             if len(one.kinds) > 1
         }
         text = group_text(group, mapping)
+        assert text.count("rows made anew") == len(shared.recompute)
         lines = sum(len(one.kinds) for one in turns_of(group, mapping.shared))
         tiles = len(held_tiles(group, mapping.shared))
         assert text.count(": ") >= lines + tiles

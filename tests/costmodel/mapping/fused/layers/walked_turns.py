@@ -2,9 +2,10 @@
 
 Reads groups and mappings as data and nothing of what the cost model works out from them. Loops are walked one
 iteration after the other. What a producer makes in an iteration is what the windows of the iteration touch,
-as a set of rows, less what the loop's earlier iterations made; the last one makes what is left. A tile is a
-set of elements, and every word that moves is counted where it moves. Elements are (channel, row, column) or,
-of weights, (in, out, row, column). Rows and columns of an operand are those of the producer's output, so
+as a set of rows, less what the loop's earlier iterations made; the last one makes what is left. A layer that
+makes rows anew makes all that the windows touch: whatever it had of them is forgotten first. A tile is a set
+of elements, and every word that moves is counted where it moves. Elements are (channel, row, column) or, of
+weights, (in, out, row, column). Rows and columns of an operand are those of the producer's output, so
 padding has negative ones or lies behind the end; it is moved like anything else, as Timeloop counts it.
 """
 
@@ -152,13 +153,27 @@ class Walk:
                 }
                 whole = set(range(self.layers[position].sizes[dim]))
                 before = self.slid[position, depth]
-                rows = whole if start + step == first.stop else under & whole
-                new = sorted(rows - before)
-                before |= rows
+                rows = whole - before if start + step == first.stop else set()
+                if self.anew(position):
+                    new = sorted(rows | (under & whole))
+                else:
+                    new = sorted(rows | (under & whole) - before)
+                before |= set(new)
                 inner[position][dim] = range(new[0], new[-1] + 1) if new else range(0)
                 if new and len(new) != len(inner[position][dim]):
                     raise BrokenError("the rows of an iteration are no stretch")
+                if self.anew(position):
+                    self.forget(position, inner[position])
             self.split(branch, depth + 1, inner)
+
+    def anew(self, position: int) -> bool:
+        return self.layers[position].name in self.shared.recompute
+
+    def forget(self, position: int, ranges: Ranges) -> None:
+        """Drop what the layer has made in this range: it begins anew."""
+        self.live[position] = set()
+        for element in self.elements(position, self.layers[position].output, ranges):
+            self.sums[position][element] = 0
 
     # -- a turn --------------------------------------------------------------------------------------
 
@@ -187,7 +202,8 @@ class Walk:
         _Turn(self, position, nest, held).run(ranges)
         new = self.elements(position, layer.output, ranges)
         summed = [dim for dim in layer.sizes if dim not in layer.output.dims]
-        if all(len(ranges[dim]) == layer.sizes[dim] for dim in summed) and new & self.made[position]:
+        complete = all(len(ranges[dim]) == layer.sizes[dim] for dim in summed)
+        if complete and new & self.made[position] and not self.anew(position):
             raise BrokenError(f"{layer.name} makes outputs twice")
         self.made[position] |= new
         self.live[position] |= new
