@@ -36,7 +36,7 @@ _NO_NUMBERS = dict.fromkeys(LAYERS.names("int", "float"), float("nan"))
 
 
 @dataclass(frozen=True)
-class LayerCost:
+class LayerTotal:
     """What all occurrences of one layer, in all runs of its network, cost a design.
 
     ``levels``: energy in pJ by storage level or part of the chip. ``solve``: the layer's row of the table
@@ -63,7 +63,7 @@ class LayerAxes:
     cycles: Scale
 
 
-def design_layers(run: RunData, design: int) -> list[LayerCost]:
+def design_layers(run: RunData, design: int) -> list[LayerTotal]:
     """The distinct layers of a design in network order; their energies and cycles add up to the design's.
 
     ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. Layers that are mapped together are
@@ -79,13 +79,13 @@ def design_layers(run: RunData, design: int) -> list[LayerCost]:
     return found
 
 
-def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerCost:
+def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerTotal:
     count, solve = layer["count"], run.solve(layer["task_id"])
     runs = network.weight * count
     levels = solve.get("energy_by_level_pj")
     if not isinstance(levels, dict):
         levels = {NOT_ITEMISED: layer["energy_pj"]}
-    return LayerCost(
+    return LayerTotal(
         f"{prefix}{layer['name']}" + (f" {TIMES}{count}" if count != 1 else ""),
         {level: runs * energy for level, energy in levels.items()},
         runs * layer["cycles"],
@@ -93,12 +93,12 @@ def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, 
     )
 
 
-def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry) -> LayerCost:
+def _together(run: RunData, network: NetworkRuns, prefix: str, group: FusedEntry) -> LayerTotal:
     """A group of layers that are mapped together, as one layer."""
     row, count = run.fusions.get(group["task_id"]), group["count"]
     runs = network.weight * count
     levels = (row and row["energy_by_level_pj"]) or {NOT_ITEMISED: group["energy_pj"]}
-    return LayerCost(
+    return LayerTotal(
         f"{prefix}{group_label(group['layers'])}" + (f" {TIMES}{count}" if count != 1 else ""),
         {level: runs * energy for level, energy in levels.items()},
         runs * group["cycles"],
@@ -119,7 +119,7 @@ def gained_cycles(layers: Iterable[tuple[float, float, Mapping[str, float]]]) ->
     return dict(sorted(gained.items(), key=lambda pair: -pair[1]))
 
 
-def chart_content(layers: list[LayerCost], axes: LayerAxes) -> dict[str, list[Any]]:
+def chart_content(layers: list[LayerTotal], axes: LayerAxes) -> dict[str, list[Any]]:
     """The data that ``report.js`` draws for a design's layers: energies by level, cycles, hover boxes."""
     return {
         "layers": [chart_text(layer.name) for layer in layers],
@@ -131,7 +131,7 @@ def chart_content(layers: list[LayerCost], axes: LayerAxes) -> dict[str, list[An
     }
 
 
-def _hover(layer: LayerCost, axes: LayerAxes) -> str:
+def _hover(layer: LayerTotal, axes: LayerAxes) -> str:
     solve = layer.solve
     lines = [f"<b>{chart_text(layer.name)}</b>", f"Energy: {axes.energy.text(layer.energy_pj)}"]
     lines.append(f"Latency: {axes.cycles.text(layer.cycles)}")
@@ -180,7 +180,7 @@ def _utilization(solve: Mapping[str, Any]) -> str:
     return f"{percent(busy)}, useful {percent(useful)}"
 
 
-def certificate(run: RunData, layer: LayerCost) -> list[Any]:
+def certificate(run: RunData, layer: LayerTotal) -> list[Any]:
     """The cells under CERTIFICATE_HEADERS: text, or [text, the number to sort by]."""
     solve = layer.solve
     if not solve:

@@ -9,7 +9,7 @@ from results.report.data import RunData
 from results.report.design_layers import (
     CERTIFICATE_HEADERS,
     LayerAxes,
-    LayerCost,
+    LayerTotal,
     certificate,
     chart_content,
     design_layers,
@@ -117,7 +117,7 @@ def _empty_chart(key: str, description: str) -> Markup:
     return element("div", chart, class_="panel")
 
 
-def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Markup]:
+def _ratio_chart(run: RunData, layers: dict[int, list[LayerTotal]]) -> list[Markup]:
     if not layers.get(run.baseline if run.baseline is not None else -1):
         return []
     return [_empty_chart("ratios", "Energy and latency of each layer over the baseline's")]
@@ -133,7 +133,7 @@ def _certificates(run: RunData) -> Markup:
     return element("details", element("summary", "Certificates, layer by layer"), *texts, rows)
 
 
-def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]:
+def _content(run: RunData, layers: dict[int, list[LayerTotal]]) -> dict[str, Any]:
     """The data from which ``report.js`` fills the section when a design is chosen."""
     every = [layer for rows in layers.values() for layer in rows]
     known = level_names(run, list(layers))
@@ -152,7 +152,9 @@ def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]
     }
 
 
-def _design(run: RunData, design: int, layers: dict[int, list[LayerCost]], axes: LayerAxes) -> dict[str, Any]:
+def _design(
+    run: RunData, design: int, layers: dict[int, list[LayerTotal]], axes: LayerAxes
+) -> dict[str, Any]:
     mine = layers[design]
     theirs = layers.get(run.baseline, []) if run.baseline is not None else []
     return chart_content(mine, axes) | {

@@ -8,7 +8,7 @@ from typing import Any
 
 from results.front.networks import RunTotal
 from results.report.data import RunData
-from results.report.design_layers import LayerCost
+from results.report.design_layers import LayerTotal
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for
 
 COMPARISON_HEADERS = ("", "Design", "Baseline", "Design / baseline")
@@ -66,7 +66,7 @@ def _ratio(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def layer_ratios(layers: list[LayerCost], baseline: list[LayerCost]) -> dict[str, list[float | None]]:
+def layer_ratios(layers: list[LayerTotal], baseline: list[LayerTotal]) -> dict[str, list[float | None]]:
     """The energy and cycles of each layer divided by those of the baseline's layer of the same name.
 
     None where the baseline has no such layer.
