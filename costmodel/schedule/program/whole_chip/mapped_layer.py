@@ -100,6 +100,7 @@ class MappedLayer:
         self._batch = leaf.batch
         self._known: dict[tuple[int, int, bool], list[InBuffer]] = {}
         self._works: dict[tuple[int, int], int | None] = {}
+        self._known_moves: dict[tuple[str, bool, bool], Moves] = {}
 
     def _fixed(self) -> Iterator[str]:
         """Dims that the mapping pads, and those along which a tensor has data of several producers."""
@@ -232,12 +233,20 @@ class MappedLayer:
             offset += size_bits
 
     def _moves(self, tensor: Tensor, around: Sequence[StridedLoop], parameter: bool) -> Moves:
-        """How boxes of a tensor move: in the rounds of the whole schedule, and in the loops ``around``."""
-        own = self._numbers.moves(tensor, around, parameter)
-        if not parameter:
-            return *self._written.moves(self._batch, 4), *own
-        rounds = self._written.batch // self._batch
-        return ((rounds, (0,) * 4), *own) if own and rounds > 1 else own
+        """How boxes of a tensor move: in the rounds of the whole schedule, and in the loops ``around``.
+
+        These are all loops of the plan or none.
+        """
+        key = tensor.name, bool(around), parameter
+        if key not in self._known_moves:
+            own = self._numbers.moves(tensor, around, parameter)
+            rounds = self._written.batch // self._batch
+            if not parameter:
+                own = *self._written.moves(self._batch, 4), *own
+            elif own and rounds > 1:
+                own = (rounds, (0,) * 4), *own
+            self._known_moves[key] = own
+        return self._known_moves[key]
 
     def _outputs(self, tile: int, number: int) -> list[InBuffer]:
         """The message that stores a piece of outputs; none where it lies outside of them."""
@@ -262,6 +271,12 @@ class MappedLayer:
                 self._known[key] = [InBuffer(self._written.message(message), 0)]
         return self._known[key]
 
+    @cached_property
+    def _point_moves(self) -> Moves:
+        """How the points of a work move."""
+        around = self._numbers.point_moves(self._plan.around, self._dims)
+        return *self._written.moves(self._batch, len(self._dims)), *around
+
     def _work(self, tile: int, at: int) -> int | None:
         """What a tile computes in a part; None where all of it pads dims."""
         if (tile, at) not in self._works:
@@ -270,8 +285,6 @@ class MappedLayer:
             box = self._numbers.points(begin.tolist(), end.tolist(), self._dims)
             self._works[tile, at] = None
             if box is not None:
-                around = self._numbers.point_moves(self._plan.around, self._dims)
-                moves = (*self._written.moves(self._batch, len(box)), *around)
-                work = Work(self._layer.name, box, self._cycles, elements(box), moves=moves)
+                work = Work(self._layer.name, box, self._cycles, elements(box), moves=self._point_moves)
                 self._works[tile, at] = self._written.work(work)
         return self._works[tile, at]

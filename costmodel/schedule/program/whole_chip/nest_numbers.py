@@ -38,6 +38,8 @@ class NestNumbers:
         if layer.needs_whole_chip:
             raise NotPossibleError(f"{layer.name}: no program yet for updates, and errors that scatter")
         self._dims: dict[str, tuple[str, ...]] = {dim: (dim,) for dim, _ in self._space.dims}
+        self._known_axes: dict[str, list[list[int]]] = {}
+        self._known_dims: dict[tuple[str, ...], list[list[tuple[int, int]]]] = {}
         sizes = self.nest.sizes
         folded = bool(layer.weight_producers) and batch > 1
         if "K" not in sizes:  # depthwise: the only channel dim is C
@@ -95,11 +97,9 @@ class NestNumbers:
 
         None where all of them pad dims.
         """
-        of_nest = dict(zip(self.nest.sizes, zip(begin, end, strict=True), strict=True))
         found: list[Interval] = []
-        for dim, _ in dims:
-            parts = [(*of_nest[one], self.nest.sizes[one]) for one in self._dims.get(dim, (dim,))]
-            first, stop = self._joined(parts)
+        for own in self._nest_dims(tuple(dim for dim, _ in dims)):
+            first, stop = self._joined([(begin[at], end[at], length) for at, length in own])
             if first >= stop:
                 return None
             found.append((first, stop))
@@ -147,9 +147,23 @@ class NestNumbers:
     def _projected(self, tensor: Tensor) -> Tensor:
         return self._space.tensor(tensor.name)
 
+    def _nest_dims(self, dims: tuple[str, ...]) -> list[list[tuple[int, int]]]:
+        """For each of ``dims`` of the layer's program those of the nest, as (position, size).
+
+        Remembered, as are the axes of tensors: a program asks for each of its thousands of pieces.
+        """
+        if dims not in self._known_dims:
+            sizes, index = self.nest.sizes, self.nest.index
+            self._known_dims[dims] = [
+                [(index[one], sizes[one]) for one in self._dims.get(dim, (dim,))] for dim in dims
+            ]
+        return self._known_dims[dims]
+
     def _axes(self, tensor: Tensor) -> list[list[int]]:
         """For each axis of the space those of the nest's tensor, the outermost (groups) first."""
-        return list(self._axes_of(tensor))
+        if tensor.name not in self._known_axes:
+            self._known_axes[tensor.name] = list(self._axes_of(tensor))
+        return self._known_axes[tensor.name]
 
     def _axes_of(self, tensor: Tensor) -> Iterator[list[int]]:
         for projection in self._projected(tensor).axes:
