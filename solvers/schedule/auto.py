@@ -21,7 +21,7 @@ from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.portfolio import MemberAnswer, best_of
 from solvers.schedule import kapla, segment_chain
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.params import SetParams
@@ -88,6 +88,9 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if not isinstance(problem.model, ChipModel):
         remedy = "Take set, layer_sequential or layer_pipeline"
         raise InputError(NAME, "the chip model", problem.model.name, remedy, key="model")
+    if problem.model.searching is None:
+        # members come to the same leaves and segments, which one of them counts for all
+        problem = replace(problem, model=replace(problem.model, searching=LastEvaluator()))
     portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds))
     if "kapla_schedule" in params.members:
         portfolio.ask("kapla_schedule", 0.25, kapla.solve)

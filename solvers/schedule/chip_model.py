@@ -22,18 +22,48 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 
+class LastEvaluator:
+    """What the last search remembers, for the next one that asks the same of the same tile costs.
+
+    Seeds, members of a portfolio, and a solver that starts over with more tile costs come back to the same
+    leaves and segments. What these cost depends on nothing but themselves, so answers stay what they are.
+    """
+
+    def __init__(self) -> None:
+        self._asked: tuple[LayerGraph, TileCosts, Chip, int, tuple[float, float]] | None = None
+        self._made: ChipEvaluator | None = None
+
+    def of(
+        self, graph: LayerGraph, costs: TileCosts, chip: Chip, batch: int, exponents: tuple[float, float]
+    ) -> ChipEvaluator:
+        """The last one where it was asked for with this very graph and table; else a new one."""
+        asked = graph, costs, chip, batch, exponents
+        last = self._asked
+        if (
+            self._made is None
+            or last is None
+            or last[0] is not graph
+            or last[1] is not costs
+            or last[2:] != asked[2:]
+        ):
+            self._asked, self._made = asked, ChipEvaluator(graph, chip, batch, costs, exponents)
+        return self._made
+
+
 @dataclass(frozen=True, eq=False)
 class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds hold for trees with bands of rows, too. ``reductions``: they hold for trees with cut
-    input channels, too. Without these, the bounds are higher and hold for all other trees.
+    input channels, too. Without these, the bounds are higher and hold for all other trees. ``searching``:
+    what searches remember for one another; None: each begins with nothing.
     """
 
     chip: Chip
     tile_costs: TileCosts
     bands: bool = False
     reductions: bool = False
+    searching: LastEvaluator | None = None
     _bounds: dict[Hashable, tuple[_KnownFloors, ScheduleBounds]] = field(default_factory=dict)
     """What bounds were computed from, and these: a solve asks before its search, for its answer and its row.
 
@@ -50,11 +80,13 @@ class ChipModel:
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts trees for a search: it remembers leaves and segments, so a changed tree is cheap."""
-        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents)
+        if self.searching is not None:
+            return self.searching.of(graph, self.tile_costs, self.chip, batch, objective.exponents)
+        return self.judge(graph, batch, objective)
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts the answer: a new evaluator, so that no mistake in a search's memory reaches a result."""
-        return self.evaluator(graph, batch, objective)
+        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents)
 
     def bound(
         self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time

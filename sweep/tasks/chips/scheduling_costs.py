@@ -10,12 +10,13 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from costmodel.hardware.chip import Chip
+from costmodel.hardware.widths import Widths
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
-from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
+from solvers.schedule.whole_chip_costs import WholeChipCosts, WholeChipNests, nest_shape
 
 WholeChipLayerCosts = ReadOnlyDict[tuple[int, int], WholeChipCost | None]
 """Costs of layers mapped on the whole chip, by number of the layer and batch; None: no mapping found."""
@@ -53,15 +54,21 @@ class SchedulingCosts:
 
     def table(self, graph: LayerGraph, chip: Chip, pruning: Pruning) -> TabledTileCosts:
         """The costs for a scheduler of ``graph`` on ``chip``: a table that solves nothing it lacks."""
-        costs = None
-        if self.whole_chip is not None:
-            # the table asks by shape, because layers of one shape cost the same
-            shapes = {
-                nest_shape(graph.layers[layer], batch, chip.tile.widths): c
-                for (layer, batch), c in self.whole_chip.items()
-            }
-            costs = WholeChipCosts(chip, shapes)
-        return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=costs)
+        on_chip = (
+            None if self.whole_chip is None else WholeChipCosts(chip, self._nests(graph, chip.tile.widths))
+        )
+        return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=on_chip)
+
+    def teach(self, table: TabledTileCosts) -> None:
+        """Add these costs to a table that has some of them."""
+        table.learn(self.tile_parts, self._nests(table.graph, table.tile.widths))
+
+    def _nests(self, graph: LayerGraph, widths: Widths) -> WholeChipNests:
+        """The costs on the whole chip by shape, as a table asks: layers of one shape cost the same."""
+        costs = self.whole_chip or {}
+        return {
+            nest_shape(graph.layers[layer], batch, widths): cost for (layer, batch), cost in costs.items()
+        }
 
 
 TilePartNumbers = tuple[float | None, int | None, bool, float]
