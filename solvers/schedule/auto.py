@@ -1,9 +1,14 @@
 """A portfolio of schedule solvers: what each is best at, one after the other, and the best tree improved.
 
-Which scheduler wins depends on the network and the chip (``docs/studies.md``, study ``schedulers``). KAPLA's
-chains and the best chain of segments are found step by step and know long segments. An annealing knows every
-tree, and finds those near the one from which it starts. So the chains come first, then SET's annealing from
-the better of its two patterns. At last an annealing of low temperatures goes on from the best tree of all.
+Which scheduler wins depends on network, chip and time (``docs/studies.md``, study ``schedulers``). The best
+chain of segments is found step by step, soon, and knows long segments. An annealing knows every tree, finds
+those near the one from which it starts, and goes on getting better for as long as it runs. So the chain comes
+first, and then one long annealing of SET's, from the better of its two patterns: two of half the length find
+less. At last an annealing of low temperatures goes on from the best tree of all.
+
+KAPLA's chains are all but among those of the best chain, which is hardly ever worse. Where that has counted
+all of its segments, KAPLA costs few schemes (``FEW_SCHEMES``): all that a small network has, and of a large
+one as many as take little time. Elsewhere it costs what it likes, as it estimates first which are worth it.
 """
 
 from __future__ import annotations
@@ -30,12 +35,15 @@ from solvers.schedule.set.search import AnnealingPlan
 
 NAME = "auto_schedule"
 
-MEMBERS = ("kapla_schedule", "segment_chain", "set")
+MEMBERS = ("segment_chain", "kapla_schedule", "set")
 
 VERSION = (
-    f"1 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION}"
+    f"2 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION}"
 )
 """With those of the members: when an answer of theirs can change, so can this one's."""
+
+FEW_SCHEMES = 200
+"""How many schemes KAPLA costs beside a best chain that has counted all of its segments."""
 
 Solve = Callable[[ScheduleProblem, Budget], Outcome[ScheduleSolution]]
 
@@ -49,8 +57,8 @@ class Params:
     """
 
     members: tuple[str, ...] = MEMBERS
-    beta: float = SetParams.beta
-    annealings: int = 2
+    beta: float = 2 * SetParams.beta
+    annealings: int = 1
     refinement: float = 0.25
 
     def __post_init__(self) -> None:
@@ -92,10 +100,11 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         # members come to the same leaves and segments, which one of them counts for all
         problem = replace(problem, model=replace(problem.model, searching=LastEvaluator()))
     portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds))
-    if "kapla_schedule" in params.members:
-        portfolio.ask("kapla_schedule", 0.25, kapla.solve)
     if "segment_chain" in params.members:
         portfolio.ask("segment_chain", 0.4, segment_chain.solve)
+    if "kapla_schedule" in params.members:
+        few = portfolio.has_counted_all_segments
+        portfolio.ask("kapla_schedule", 0.25, _of_few_schemes if few else kapla.solve)
     if "set" in params.members:
         for number in range(params.annealings):
             part = 0.7 / (params.annealings - 0.7 * number)
@@ -104,6 +113,12 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if params.refinement and best is not None:
         portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
     return portfolio.outcome()
+
+
+def _of_few_schemes(problem: ScheduleProblem, budget: Budget) -> Outcome[ScheduleSolution]:
+    """What KAPLA finds when it costs few schemes."""
+    most = FEW_SCHEMES if budget.iterations is None else min(FEW_SCHEMES, budget.iterations)
+    return kapla.solve(problem, replace(budget, iterations=most))
 
 
 def _annealed(
@@ -155,6 +170,16 @@ class _Portfolio:
             self.refusals.append(f"{member} refuses the problem: {refusal}")
         else:
             self.answers.append(MemberAnswer(member, outcome))
+
+    @property
+    def has_counted_all_segments(self) -> bool:
+        """Whether the best chain was found among all of its segments."""
+        return any(
+            answer.member == "segment_chain"
+            and answer.outcome.solution is not None
+            and segment_chain.NOT_ALL not in answer.outcome.note
+            for answer in self.answers
+        )
 
     @property
     def best(self) -> MemberAnswer[ScheduleSolution] | None:

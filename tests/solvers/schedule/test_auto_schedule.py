@@ -12,16 +12,16 @@ from costmodel.errors import InputError
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from solvers.budget import MOST_SECONDS, Budget
-from solvers.outcome import Status
+from solvers.outcome import Outcome, Status
 from solvers.schedule import auto, kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import ScheduleProblem, violations
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.params import PatternParams
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind
 
-SHORT = auto.Params(beta=10)
+SHORT = auto.Params(beta=10, annealings=2)
 
 
 def problem_of(graph: LayerGraph, buffer: int = 2000) -> ScheduleProblem:
@@ -55,6 +55,24 @@ def test_the_answer_is_no_worse_than_any_members(graph: LayerGraph) -> None:
     assert sum(count.tried for count in found.solution.phases[6].operators) == last
     for member in auto.MEMBERS:
         assert f"{member}: " in found.note
+
+
+def test_kapla_costs_few_schemes_beside_a_chain_that_has_counted_all_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int | None] = []
+
+    def noted(problem: ScheduleProblem, budget: Budget) -> Outcome[ScheduleSolution]:
+        asked.append(budget.iterations)
+        return original(problem, budget)
+
+    original = kapla.solve
+    monkeypatch.setattr(kapla, "solve", noted)
+    problem = problem_of(chain(4))
+    auto.solve(problem, Budget(), SHORT)
+    auto.solve(problem, Budget(iterations=7), SHORT)
+    auto.solve(problem, Budget(), replace(SHORT, members=("kapla_schedule",)))
+    assert asked == [auto.FEW_SCHEMES, 7, None]
 
 
 @pytest.mark.slow
