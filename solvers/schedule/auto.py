@@ -1,10 +1,11 @@
 """A portfolio of schedule solvers: what each is best at, one after the other, and the best tree improved.
 
 Which scheduler wins depends on network, chip and time (``docs/studies.md``, study ``schedulers``). The best
-chain of segments is found step by step, soon, and knows long segments. An annealing knows every tree, finds
-those near the one from which it starts, and goes on getting better for as long as it runs. So the chain comes
-first, and then one long annealing of SET's, from the better of its two patterns: two of half the length find
-less. At last an annealing of low temperatures goes on from the best tree of all.
+chain of segments is found step by step, soon, and knows long segments. An annealing knows every tree, and
+goes on getting better for as long as it runs. So the chain comes first, then short annealings of layer
+pipelines and of layers in sequence, which take little time, and then one long annealing of SET's: two of half
+the length find less, and so does one that spends a part of its rounds on patterns. At last an annealing of
+low temperatures goes on from the best tree of all.
 
 KAPLA's chains are all but among those of the best chain, which is hardly ever worse. Where that has counted
 all of its segments, KAPLA costs few schemes (``FEW_SCHEMES``): all that a small network has, and of a large
@@ -20,30 +21,35 @@ from math import inf
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.limits import limit_reached
 from costmodel.schedule.tree.tree import TreeNode
 from solvers.budget import LEAST_SECONDS, MOST_SECONDS, Budget, Deadline
 from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.portfolio import MemberAnswer, best_of
-from solvers.schedule import kapla, segment_chain
+from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.set import solver as set_annealing
-from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.refinement import solve_from
 from solvers.schedule.set.search import AnnealingPlan
 
 NAME = "auto_schedule"
 
-MEMBERS = ("segment_chain", "kapla_schedule", "set")
+MEMBERS = ("segment_chain", "kapla_schedule", "layer_pipeline", "layer_sequential", "set")
 
 VERSION = (
-    f"2 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION}"
+    f"3 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION} "
+    f"layer_pipeline-{layer_pipeline.VERSION} layer_sequential-{layer_sequential.VERSION}"
 )
 """With those of the members: when an answer of theirs can change, so can this one's."""
 
 FEW_SCHEMES = 200
 """How many schemes KAPLA costs beside a best chain that has counted all of its segments."""
+
+ROUNDS_OF_PATTERNS = 0.25
+"""The rounds of layer pipelines and of layers in sequence, as a fraction of SET's. Their spaces are small."""
 
 Solve = Callable[[ScheduleProblem, Budget], Outcome[ScheduleSolution]]
 
@@ -74,8 +80,18 @@ class Params:
 
     @property
     def annealing(self) -> SetParams:
-        """SET's annealing as its released program starts it, so LP's and LS's trees are among its own."""
-        return SetParams(beta=self.beta, start="patterns", initial_temperature=SetParams.pattern_temperature)
+        """SET's annealing from all layers one after the other, hot enough for the whole space."""
+        return SetParams(beta=self.beta)
+
+    @property
+    def patterns(self) -> PatternParams:
+        """The annealings of layer pipelines and of layers in sequence."""
+        return PatternParams(beta=ROUNDS_OF_PATTERNS * self.beta)
+
+    @property
+    def cool(self) -> SetParams:
+        """The annealing whose end goes on from the best tree."""
+        return SetParams(beta=self.beta, initial_temperature=SetParams.pattern_temperature)
 
 
 DEFAULT = Params()
@@ -105,10 +121,13 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if "kapla_schedule" in params.members:
         few = portfolio.has_counted_all_segments
         portfolio.ask("kapla_schedule", 0.25, _of_few_schemes if few else kapla.solve)
+    for name, pattern in (("layer_pipeline", layer_pipeline), ("layer_sequential", layer_sequential)):
+        if name in params.members:
+            portfolio.ask(name, 0.1, partial(_seeded, pattern.solve, params.patterns, 0))
     if "set" in params.members:
         for number in range(params.annealings):
             part = 0.7 / (params.annealings - 0.7 * number)
-            portfolio.ask("set", part, partial(_annealed, params.annealing, number))
+            portfolio.ask("set", part, partial(_seeded, set_annealing.solve, params.annealing, number))
     best = portfolio.best
     if params.refinement and best is not None:
         portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
@@ -118,20 +137,27 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 def _of_few_schemes(problem: ScheduleProblem, budget: Budget) -> Outcome[ScheduleSolution]:
     """What KAPLA finds when it costs few schemes."""
     most = FEW_SCHEMES if budget.iterations is None else min(FEW_SCHEMES, budget.iterations)
-    return kapla.solve(problem, replace(budget, iterations=most))
+    outcome = kapla.solve(problem, replace(budget, iterations=most))
+    if outcome.evaluations == FEW_SCHEMES:
+        limit_reached("schemes costed beside a best chain", FEW_SCHEMES, "others of KAPLA's were not costed")
+    return outcome
 
 
-def _annealed(
-    params: SetParams, number: int, problem: ScheduleProblem, budget: Budget
+def _seeded(
+    solve: Callable[..., Outcome[ScheduleSolution]],
+    params: PatternParams,
+    number: int,
+    problem: ScheduleProblem,
+    budget: Budget,
 ) -> Outcome[ScheduleSolution]:
-    return set_annealing.solve(problem, replace(budget, seed=number), params)
+    return solve(problem, replace(budget, seed=number), params)
 
 
 def _improved(
     params: Params, tree: TreeNode, problem: ScheduleProblem, budget: Budget
 ) -> Outcome[ScheduleSolution]:
     """What the cool end of an annealing finds from ``tree``; it gets all of the budget's time."""
-    annealing = params.annealing
+    annealing = params.cool
     rounds = annealing.rounds(len(problem.graph.layers))
     plan = AnnealingPlan(set_annealing.spaces_of(annealing), annealing, rounds)
     # solve_from takes the same fraction of the seconds as of the rounds
