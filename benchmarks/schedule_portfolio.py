@@ -72,6 +72,7 @@ def compared(name: str, asked: Any) -> list[dict[str, Any]]:
         }
     ]
     show(rows[-1], outcome.solved_by)
+    print(f"  {outcome.note}", flush=True)
     for rival in asked.rivals:
         clock = Stopwatch()
         if rival in CHAINS:

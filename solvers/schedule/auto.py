@@ -1,9 +1,15 @@
 """A portfolio of schedule solvers: what each is best at, one after the other, and the best tree improved.
 
-Which scheduler wins depends on the network and the chip (``docs/studies.md``, study ``schedulers``). KAPLA's
-chains and the best chain of segments are found step by step and know long segments. An annealing knows every
-tree, and finds those near the one from which it starts. So the chains come first, then SET's annealing from
-the better of its two patterns. At last an annealing of low temperatures goes on from the best tree of all.
+Which scheduler wins depends on network, chip and time (``docs/studies.md``, study ``schedulers``). The best
+chain of segments is found step by step, soon, and knows long segments. An annealing knows every tree, and
+goes on getting better for as long as it runs. So the chain comes first, then short annealings of layer
+pipelines and of layers in sequence, which take little time, and then one long annealing of SET's: two of half
+the length find less, and so does one that spends a part of its rounds on patterns. At last an annealing of
+low temperatures goes on from the best tree of all.
+
+KAPLA's chains are all but among those of the best chain, which is hardly ever worse. Where that has counted
+all of its segments, KAPLA costs few schemes (``FEW_SCHEMES``): all that a small network has, and of a large
+one as many as take little time. Elsewhere it costs what it likes, as it estimates first which are worth it.
 """
 
 from __future__ import annotations
@@ -15,27 +21,35 @@ from math import inf
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.limits import limit_reached
 from costmodel.schedule.tree.tree import TreeNode
 from solvers.budget import LEAST_SECONDS, MOST_SECONDS, Budget, Deadline
 from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.portfolio import MemberAnswer, best_of
-from solvers.schedule import kapla, segment_chain
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain
+from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.set import solver as set_annealing
-from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.refinement import solve_from
 from solvers.schedule.set.search import AnnealingPlan
 
 NAME = "auto_schedule"
 
-MEMBERS = ("kapla_schedule", "segment_chain", "set")
+MEMBERS = ("segment_chain", "kapla_schedule", "layer_pipeline", "layer_sequential", "set")
 
 VERSION = (
-    f"1 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION}"
+    f"3 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION} "
+    f"layer_pipeline-{layer_pipeline.VERSION} layer_sequential-{layer_sequential.VERSION}"
 )
 """With those of the members: when an answer of theirs can change, so can this one's."""
+
+FEW_SCHEMES = 200
+"""How many schemes KAPLA costs beside a best chain that has counted all of its segments."""
+
+ROUNDS_OF_PATTERNS = 0.25
+"""The rounds of layer pipelines and of layers in sequence, as a fraction of SET's. Their spaces are small."""
 
 Solve = Callable[[ScheduleProblem, Budget], Outcome[ScheduleSolution]]
 
@@ -49,8 +63,8 @@ class Params:
     """
 
     members: tuple[str, ...] = MEMBERS
-    beta: float = SetParams.beta
-    annealings: int = 2
+    beta: float = 2 * SetParams.beta
+    annealings: int = 1
     refinement: float = 0.25
 
     def __post_init__(self) -> None:
@@ -66,8 +80,18 @@ class Params:
 
     @property
     def annealing(self) -> SetParams:
-        """SET's annealing as its released program starts it, so LP's and LS's trees are among its own."""
-        return SetParams(beta=self.beta, start="patterns", initial_temperature=SetParams.pattern_temperature)
+        """SET's annealing from all layers one after the other, hot enough for the whole space."""
+        return SetParams(beta=self.beta)
+
+    @property
+    def patterns(self) -> PatternParams:
+        """The annealings of layer pipelines and of layers in sequence."""
+        return PatternParams(beta=ROUNDS_OF_PATTERNS * self.beta)
+
+    @property
+    def cool(self) -> SetParams:
+        """The annealing whose end goes on from the best tree."""
+        return SetParams(beta=self.beta, initial_temperature=SetParams.pattern_temperature)
 
 
 DEFAULT = Params()
@@ -88,32 +112,52 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if not isinstance(problem.model, ChipModel):
         remedy = "Take set, layer_sequential or layer_pipeline"
         raise InputError(NAME, "the chip model", problem.model.name, remedy, key="model")
+    if problem.model.searching is None:
+        # members come to the same leaves and segments, which one of them counts for all
+        problem = replace(problem, model=replace(problem.model, searching=LastEvaluator()))
     portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds))
-    if "kapla_schedule" in params.members:
-        portfolio.ask("kapla_schedule", 0.25, kapla.solve)
     if "segment_chain" in params.members:
         portfolio.ask("segment_chain", 0.4, segment_chain.solve)
+    if "kapla_schedule" in params.members:
+        few = portfolio.has_counted_all_segments
+        portfolio.ask("kapla_schedule", 0.25, _of_few_schemes if few else kapla.solve)
+    for name, pattern in (("layer_pipeline", layer_pipeline), ("layer_sequential", layer_sequential)):
+        if name in params.members:
+            portfolio.ask(name, 0.1, partial(_seeded, pattern.solve, params.patterns, 0))
     if "set" in params.members:
         for number in range(params.annealings):
             part = 0.7 / (params.annealings - 0.7 * number)
-            portfolio.ask("set", part, partial(_annealed, params.annealing, number))
+            portfolio.ask("set", part, partial(_seeded, set_annealing.solve, params.annealing, number))
     best = portfolio.best
     if params.refinement and best is not None:
         portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
     return portfolio.outcome()
 
 
-def _annealed(
-    params: SetParams, number: int, problem: ScheduleProblem, budget: Budget
+def _of_few_schemes(problem: ScheduleProblem, budget: Budget) -> Outcome[ScheduleSolution]:
+    """What KAPLA finds when it costs few schemes."""
+    most = FEW_SCHEMES if budget.iterations is None else min(FEW_SCHEMES, budget.iterations)
+    outcome = kapla.solve(problem, replace(budget, iterations=most))
+    if outcome.evaluations == FEW_SCHEMES:
+        limit_reached("schemes costed beside a best chain", FEW_SCHEMES, "others of KAPLA's were not costed")
+    return outcome
+
+
+def _seeded(
+    solve: Callable[..., Outcome[ScheduleSolution]],
+    params: PatternParams,
+    number: int,
+    problem: ScheduleProblem,
+    budget: Budget,
 ) -> Outcome[ScheduleSolution]:
-    return set_annealing.solve(problem, replace(budget, seed=number), params)
+    return solve(problem, replace(budget, seed=number), params)
 
 
 def _improved(
     params: Params, tree: TreeNode, problem: ScheduleProblem, budget: Budget
 ) -> Outcome[ScheduleSolution]:
     """What the cool end of an annealing finds from ``tree``; it gets all of the budget's time."""
-    annealing = params.annealing
+    annealing = params.cool
     rounds = annealing.rounds(len(problem.graph.layers))
     plan = AnnealingPlan(set_annealing.spaces_of(annealing), annealing, rounds)
     # solve_from takes the same fraction of the seconds as of the rounds
@@ -152,6 +196,16 @@ class _Portfolio:
             self.refusals.append(f"{member} refuses the problem: {refusal}")
         else:
             self.answers.append(MemberAnswer(member, outcome))
+
+    @property
+    def has_counted_all_segments(self) -> bool:
+        """Whether the best chain was found among all of its segments."""
+        return any(
+            answer.member == "segment_chain"
+            and answer.outcome.solution is not None
+            and segment_chain.NOT_ALL not in answer.outcome.note
+            for answer in self.answers
+        )
 
     @property
     def best(self) -> MemberAnswer[ScheduleSolution] | None:

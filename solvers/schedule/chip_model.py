@@ -23,13 +23,35 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 
+class LastEvaluator:
+    """What the last search remembers, for the next one that asks the same of the same tile costs.
+
+    Seeds, members of a portfolio, and a solver that starts over with more tile costs come back to the same
+    leaves and segments. What these cost depends on nothing but themselves, so answers stay what they are.
+    """
+
+    def __init__(self) -> None:
+        self._asked: tuple[tuple[object, ...], tuple[object, ...]] | None = None
+        self._made: ChipEvaluator | None = None
+
+    def of(self, model: ChipModel, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
+        """The last one where it was asked for with this very graph and these very costs; else a new one."""
+        same, equal = (graph, model.tile_costs, model.groups), (model.chip, batch, objective.exponents)
+        last = self._asked
+        known = last is not None and all(a is b for a, b in zip(last[0], same, strict=True))
+        if self._made is None or last is None or not known or last[1] != equal:
+            self._asked, self._made = (same, equal), model.judge(graph, batch, objective)
+        return self._made
+
+
 @dataclass(frozen=True, eq=False)
 class ChipModel:
     """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``.
 
     ``bands``: the bounds hold for trees with bands of rows, too. ``reductions``: they hold for trees with cut
     input channels, too. Without these, the bounds are higher and hold for all other trees. ``groups``: costs
-    of layers that segments may map together; None: no segment does.
+    of layers that segments may map together; None: no segment does. ``searching``: what searches remember for
+    one another; None: each begins with nothing.
     """
 
     chip: Chip
@@ -37,6 +59,7 @@ class ChipModel:
     bands: bool = False
     reductions: bool = False
     groups: GroupCosts | None = None
+    searching: LastEvaluator | None = None
     _bounds: dict[Hashable, tuple[_KnownFloors, ScheduleBounds]] = field(default_factory=dict)
     """What bounds were computed from, and these: a solve asks before its search, for its answer and its row.
 
@@ -53,11 +76,13 @@ class ChipModel:
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts trees for a search: it remembers leaves and segments, so a changed tree is cheap."""
-        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents, self.groups)
+        if self.searching is not None:
+            return self.searching.of(self, graph, batch, objective)
+        return self.judge(graph, batch, objective)
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """Counts the answer: a new evaluator, so that no mistake in a search's memory reaches a result."""
-        return self.evaluator(graph, batch, objective)
+        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents, self.groups)
 
     def bound(
         self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time

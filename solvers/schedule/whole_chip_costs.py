@@ -21,6 +21,9 @@ from costmodel.workload.network import Layer, Tensor
 NestShape = tuple[Any, ...]
 """``Layer.shape`` of a nest, its padded inputs, and bits of its elements: equal ones have the same cost."""
 
+WholeChipNests = Mapping[NestShape, WholeChipCost | None]
+"""Costs by the shape of the loop nest; None where a solver found no mapping."""
+
 
 def nest_shape(layer: NetworkLayer, batch: int, widths: Widths) -> NestShape:
     """All that the cost of ``batch`` samples of a layer with weights on the whole chip depends on."""
@@ -31,13 +34,13 @@ def nest_shape(layer: NetworkLayer, batch: int, widths: Widths) -> NestShape:
 class WholeChipCosts:
     """Costs of a network's layers, each mapped on the whole ``chip``: KAPLA's single-layer segments (IV-B).
 
-    ``known``: costs by the shape of the loop nest; None where a solver found no mapping. ``solve``: maps a
-    nest that is not ``known``; its answer is remembered. Without ``solve``, such a nest raises LookupError.
+    ``known``: costs that are there beforehand. ``solve``: maps a nest that is not ``known``; its answer is
+    remembered. Without ``solve``, such a nest raises LookupError.
     Layers without weights have no products to map: they are streamed through the tiles.
     """
 
     chip: Chip
-    known: Mapping[NestShape, WholeChipCost | None]
+    known: WholeChipNests
     solve: Callable[[Layer, Tensor | None, ElementBits], WholeChipCost | None] | None = None
     _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
 
@@ -55,9 +58,13 @@ class WholeChipCosts:
         self._solved[shape] = self.solve(layer.nest(batch), padded_inputs(layer), bits)
         return self._solved[shape]
 
+    def learn(self, costs: WholeChipNests) -> None:
+        """Add costs that were solved elsewhere."""
+        self._solved.update((shape, cost) for shape, cost in costs.items() if shape not in self.known)
+
     @property
     def solves(self) -> int:
-        """How many nests ``solve`` was called for so far."""
+        """How many nests were solved, here or elsewhere, since the table was made."""
         return len(self._solved)
 
     def knows(self, layer: NetworkLayer, batch: int) -> bool:

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from math import inf, isfinite
 from typing import Any
@@ -233,8 +234,14 @@ def layers_in_line(graph: LayerGraph) -> frozenset[int]:
 
 def hops_to_nearest(chip: Chip) -> float:
     """Links between all DRAM ports and the tile that is nearest to them, in the mean of the ports."""
-    nearest = min(sum(abs(x - px) + abs(y - py) for px, py in chip.ports) for x, y in chip.positions)
-    return nearest / len(chip.ports)
+    return _hops_to_nearest(chip.ports, chip.positions)
+
+
+@lru_cache(maxsize=64)
+def _hops_to_nearest(ports: tuple[tuple[int, int], ...], tiles: tuple[tuple[int, int], ...]) -> float:
+    """The same by positions; each layer of each bound asks for it, and 256 tiles take a while."""
+    nearest = min(sum(abs(x - px) + abs(y - py) for px, py in ports) for x, y in tiles)
+    return nearest / len(ports)
 
 
 def _filled_and_crossed(

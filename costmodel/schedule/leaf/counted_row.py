@@ -1,8 +1,8 @@
 """One partition of ``PartitionRows``, placed on tiles and counted as a whole, and the search for the
 cheapest.
 
-Leaves whose tiles share weights or add up partial sums are searched in this way: what their tiles send one
-another depends on the placement, so every row is counted in every order that its bound does not rule out.
+Leaves whose tiles add up partial sums are searched in this way: what these send one another depends on the
+placement, so every row is counted in every order that its bound does not rule out.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def cheapest_row(
     parts: Array,
     counted: Callable[[int, tuple[int, ...]], Found],
     exponents: tuple[float, float],
-    below: float | None = None,
 ) -> Found | None:
-    """The row and order with the least E^n D^m, the first of equal ones; None if none is ``below``.
+    """The row and order with the least E^n D^m, the first of equal ones; None without rows.
 
     ``least`` [n]: a lower bound on it for each row of ``parts`` [n, 4], in whose order rows are ``counted``.
     The search ends with the first row whose bound is no less than the best value.
     """
     best: Found | None = None
+    below: float | None = None
     for row in np.argsort(least, kind="stable").tolist():
         if below is not None and least[row] >= below:
             break

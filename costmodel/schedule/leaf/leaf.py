@@ -341,7 +341,7 @@ class LeafSearch:
             rows.cycles,
             rows.sharers,
         )
-        found = cheapest_sharing(leaf, self._workspace, self.chip, self.exponents, below)
+        found = cheapest_sharing(leaf, self._workspace, self.chip, self._prices, below)
         return None if found is None else self._found_sharing(layer, run, rows, found)
 
     def _found_sharing(

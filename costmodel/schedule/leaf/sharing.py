@@ -26,14 +26,14 @@ first run a leaf waits until the first slice has been passed on.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.leaf.counted_row import CountedRow, cheapest_row, with_transfers
+from costmodel.schedule.leaf.counted_row import CountedRow, with_transfers
+from costmodel.schedule.leaf.geometry import orders_of, placement_orders
 from costmodel.schedule.leaf.streams import LeafRun, Placement
 
 Array = NDArray[Any]
@@ -111,18 +111,26 @@ def most_slices(slices: Any, sharers: Any) -> Any:
 
 
 def cheapest_sharing(
-    leaf: SharedLeaf, workspace: Any, chip: Chip, exponents: tuple[float, float], below: float
+    leaf: SharedLeaf, workspace: Any, chip: Chip, prices: Any, below: float
 ) -> FoundSharing | None:
     """The row and order with the least E^n D^m; None if none is below ``below``.
 
-    The bounds of rows: every bit that a tile takes in from another one crosses a link at least, and DRAM
-    sends the weights once.
+    ``prices``: a :class:`.kernels.leaf_values.TransferPrices`, which has the exponents.
     """
-    served = np.minimum(leaf.parts, leaf.sizes)[:, 1:].prod(axis=1)
-    passed = leaf.run.times * leaf.weight_bits * (served - served // leaf.sharers)
-    energy = leaf.energy_pj + passed * chip.noc.hop_pj_per_bit + leaf.weight_bits * chip.dram.read_pj_per_bit
-    least = energy ** exponents[0] * leaf.cycles.astype(np.float64) ** exponents[1]
-    return cheapest_row(least, leaf.parts, partial(_counted, leaf, workspace, chip), exponents, below)
+    from costmodel.schedule.leaf.kernels.leaf_values import FOUND, KernelLeaf, PartitionTable
+    from costmodel.schedule.leaf.kernels.sharing_kernel import SharingRows, search_sharing
+
+    run, rows = leaf.run, len(leaf.parts)
+    kernel_leaf = KernelLeaf(leaf.space, leaf.sizes, run.first_tile, run.runs, leaf.streams)
+    table = PartitionTable(leaf.parts, leaf.energy_pj, leaf.cycles, *placement_orders())
+    scratch = np.zeros(rows), np.zeros(chip.tiles, np.int64), np.zeros(chip.tiles, np.int64)
+    shared = SharingRows(leaf.of_channel, leaf.sharers, run.times, *scratch)
+    found = np.zeros(len(FOUND), np.int64)
+    search_sharing(workspace, kernel_leaf, table, shared, prices, found, below)
+    row, number = int(found[FOUND.row]), int(found[FOUND.order])
+    if row < 0:
+        return None
+    return _counted(leaf, workspace, chip, row, orders_of(leaf.parts[row])[number])
 
 
 def _counted(leaf: SharedLeaf, workspace: Any, chip: Chip, row: int, order: tuple[int, ...]) -> FoundSharing:

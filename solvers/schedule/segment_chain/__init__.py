@@ -7,6 +7,6 @@ chip model, and ``chains.py`` finds the best chain of them exactly. ``joining.py
 """
 
 from solvers.schedule.segment_chain.params import Params
-from solvers.schedule.segment_chain.solver import VERSION, solve
+from solvers.schedule.segment_chain.solver import NOT_ALL, VERSION, solve
 
-__all__ = ["VERSION", "Params", "solve"]
+__all__ = ["NOT_ALL", "VERSION", "Params", "solve"]

@@ -58,6 +58,9 @@ from solvers.schedule.segment_chain.rearranging import rearranged
 VERSION = "9"
 DEFAULT = Params()
 
+NOT_ALL = "not all segments were counted"
+"""What the note of an answer says whose time or iterations were up before."""
+
 TIME_FOR_CUTS = 0.25
 """The fraction of the time for segments that is kept for cutting input channels, where that is asked for."""
 
@@ -107,5 +110,5 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         end = Deadline(deadline.left - kept)
         whole = with_channels_cut(segments.evaluator, model.tile_costs, problem.objective, tree, end.in_time)
     note = f"segments={segments.counted} rounds={rounds}"
-    note += "" if complete else "; not all segments were counted"
+    note += "" if complete else f"; {NOT_ALL}"
     return replace(answer(problem, whole, (), deadline, note), evaluations=counted)

@@ -49,7 +49,7 @@ from solvers.schedule.tiles.layer_parts import (
     vector_operations,
 )
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of, tile_solver
-from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
+from solvers.schedule.whole_chip_costs import WholeChipCosts, WholeChipNests, nest_shape
 
 Array = NDArray[Any]
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
@@ -95,6 +95,12 @@ class TabledTileCosts:
         part = replace(self, graph=graph)
         vars(part)["_solved"] = self._solved
         return part
+
+    def learn(self, parts: TilePartCosts, whole_chip: WholeChipNests) -> None:
+        """Add costs that were solved elsewhere; those that were known are as they were, and so are rows."""
+        self._solved.update((part, cost) for part, cost in parts.items() if part not in self.known)
+        if self.whole_chip is not None:
+            self.whole_chip.learn(whole_chip)
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         """The partitions that pruning leaves and tiles can compute; none for a whole-chip-only layer."""
@@ -300,8 +306,12 @@ class TabledTileCosts:
 
     def _tabled(self, request: Request) -> bool:
         """Whether all tile parts of a request are known or have been solved in this process."""
-        parts = requested_parts(self.graph, request, self.tile, self.pruning)
-        return all(part in self.known or part in self._solved for part in parts)
+        if request not in self._answers:
+            parts = requested_parts(self.graph, request, self.tile, self.pruning)
+            if not all(part in self.known or part in self._solved for part in parts):
+                return False
+            self._answers.add(request)
+        return True
 
     def _same(self, request: Request) -> int:
         """The first layer of the network that has the same costs as the requested one."""
@@ -356,6 +366,11 @@ class TabledTileCosts:
     @cached_property
     def _completed(self) -> dict[tuple[tuple[int, ...], int, int], bool]:
         return {}
+
+    @cached_property
+    def _answers(self) -> set[Request]:
+        """Requests of which all tile parts are known; none of them is forgotten."""
+        return set()
 
     @cached_property
     def _solved(self) -> dict[TilePart, TilePartCost | None]:

@@ -20,7 +20,7 @@ from results.store.schema.rows import ChartLeaf, LeafRow, ScheduleColumns
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
-from solvers.schedule.chip_model import ChipModel, with_bands, with_reductions
+from solvers.schedule.chip_model import ChipModel, LastEvaluator, with_bands, with_reductions
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.repeated.solver import solve_repeated
@@ -46,7 +46,7 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     """
     check_versions(content)
     watch, budget = Stopwatch(), Budget(**content["budget"])
-    problem = problem_of(content, _LAST_TABLE.table(content))
+    problem = problem_of(content, _LAST_TABLE.table(content), _LAST_TABLE.searching)
     params = checked_params(content["solver"], content["params"])
     module = solver(content["solver"]).load()
     if content["epoch"] is None:
@@ -75,13 +75,20 @@ def cost_requests(needed: TileCostsNeeded, watch: Stopwatch) -> CostRequests:
     return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
 
 
-def problem_of(content: ReadOnlyDict[str, Any], costs: TabledTileCosts | None = None) -> ScheduleProblem:
-    """The problem in a payload; ``costs``: the table of its costs, None for a new one."""
+def problem_of(
+    content: ReadOnlyDict[str, Any],
+    costs: TabledTileCosts | None = None,
+    searching: LastEvaluator | None = None,
+) -> ScheduleProblem:
+    """The problem in a payload; ``costs``: the table of its costs, None for a new one.
+
+    ``searching``: what earlier searches with this table remember; None: nothing.
+    """
     chip, costs = Chip.from_json(content["chip"]), costs or _table(content)
     params = content.get("params") or {}
     objective = Objective.named(content["objective"])
     groups = SchedulingCosts.from_json(content).group_costs(costs.graph, chip, objective)
-    model = ChipModel(chip, costs, with_bands(params), with_reductions(params), groups)
+    model = ChipModel(chip, costs, with_bands(params), with_reductions(params), groups, searching)
     return ScheduleProblem(costs.graph, model, content["batch"], objective)
 
 
@@ -92,27 +99,50 @@ def _table(content: ReadOnlyDict[str, Any]) -> TabledTileCosts:
 
 
 class _LastTable:
-    """The table of the last schedule task of this process, for the next one that has the same costs.
+    """The table of the last schedule task of this process, for the next one that has the same costs or more.
 
     Rows of a table are made when they are first asked for, and a bound asks for all of them: 7,000 for
     GoogLeNet on 16 tiles, which takes longer than a short annealing. Seeds of one study and rivals that
-    answer the same question have equal costs, and mostly follow each other on a worker. A row depends on
-    nothing but its costs, so answers do not depend on what was solved before.
+    answer the same question have equal costs, and mostly follow each other on a worker. A solver that lacked
+    costs starts over with those that it had, and more; it would count all segments again. A row and a segment
+    depend on nothing but their costs, so answers do not depend on what was solved before.
+
+    ``searching``: what searches with this table remember.
     """
 
-    DECIDE = ("layers", "chip", "pruning", "tile_costs", "whole_chip_costs")
-    """The keys of a payload that a table is made of."""
+    SAME = ("layers", "chip", "pruning")
+    """The keys of a payload that are the same for as long as a table is kept."""
 
     def __init__(self) -> None:
-        self._content: list[Any] = []
+        self._content: ReadOnlyDict[str, Any] = {}
         self._made: TabledTileCosts | None = None
+        self.searching = LastEvaluator()
 
     def table(self, content: ReadOnlyDict[str, Any]) -> TabledTileCosts:
-        """The table of a payload's costs, the last one if that had the same."""
-        own = [content[key] for key in self.DECIDE]
-        if self._made is None or own != self._content:
-            self._content, self._made = own, _table(content)
+        """The table of a payload's costs: the last one, taught what is new, if the payload has all of its."""
+        own = {key: content[key] for key in (*self.SAME, "tile_costs", "whole_chip_costs")}
+        if self._made is None or not self._goes_on(own):
+            self._made, self.searching = _table(content), LastEvaluator()
+        elif own != self._content:
+            SchedulingCosts.from_json(content).teach(self._made)
+        self._content = own
         return self._made
+
+    def _goes_on(self, own: ReadOnlyDict[str, Any]) -> bool:
+        """Whether a payload has the costs of the last one, and perhaps more."""
+        last, mapped = self._content, own["whole_chip_costs"]
+        if any(own[key] != last[key] for key in self.SAME):
+            return False
+        if (mapped is None) != (last["whole_chip_costs"] is None):
+            return False
+        if not set(map(tuple, last["tile_costs"])) <= set(map(tuple, own["tile_costs"])):
+            return False
+        by_nest = {(layer, batch): cost for layer, batch, cost in mapped or ()}
+        nothing = object()
+        return all(
+            by_nest.get((layer, batch), nothing) == cost
+            for layer, batch, cost in last["whole_chip_costs"] or ()
+        )
 
 
 _LAST_TABLE = _LastTable()

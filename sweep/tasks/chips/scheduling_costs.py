@@ -12,6 +12,7 @@ from typing import Any
 from costmodel.formats.json.fused_layers_json import group_mapping_from_json
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import tile_stack
+from costmodel.hardware.widths import Widths
 from costmodel.schedule.fused_groups.cost import FusedGroupCost
 from costmodel.schedule.fused_groups.cuts import GroupCut
 from costmodel.schedule.fused_groups.members import chip_group
@@ -22,7 +23,7 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
-from solvers.schedule.whole_chip_costs import WholeChipCosts, nest_shape
+from solvers.schedule.whole_chip_costs import WholeChipCosts, WholeChipNests, nest_shape
 
 GroupAnswers = ReadOnlyDict[GroupKey, list[tuple[GroupCut, dict[str, Any] | None]]]
 """By the names of a group's layers and batch, the ways to divide it among tiles, each with the mapping of a
@@ -97,15 +98,21 @@ class SchedulingCosts:
 
     def table(self, graph: LayerGraph, chip: Chip, pruning: Pruning) -> TabledTileCosts:
         """The costs for a scheduler of ``graph`` on ``chip``: a table that solves nothing it lacks."""
-        costs = None
-        if self.whole_chip is not None:
-            # the table asks by shape, because layers of one shape cost the same
-            shapes = {
-                nest_shape(graph.layers[layer], batch, chip.tile.widths): c
-                for (layer, batch), c in self.whole_chip.items()
-            }
-            costs = WholeChipCosts(chip, shapes)
-        return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=costs)
+        on_chip = (
+            None if self.whole_chip is None else WholeChipCosts(chip, self._nests(graph, chip.tile.widths))
+        )
+        return TabledTileCosts(graph, chip.tile, self.tile_parts, pruning=pruning, whole_chip=on_chip)
+
+    def teach(self, table: TabledTileCosts) -> None:
+        """Add these costs to a table that has some of them."""
+        table.learn(self.tile_parts, self._nests(table.graph, table.tile.widths))
+
+    def _nests(self, graph: LayerGraph, widths: Widths) -> WholeChipNests:
+        """The costs on the whole chip by shape, as a table asks: layers of one shape cost the same."""
+        costs = self.whole_chip or {}
+        return {
+            nest_shape(graph.layers[layer], batch, widths): cost for (layer, batch), cost in costs.items()
+        }
 
 
 TilePartNumbers = tuple[float | None, int | None, bool, float]

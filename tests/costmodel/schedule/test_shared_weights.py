@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -21,6 +22,8 @@ from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.geometry import orders_of
+from costmodel.schedule.leaf.sharing import FoundSharing, SharedLeaf, _counted, cheapest_sharing
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.program import Instruction, Program, Repeat
 from costmodel.schedule.program.writer import write_program
@@ -214,6 +217,39 @@ def test_bounds_of_random_trees(on: Chip) -> None:
             assert evaluation.energy_pj * evaluation.cycles >= bounds.product((1.0, 1.0))
             checked += 1
     assert checked > 10
+
+
+@pytest.mark.parametrize("on", CHIPS, ids=lambda on: f"{on.columns}x{on.rows}")
+def test_the_search_finds_the_least_of_all_rows_and_orders(on: Chip, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is counted in each order, and the search's bounds have left out none that is cheaper."""
+    asked: list[tuple[SharedLeaf, FoundSharing | None]] = []
+
+    def both(one: SharedLeaf, workspace: Any, chip: Chip, prices: Any, below: float) -> FoundSharing | None:
+        found = cheapest_sharing(one, workspace, chip, prices, below)
+        exponents = prices.energy_exponent, prices.cycles_exponent
+        every = [
+            _counted(one, workspace, chip, row, order).value(exponents)
+            for row in range(len(one.parts))
+            for order in orders_of(one.parts[row])
+        ]
+        assert (None if found is None else found.value(exponents)) == (
+            min(every) if min(every) < below else None
+        )
+        asked.append((one, found))
+        return found
+
+    monkeypatch.setattr("costmodel.schedule.leaf.leaf.cheapest_sharing", both)
+    for graph, seed in product(GRAPHS, range(6)):
+        random = Random(seed)
+        batch = random.choice([1, 2, 4, 6])
+        # with and without other ways, whose value every way to share may be above
+        kind = OnlyShared if seed % 2 else FormulaCosts
+        costs = kind(graph, slices=(3, 2), shares=SHARES)
+        tree = random_tree(random, graph, batch)
+        with suppress(NotPossibleError):
+            ChipEvaluator(graph, on, batch, costs, (1.5, 2.0)).evaluate(tree)
+    assert len({found is None for _, found in asked}) == 2
+    assert max(len(one.parts) for one, _ in asked) > 3
 
 
 class Rows(FormulaCosts):

@@ -17,7 +17,7 @@ from costmodel.compiled import entry
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
-from costmodel.schedule.leaf.kernels.leaf_kernel import _placed, _prepare
+from costmodel.schedule.leaf.kernels.leaf_kernel import placed_in_order, prepare
 from costmodel.schedule.leaf.kernels.leaf_values import KernelLeaf, PartitionTable, Workspace
 from costmodel.schedule.leaf.kernels.ranges_kernel import ANY
 from costmodel.schedule.leaf.kernels.transfer_kernel import HOPS, LINKS, transfer
@@ -41,8 +41,8 @@ def count(
     """Fill ``found`` [5]: the bound of all streams; hops; hops with what links carry; and hops where at most
     as many are asked for as there are, or one less.
     """
-    found[0] = _prepare(workspace, leaf, table.parts[0])
-    placed = _placed(leaf, table, 0, order)
+    found[0] = prepare(workspace, leaf, table.parts[0])
+    placed = placed_in_order(leaf, table, 0, order)
     found[1] = transfer(workspace, placed, HOPS, ANY)
     found[2] = transfer(workspace, placed, LINKS, ANY)
     found[3] = transfer(workspace, placed, HOPS, found[1])

@@ -12,16 +12,16 @@ from costmodel.errors import InputError
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from solvers.budget import MOST_SECONDS, Budget
-from solvers.outcome import Status
+from solvers.outcome import Outcome, Status
 from solvers.schedule import auto, kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import ScheduleProblem, violations
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.params import PatternParams
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind
 
-SHORT = auto.Params(beta=10)
+SHORT = auto.Params(beta=10, annealings=2)
 
 
 def problem_of(graph: LayerGraph, buffer: int = 2000) -> ScheduleProblem:
@@ -38,7 +38,7 @@ def test_the_answer_is_no_worse_than_any_members(graph: LayerGraph) -> None:
     assert found.solution is not None
     assert found.objective is not None
     assert violations(problem, found.solution) == []
-    narrow = PatternParams(beta=10)
+    narrow = PatternParams(beta=2.5)
     alone = [
         kapla.solve(problem, Budget()),
         segment_chain.solve(problem, Budget()),
@@ -49,12 +49,31 @@ def test_the_answer_is_no_worse_than_any_members(graph: LayerGraph) -> None:
     assert all(one.objective is not None and found.objective <= one.objective for one in alone)
     assert found.bound == max(one.bound for one in alone if one.bound is not None)
     assert found.solved_by in {"refinement", *auto.MEMBERS}
-    # two seeds with three annealings each, and the one that goes on from the best tree
-    whole, last = [10 * len(graph.layers)] * 6, round(0.25 * 10 * len(graph.layers))
-    assert [phase.rounds for phase in found.solution.phases[:6]] == whole
-    assert sum(count.tried for count in found.solution.phases[6].operators) == last
+    # the two patterns, two seeds, and the one that goes on from the best tree
+    every = 10 * len(graph.layers)
+    few, last = max(1, round(0.25 * every)), round(0.25 * every)
+    assert [phase.rounds for phase in found.solution.phases[:4]] == [few, few, every, every]
+    assert sum(count.tried for count in found.solution.phases[4].operators) == last
     for member in auto.MEMBERS:
         assert f"{member}: " in found.note
+
+
+def test_kapla_costs_few_schemes_beside_a_chain_that_has_counted_all_segments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int | None] = []
+
+    def noted(problem: ScheduleProblem, budget: Budget) -> Outcome[ScheduleSolution]:
+        asked.append(budget.iterations)
+        return original(problem, budget)
+
+    original = kapla.solve
+    monkeypatch.setattr(kapla, "solve", noted)
+    problem = problem_of(chain(4))
+    auto.solve(problem, Budget(), SHORT)
+    auto.solve(problem, Budget(iterations=7), SHORT)
+    auto.solve(problem, Budget(), replace(SHORT, members=("kapla_schedule",)))
+    assert asked == [auto.FEW_SCHEMES, 7, None]
 
 
 @pytest.mark.slow

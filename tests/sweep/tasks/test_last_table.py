@@ -75,3 +75,37 @@ def test_other_costs_are_another_table(payloads: list[dict[str, Any]]) -> None:
     assert kept.table(dearer) is not made
     assert kept.table(dearer) is kept.table(dearer)
     assert kept.table(first).known == made.known
+
+
+def test_a_solver_that_starts_over_finds_what_it_finds_with_a_table_of_its_own(
+    payloads: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The costs that a round lacked are added to its table, and the next round's searches go on from its."""
+    every = payloads[0]["tile_costs"]
+    asked = payloads[0] | {"solver": "kapla_schedule", "params": {}, "epoch": None}
+    found = []
+    for forgetful in (False, True):
+        kept = schedule_answer._LastTable()
+        monkeypatch.setattr(schedule_answer, "_LAST_TABLE", kept)
+        tables, searching = set(), set()
+        for count in (len(every) // 3, len(every) // 2, len(every)):
+            if forgetful:
+                kept = schedule_answer._LastTable()
+                monkeypatch.setattr(schedule_answer, "_LAST_TABLE", kept)
+            payload = asked | {"tile_costs": every[:count]}
+            columns = run_schedule_task(payload)
+            assert ("needs" in columns) == (count < len(every))
+            tables.add(id(kept.table(payload)))
+            searching.add(id(kept.searching))
+        assert (len(tables), len(searching)) == ((3, 3) if forgetful else (1, 1))
+        found.append({key: value for key, value in columns.items() if "seconds" not in key})
+    assert found[0] == found[1]
+
+
+def test_a_table_forgets_costs_that_the_next_payload_lacks(payloads: list[dict[str, Any]]) -> None:
+    """Else an answer would depend on what another task had asked for."""
+    kept = schedule_answer._LastTable()
+    whole = kept.table(payloads[0])
+    fewer = payloads[0] | {"tile_costs": payloads[0]["tile_costs"][:-1]}
+    assert kept.table(fewer) is not whole
+    assert len(kept.table(fewer).known) == len(whole.known) - 1

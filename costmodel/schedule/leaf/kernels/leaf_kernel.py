@@ -76,37 +76,37 @@ def search(
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, below
     for row in range(table.parts.shape[0]):
-        hops = _prepare(workspace, leaf, table.parts[row])
+        hops = prepare(workspace, leaf, table.parts[row])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row])
-        busiest = _busiest(workspace, hops, BOUND)
-        bounds[row] = _value(workspace, leaf, table, prices, row, dram, (hops, busiest))
+        busiest = busiest_link(workspace, hops, BOUND)
+        bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
         row_now: Int = np.argmin(bounds)
         if bounds[row_now] > least or bounds[row_now] == np.inf:
             break
         bounds[row_now] = np.inf
-        _prepare(workspace, leaf, table.parts[row_now])
+        prepare(workspace, leaf, table.parts[row_now])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row_now])
-        most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
+        most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
-            placed = _placed(leaf, table, row_now, number)
+            placed = placed_in_order(leaf, table, row_now, number)
             for asked in range(HOPS, LINKS + 1):
                 hops = transfer(workspace, placed, asked, most)
                 if hops > most:
                     break
-                busiest = _busiest(workspace, hops, asked)
-                value = _value(workspace, leaf, table, prices, row_now, dram, (hops, busiest))
+                busiest = busiest_link(workspace, hops, asked)
+                value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest))
                 if value > least or (value == least and row_now >= found[FOUND.row]):
                     break
                 if asked == LINKS:
                     least = value
-                    most = _most_hops(workspace, leaf, table, prices, row_now, dram, least)
+                    most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
                     found[FOUND.row], found[FOUND.order] = row_now, number
     if found[FOUND.row] < 0:
         return
     # the workspace holds the last placement tried: count the one that was found once more
-    placed = _placed(leaf, table, found[FOUND.row], found[FOUND.order])
-    _prepare(workspace, leaf, placed.parts)
+    placed = placed_in_order(leaf, table, found[FOUND.row], found[FOUND.order])
+    prepare(workspace, leaf, placed.parts)
     transfer(workspace, placed, LINKS, ANY)
     found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
@@ -114,7 +114,7 @@ def search(
 
 
 @called
-def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
+def prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
     """Fill in what is the same for every placement of a partition: ranges, overlaps with producers, and lower
     bounds on hops. The result is that of all streams.
     """
@@ -124,14 +124,14 @@ def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
 
 
 @inlined
-def _placed(leaf: KernelLeaf, table: PartitionTable, row: Int, number: Int) -> LeafPlacement:
+def placed_in_order(leaf: KernelLeaf, table: PartitionTable, row: Int, number: Int) -> LeafPlacement:
     """The partition in ``row`` of the table in its placement order ``number``."""
     parts = table.parts[row]
     return LeafPlacement(leaf, parts, steps_of(parts, table.orders[axes_cut(parts), number]))
 
 
 @inlined
-def _value(
+def value_of(
     workspace: Workspace,
     leaf: KernelLeaf,
     table: PartitionTable,
@@ -158,7 +158,7 @@ def _value(
 
 
 @inlined
-def _most_hops(
+def most_hops(
     workspace: Workspace,
     leaf: KernelLeaf,
     table: PartitionTable,
@@ -169,7 +169,7 @@ def _most_hops(
 ) -> Int:
     """Hops times bits times ports above which a placement of the row is certainly worse than ``least``.
 
-    :func:`_value` without the wait for links is solved for the energy, and that for the hops. The result is
+    :func:`value_of` without the wait for links is solved for the energy, and that for the hops. The result is
     rounded up generously: it only saves time, and the value itself decides between close placements.
     """
     if least == np.inf or prices.energy_exponent == 0 or prices.hop_pj == 0:
@@ -183,7 +183,7 @@ def _most_hops(
 
 
 @inlined
-def _busiest(workspace: Workspace, hops: Int, asked: Int) -> Int:
+def busiest_link(workspace: Workspace, hops: Int, asked: Int) -> Int:
     """Bits times ports on the busiest link: with LINKS as counted, else at least the mean of all links."""
     busiest = ceil_divided(hops, _links(workspace))
     if asked == LINKS:
