@@ -144,6 +144,10 @@ class Architecture:
         """Instances of every level in the hardware, innermost first."""
         return tuple(prod(outer.fanout for outer in self.levels[i + 1 :]) for i in range(len(self.levels)))
 
+    def innermost_keeping(self, tensor: Tensor) -> int:
+        """The innermost level, by its number, that can hold a tensor of this role."""
+        return next(index for index, level in enumerate(self.levels) if level.can_keep(tensor))
+
     @cached_property
     def mac_units(self) -> int:
         """MAC units of the whole hardware."""

@@ -282,3 +282,19 @@ def _product_pj(words: float, one: _Kept, other: _Kept, a: Array, b: Array) -> A
     reuse = np.clip(reuse, words / other.most, one.most)
     found: Array = a / reuse + b * reuse / words
     return found
+
+
+def least_operand_pj(architecture: Architecture, layer: Layer) -> float:
+    """The least energy (pJ) of the accesses for one MAC at the levels that hand it its operands.
+
+    Each MAC reads both operands at the innermost level that keeps them, and updates its output there. One
+    access serves no more MACs than the fan-outs up to that level reach. It holds for every nest whose tensors
+    are kept by the innermost level that can keep them, of any part of the layer, whoever filled the levels.
+    """
+    found = 0.0
+    for tensor in layer.tensors:
+        index = architecture.innermost_keeping(tensor)
+        level = architecture.levels[index]
+        pj = level.update_energy_pj if tensor.is_output else level.read_energy_pj
+        found += pj / level.block_size / _fanouts(architecture, 0, index)
+    return found * ROUNDING

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
+from costmodel.mapping.bounds.refills import least_operand_pj
 from costmodel.schedule.bounds.compulsory import Compulsory, touched_inputs
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
@@ -125,13 +126,16 @@ def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
 def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     """The least that a layer takes in a group that is mapped together, whatever the mapping.
 
-    Every operation takes its unit for a cycle and its own energy. What comes from DRAM crosses links. What
-    passes between the layers of a group is brought into no buffer from outside, so no transfer counts.
+    Every operation takes its unit for a cycle, its own energy, and that of its operands where it gets them.
+    What comes from DRAM crosses links. What passes between the layers of a group is brought into no buffer
+    from outside, so no transfer counts, nor does what refills levels.
     """
     layer, tile = asked.layer, chip.tile
     units, pj = (
         (tile.macs, tile.mac_pj) if layer.has_weights else (tile.vector_units, tile.vector_operation_pj)
     )
+    if layer.has_weights and tile.architecture is not None:
+        pj += least_operand_pj(tile.architecture, layer.nest(1))
     operations = run.batch * layer.operations
     fetched_pj = asked.moved.dram_read * hops_to_nearest(chip) * chip.noc.hop_pj_per_bit
     return LeafWays.of_one(operations * pj, 0.0, fetched_pj, operations / units)

@@ -94,14 +94,20 @@ def fused_group_cost(
 ) -> FusedGroupCost:
     """The cost of ``mapping``, which maps the part that ``cut`` leaves each tile of ``group``.
 
-    Raises InputError for tiles without an architecture, for a cut that the mesh has no tiles for and where a
-    vector layer works on what does not stay on the chip; ValueError for a mapping that has violations.
+    Raises InputError for tiles without an architecture, for a cut that the mesh has no tiles for, for a nest
+    that leaves out the innermost level that can keep a tensor, which bounds rest on, and where a vector layer
+    works on what does not stay on the chip; ValueError for a mapping that has violations.
     """
     stack = tile_stack(chip)
     if stack is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     cut_group = CutGroup(replace(group.group, architecture=stack), cut)
     peak = evaluate_group(cut_group.part, mapping).peak
+    for layer, nests in zip(cut_group.part.layers, mapping.turn_nests(cut_group.part.layers), strict=True):
+        innermost = {tensor.name: stack.innermost_keeping(tensor) for tensor in layer.tensors}
+        if not all(name in nest.levels[at].keep for nest in nests for name, at in innermost.items()):
+            expected = "nests that keep each tensor in the innermost level that can"
+            raise InputError("fused group", expected, layer.name, key="keep")
     if (outside := works_outside(group, mapping)) is not None:
         expected = f"operands of {graph.layers[outside].name} that stay on the chip"
         raise InputError("fused group", expected, "one in DRAM", key="backing")
