@@ -8,9 +8,10 @@ image at a time, ``reductions.py`` layers whose input channels are cut. ``transi
 segment saves by fetching its first data while the segment before it ends. ``evaluate.py`` adds up the
 segments of a tree.
 
-``whole_chip/`` is the other way to run a layer: its loop nest mapped on the whole chip. ``tile_cost.py`` is
-the protocol by which the model asks what a part of a layer costs within a tile, and ``tile_counts/`` counts
-that for a mapping. ``bounds/`` bounds all schedules of a network; ``program/`` writes what every tile does.
+``whole_chip/`` is the other way to run a layer: its loop nest mapped on the whole chip. ``fused_groups/`` is
+that of several layers: a fused mapping of a part of them on every tile. ``tile_cost.py`` is the protocol by
+which the model asks what a part of a layer costs within a tile, and ``tile_counts/`` counts that for a
+mapping. ``bounds/`` bounds all schedules of a network; ``program/`` writes what every tile does.
 ``layer_graph/`` has the network as schedulers see it. ``pe_mesh/`` is not about chips of tiles: it writes
 one layer's mapping as a program of a mesh of PEs.
 

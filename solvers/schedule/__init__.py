@@ -11,5 +11,6 @@ solvers look for trees:
 - ``auto.py`` asks three of those above and improves the best of their trees;
 - ``exhaustive.py`` tries every tree of small networks, to measure the others by.
 
-All ask ``tiles/`` for the cost of a part of a layer on one tile.
+All ask ``tiles/`` for the cost of a part of a layer on one tile, ``whole_chip_costs.py`` for that of a layer
+on the whole chip, and ``fused_groups.py`` for that of layers mapped together.
 """
