@@ -28,7 +28,8 @@ class Choices:
     ) -> None:
         self._shared, self._options, self._level, self._parts = shared, options, level, parts
         self._corners: dict[int, Corner] = {}
-        """The least costs of options as they are known now, by the option's identity."""
+        """The least costs of options by their identity, as they were known at ``_asked``."""
+        self._asked = -1
 
     def fits(self, chosen: Sequence[NestOption]) -> bool:
         """Whether the first so many layers can have these options, whatever their nests."""
@@ -46,7 +47,6 @@ class Choices:
 
     def least(self) -> Corner:
         """The least of each cost over all choices that fit, as is known now; infinite if none does."""
-        self._corners = {}
         objective, numbers = self._parts.objective, range(len(self._parts.prices))
         return Corner(
             0.0 if objective == "cycles" else self._least(lambda corner: corner.energy)[0],
@@ -59,7 +59,6 @@ class Choices:
 
         Of a product it is the choice that is least at the likeliest price. Empty if no choice fits.
         """
-        self._corners = {}
         likeliest, objective = self._parts.likeliest if self._parts.prices else 0, self._parts.objective
         costs: dict[str, Callable[[Corner], float]] = {
             "energy": lambda corner: corner.energy,
@@ -76,6 +75,8 @@ class Choices:
     def _least(self, cost: Callable[[Corner], float]) -> tuple[float, list[NestOption]]:
         """The least sum of a cost over choices that fit, and the choice, empty if none does: by branch and
         bound."""
+        if self._asked != self._parts.asked:
+            self._corners, self._asked = {}, self._parts.asked
         ordered = [
             sorted(((cost(self._corner(one)), one) for one in some), key=lambda one: one[0])
             for some in self._options

@@ -49,6 +49,8 @@ class PartNests:
     limited: set[str] = field(default_factory=set)
     best: dict[str, Mapping] = field(default_factory=dict)
     fits: bool = True
+    loose: PartNests | None = None
+    """What is known of the part with the whole capacity of its level; None: it has that itself."""
 
 
 class Parts:
@@ -76,6 +78,8 @@ class Parts:
         are proven where that is needed."""
         self.evaluations = 0
         self.solves = 0
+        self.asked = 0
+        """How often something may have been learned."""
         first: dict[object, int] = {}
         self._layers: dict[tuple[int, tuple[tuple[str, int], ...], bool], Layer] = {}
         self._least_words: dict[object, int] = {}
@@ -113,9 +117,10 @@ class Parts:
                 )
             if any(self.spare(key, level) < 0 for level, _ in key.capacities):
                 known.fits, known.least = False, self._nothing_fits
+            known.loose = self.of(replace(key, capacities=())) if key.capacities else None
             self._known[key] = known
         known = self._known[key]
-        if key.capacities and (loose := self._known.get(replace(key, capacities=()))):
+        if loose := known.loose:
             # with less capacity nothing costs less; this may have been learned since the last time
             known.fits = known.fits and loose.fits
             if loose.least != known.least:
@@ -223,6 +228,7 @@ class Parts:
         return not violations(Question(self.architecture, self._part(key), key).problem("energy", 0.0), nest)
 
     def _ask(self, key: PartKey, known: PartNests, question: str, ceiling: float) -> None:
+        self.asked += 1
         if question == self.objective and key in self.starts:
             if self.starts[key].status is not Status.OPTIMAL:
                 self.starts[key] = self.alone(key, self.starts[key].solution)
