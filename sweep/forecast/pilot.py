@@ -9,14 +9,12 @@ from typing import Any
 
 from solvers.catalogue import solver
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.design.schedule_bounds import ideal_costs
 from sweep.design.tile_table import LOTS
 from sweep.forecast.plan import StudyPlan
-from sweep.forecast.rehearsal import Rehearsal, ideal_whole_chip_costs
+from sweep.forecast.rehearsal import Rehearsal, costs_before
 from sweep.study.identity import checked_params
 from sweep.tasks.chips.schedule import ScheduleTask
 from sweep.tasks.chips.schedule_answer import run_schedule_task
-from sweep.tasks.chips.scheduling_costs import SchedulingCosts
 from sweep.tasks.chips.tile_costs import TileCostTask
 from sweep.tasks.kinds import Task, answer_task
 
@@ -139,7 +137,7 @@ def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
 
 def _part(task: ScheduleTask, wall_seconds: float) -> float:
     """Seconds of a solve, extrapolated by its rounds where it does not end within ``wall_seconds``."""
-    content = task.payload(SchedulingCosts(ideal_costs(task.demand), ideal_whole_chip_costs(task)))
+    content = task.payload(costs_before(task))
     budget = task.solve.budget
     content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
     before = time.perf_counter()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import cast
 
-from costmodel.hardware.chip import Chip
+from costmodel.hardware.chip import Chip, Tile
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.tile_cost import TileFloor
 from costmodel.schedule.whole_chip.cost import WholeChipCost
 from results.store.schema.rows import ScheduleColumns
 from solvers.budget import Stopwatch
@@ -36,9 +37,7 @@ class Rehearsal:
         self._seconds = min(wall_seconds, self._budget.wall_seconds)
         self._tile_parts: dict[TilePart, TilePartCost | None] = {}
         self._whole_chip: dict[tuple[int, int], WholeChipCost | None] = {}
-        demand, on = task.demand, task.on
-        offered = WholeChipCosts(on.chip, {}) if on.whole_chip else None
-        self._floors = TabledTileCosts(demand.graph, demand.tile, {}, None, demand.pruning, offered)
+        self._floors = _floors_of(task)
         self.asked: list[TileCostTask | MappingTask] = []
         """The tasks that a run would have solved, in the order of the requests."""
 
@@ -64,24 +63,16 @@ class Rehearsal:
         """
         demand, on = self._task.demand, self._task.on
         layer = demand.graph.layers[request.layer]
-        # A solver holds its answer against bounds that know the energy of operands. Costs without it would be
-        # below these, as no real cost is.
         least = self._floors.floor_of_work(request.layer, demand.batch)
         if request.on_whole_chip:
-            cost = ideal_whole_chip_cost(on.chip, layer, request.batch)
-            inside, filling, links, dram = cost.parts_pj
-            inside = max(inside, request.batch * least.whole_chip_pj - filling)
-            cost = replace(cost, parts_pj=(inside, filling, links, dram))
-            self._whole_chip[request.layer, request.batch] = cost
+            ideal = ideal_whole_chip_cost(on.chip, layer, request.batch)
+            self._whole_chip[request.layer, request.batch] = _raised(on.chip, ideal, request.batch, least)
             self.asked.append(on.whole_chip_task(layer.nest(request.batch)))
             return
         parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
         if new := [part for part in parts if part not in self._tile_parts]:
             per_mac = least.energy_pj / layer.operations
-            for part in new:
-                ideal = ideal_cost(demand.tile, part)
-                energy_pj = max(ideal.energy_pj, part.layer().macs * per_mac)
-                self._tile_parts[part] = replace(ideal, energy_pj=energy_pj)
+            self._tile_parts |= {part: _raised_part(demand.tile, part, per_mac) for part in new}
             self.asked.append(TileCostTask(on.source, tuple(new)))
 
 
@@ -109,17 +100,52 @@ def ideal_whole_chip_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeC
     return WholeChipCost(parts_pj, cycles, tile_cycles, read, written, 0.0)
 
 
-def ideal_whole_chip_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:
-    """The ideal costs of all layers with products, for all batches, by number of the layer and batch.
+def costs_before(task: ScheduleTask) -> SchedulingCosts:
+    """Costs for a solve before anything has been mapped: ideal ones, raised to the bounds on work.
 
-    None where no layer may have the whole chip.
+    A solver holds its answer against bounds that know the energy of operands. Ideal costs would be below
+    these, as no real cost is. Equal tile parts of several layers get the energy of the dearest.
     """
+    demand, floors = task.demand, _floors_of(task)
+    with_products = [
+        (number, layer, floors.floor_of_work(number, demand.batch))
+        for number, layer in enumerate(demand.graph.layers)
+        if layer.has_weights
+    ]
+    per_mac = max((least.energy_pj / layer.operations for _, layer, least in with_products), default=0.0)
+    tile_parts = {part: _raised_part(demand.tile, part, per_mac) for part in demand.tile_parts()}
     if not task.on.whole_chip:
-        return None
-    layers = [(number, layer) for number, layer in enumerate(task.network.graph.layers) if layer.has_weights]
-    batches = batches_of(task.batch)
-    return {
-        (n, batch): ideal_whole_chip_cost(task.on.chip, layer, batch)
-        for n, layer in layers
-        for batch in batches
+        return SchedulingCosts(tile_parts, None)
+    chip = task.on.chip
+    whole_chip = {
+        (number, batch): _raised(chip, ideal_whole_chip_cost(chip, layer, batch), batch, least)
+        for number, layer, least in with_products
+        for batch in batches_of(task.batch)
     }
+    return SchedulingCosts(tile_parts, whole_chip)
+
+
+def _floors_of(task: ScheduleTask) -> TabledTileCosts:
+    """What is known of a task's costs before any is found: the bounds on each layer's work."""
+    offered = WholeChipCosts(task.on.chip, {}) if task.on.whole_chip else None
+    demand = task.demand
+    return TabledTileCosts(demand.graph, demand.tile, {}, None, demand.pruning, offered)
+
+
+def _raised_part(tile: Tile, part: TilePart, pj_per_mac: float) -> TilePartCost:
+    """A tile part's ideal cost with at least this energy."""
+    ideal = ideal_cost(tile, part)
+    return replace(ideal, energy_pj=max(ideal.energy_pj, part.layer().macs * pj_per_mac))
+
+
+def _raised(chip: Chip, ideal: WholeChipCost, batch: int, least: TileFloor) -> WholeChipCost:
+    """A layer's ideal cost on the whole chip, with at least the energy of its floor inside, and with links.
+
+    Bits go the mean way between ports and tiles, for bounds know that none goes less than to the nearest.
+    """
+    inside, filling, _, dram = ideal.parts_pj
+    inside = max(inside, batch * least.whole_chip_pj - filling)
+    ways = [abs(x - u) + abs(y - v) for x, y in chip.positions for u, v in chip.ports]
+    hops = (ideal.dram_read_bits + ideal.dram_write_bits) * sum(ways) / len(ways)
+    links = hops * chip.noc.hop_pj_per_bit
+    return replace(ideal, parts_pj=(inside, filling, links, dram), hop_bits=hops)

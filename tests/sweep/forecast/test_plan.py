@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,3 +100,55 @@ def test_constraints_that_no_design_of_an_optuna_study_meets_are_refused(
     study = load_study(str(write_study(RARE.replace("<= 3", "< 1"))))
     with pytest.raises(InputError, match="mac_units < 1, found mac_units from 1 to 400"):
         plan(study)
+
+
+TILES = """
+name: tiles
+networks: [bottleneck.json]
+chip: set-edge-eyeriss
+axes:
+  tile.buffer.size: {choices: [32 KiB, 48 KiB]}
+objectives: [energy_pj, cycles]
+mapping: {solver: cosa, wall_seconds: 2}
+schedule: {solver: segment_chain, objective: energy, most_partitions: 2, wall_seconds: 5}
+"""
+
+
+@pytest.mark.slow
+def test_a_pilot_before_any_tile_cost_is_not_below_the_bounds(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Layers fit no tile, so that all are mapped on the whole chip: links count there, and operands."""
+    (tmp_path / "bottleneck.json").write_text(json.dumps(bottleneck()), encoding="utf-8")
+    study = load_study(str(write_study(TILES)))
+    assert predict(study, plan(study)).seconds
+
+
+def bottleneck() -> dict[str, Any]:
+    """An inverted bottleneck as a graph of SET's program: 16 channels, 96 inside, 24 behind it."""
+    square = {"sH": 1, "sW": 1, "pad_h": 0, "pad_w": 0, "N": 1, "wgt_prevs": []}
+    one = square | {"type": "conv", "R": 1, "S": 1, "G": 1}
+    depthwise = square | {
+        "type": "groupconv",
+        "R": 3,
+        "S": 3,
+        "sH": 2,
+        "sW": 2,
+        "pad_h": 1,
+        "pad_w": 1,
+        "G": 96,
+    }
+    return {
+        "name": "bottleneck",
+        "layers": [
+            {"name": "expand", "K": 96, "H": 112, "W": 112, "C": 16, "external_C": 16, "ifm_prevs": []}
+            | one
+            | {"ifmap_real": [16, 112, 112]},
+            {"name": "depthwise", "K": 96, "H": 56, "W": 56, "C": 96, "external_C": 0, "ifm_prevs": [0]}
+            | depthwise
+            | {"ifmap_real": [96, 112, 112]},
+            {"name": "project", "K": 24, "H": 56, "W": 56, "C": 96, "external_C": 0, "ifm_prevs": [1]}
+            | one
+            | {"ifmap_real": [96, 56, 56]},
+        ],
+    }
