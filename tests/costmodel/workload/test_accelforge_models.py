@@ -59,7 +59,9 @@ def test_a_block_moves_the_bits_that_accelforge_states(model: str) -> None:
 
 
 CONFIGURATIONS = Path(costmodel.__file__).parent / "workload" / "library" / "configurations"
-WIDE = frozenset("QK QK_softmax CKV Q_latent FFG FFU FFB SFG SFU SFB FFD RFFB".split())
+WIDE = frozenset(
+    ["QK", "QK_softmax", "CKV", "Q_latent", "FFG", "FFU", "FFB", "SFG", "SFU", "SFB", "FFD", "RFFB"]
+)
 """Tensors of AccelForge's DeepSeek-V3 that have 16 bits a value; all others have 8."""
 
 
@@ -124,9 +126,10 @@ def bits_of_product(names: list[str], sizes: tuple[int, int, int]) -> float:
 
 
 def test_a_block_of_gpt3_takes_what_accelforge_states_on_its_simple_machine() -> None:
-    """A token behind 2,047 on a machine whose DRAM takes as much for a bit as its buffer: the buffer is of no
-    use, and every product reads from DRAM and writes there. A MAC takes one unit of energy and of time, and so
-    does a score of softmax, which is read and written once. Values have 16 bits."""
+    """A token behind 2,047 on a machine whose DRAM takes as much for a bit as its buffer: the buffer is of
+    no use, and every product reads from DRAM and writes there. A MAC takes one unit of energy and of time,
+    and so does a score of softmax, which is read and written once. Values have 16 bits.
+    """
     hidden, heads, cached = 12_288, 96, 2_047
     head = hidden // heads
     # N, K, and how many products of one row there are
