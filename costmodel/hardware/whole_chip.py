@@ -26,7 +26,7 @@ def whole_architecture(chip: Chip) -> Architecture | None:
         return None
     *tile, buffer, dram = plain.levels
     hop = chip.noc.hop_pj_per_bit * buffer.word_bits if chip.tiles > 1 else 0.0
-    far = max(_mean_way(chip) - 1, 0.0)
+    far = max(mean_way(chip) - 1, 0.0)
     buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
     dram = replace(
         dram,
@@ -106,7 +106,7 @@ def searched_tile_stack(chip: Chip, tiles: int, share: float) -> Architecture | 
         return None
     *tile, buffer, dram = stack.levels
     hop = chip.noc.hop_pj_per_bit * buffer.word_bits if chip.tiles > 1 else 0.0
-    far = max(_mean_way(chip) - 1, 0.0)
+    far = max(mean_way(chip) - 1, 0.0)
     buffer = replace(
         buffer,
         size_words=max(chip.tile.free_bits // buffer.word_bits, 1),
@@ -123,7 +123,7 @@ def searched_tile_stack(chip: Chip, tiles: int, share: float) -> Architecture | 
     return replace(stack, levels=(*tile, buffer, dram))
 
 
-def _mean_way(chip: Chip) -> float:
+def mean_way(chip: Chip) -> float:
     """The mean number of links between a tile and a port of DRAM, over all tiles and ports."""
     ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)
     return ways / (chip.tiles * len(chip.ports))

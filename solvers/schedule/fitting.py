@@ -10,7 +10,7 @@ import numpy as np
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
-from costmodel.schedule.layer_graph.layer import Channels
+from costmodel.schedule.layer_graph.layer import Channels, pointwise
 from solvers.divisors import divisors
 from solvers.schedule.tiles.layer_parts import factorization_array, held_bits
 from solvers.schedule.tiles.partition_ranking import held_inputs
@@ -134,24 +134,8 @@ def _added(layer: NetworkLayer, first: int, count: int) -> Iterator[NetworkLayer
     waiting = list(range(first, first + count))
     for number in range(count - 1):
         last = number == count - 2
-        yield NetworkLayer(
-            name=layer.name if last else f"{layer.name}+{number}",
-            kind="eltwise",
-            c=2 * layer.k,
-            k=layer.k,
-            h=layer.h,
-            w=layer.w,
-            r=1,
-            s=1,
-            stride_h=1,
-            stride_w=1,
-            pad_h=0,
-            pad_w=0,
-            input_h=layer.h,
-            input_w=layer.w,
-            operands=2,
-            producers=(waiting[0], waiting[1]),
-        )
+        name = layer.name if last else f"{layer.name}+{number}"
+        yield replace(pointwise(name, "eltwise", layer, 2), producers=(waiting[0], waiting[1]))
         waiting = [*waiting[2:], first + count + number]
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import cast
 
 from costmodel.hardware.chip import Chip, Tile
+from costmodel.hardware.whole_chip import mean_way
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.tile_cost import TileFloor
@@ -38,6 +39,7 @@ class Rehearsal:
         self._tile_parts: dict[TilePart, TilePartCost | None] = {}
         self._whole_chip: dict[tuple[int, int], WholeChipCost | None] = {}
         self._floors = _floors_of(task)
+        self._way_pj = mean_way(task.on.chip) * task.on.chip.noc.hop_pj_per_bit
         self.asked: list[TileCostTask | MappingTask] = []
         """The tasks that a run would have solved, in the order of the requests."""
 
@@ -66,7 +68,9 @@ class Rehearsal:
         least = self._floors.floor_of_work(request.layer, demand.batch)
         if request.on_whole_chip:
             ideal = ideal_whole_chip_cost(on.chip, layer, request.batch)
-            self._whole_chip[request.layer, request.batch] = _raised(on.chip, ideal, request.batch, least)
+            self._whole_chip[request.layer, request.batch] = _raised(
+                ideal, request.batch, least, self._way_pj
+            )
             self.asked.append(on.whole_chip_task(layer.nest(request.batch)))
             return
         parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
@@ -112,13 +116,15 @@ def costs_before(task: ScheduleTask) -> SchedulingCosts:
         for number, layer in enumerate(demand.graph.layers)
         if layer.has_weights
     ]
+    # a part does not say which layer it is of: the dearest layer's energy is above the floors of all of them
     per_mac = max((least.energy_pj / layer.operations for _, layer, least in with_products), default=0.0)
     tile_parts = {part: _raised_part(demand.tile, part, per_mac) for part in demand.tile_parts()}
     if not task.on.whole_chip:
         return SchedulingCosts(tile_parts, None)
     chip = task.on.chip
+    way_pj = mean_way(chip) * chip.noc.hop_pj_per_bit
     whole_chip = {
-        (number, batch): _raised(chip, ideal_whole_chip_cost(chip, layer, batch), batch, least)
+        (number, batch): _raised(ideal_whole_chip_cost(chip, layer, batch), batch, least, way_pj)
         for number, layer, least in with_products
         for batch in batches_of(task.batch)
     }
@@ -138,14 +144,13 @@ def _raised_part(tile: Tile, part: TilePart, pj_per_mac: float) -> TilePartCost:
     return replace(ideal, energy_pj=max(ideal.energy_pj, part.layer().macs * pj_per_mac))
 
 
-def _raised(chip: Chip, ideal: WholeChipCost, batch: int, least: TileFloor) -> WholeChipCost:
+def _raised(ideal: WholeChipCost, batch: int, least: TileFloor, way_pj: float) -> WholeChipCost:
     """A layer's ideal cost on the whole chip, with at least the energy of its floor inside, and with links.
 
-    Bits go the mean way between ports and tiles, for bounds know that none goes less than to the nearest.
+    ``way_pj``: energy of a bit on the mean way between ports and tiles. Bounds know that no bit goes less
+    than to the nearest tile.
     """
     inside, filling, _, dram = ideal.parts_pj
     inside = max(inside, batch * least.whole_chip_pj - filling)
-    ways = [abs(x - u) + abs(y - v) for x, y in chip.positions for u, v in chip.ports]
-    hops = (ideal.dram_read_bits + ideal.dram_write_bits) * sum(ways) / len(ways)
-    links = hops * chip.noc.hop_pj_per_bit
-    return replace(ideal, parts_pj=(inside, filling, links, dram), hop_bits=hops)
+    links = (ideal.dram_read_bits + ideal.dram_write_bits) * way_pj
+    return replace(ideal, parts_pj=(inside, filling, links, dram))

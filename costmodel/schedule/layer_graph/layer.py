@@ -448,3 +448,24 @@ def _weight_axes(layer: NetworkLayer) -> tuple[Projection, ...]:
 def _plain(dims: Iterable[str]) -> tuple[Projection, ...]:
     """Axes that each follow one dim."""
     return tuple(Projection.of_terms(((dim, 1),)) for dim in dims)
+
+
+def pointwise(name: str, kind: str, of: NetworkLayer, operands: int = 1) -> NetworkLayer:
+    """An element-wise layer whose operands have the shape of the outputs of ``of``."""
+    return NetworkLayer(
+        name=name,
+        kind=kind,
+        c=of.k * operands,
+        k=of.k,
+        h=of.h,
+        w=of.w,
+        r=1,
+        s=1,
+        stride_h=1,
+        stride_w=1,
+        pad_h=0,
+        pad_w=0,
+        input_h=of.h,
+        input_w=of.w,
+        operands=operands,
+    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
+from costmodel.schedule.layer_graph.layer import pointwise
 
 
 def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
@@ -169,21 +170,4 @@ def _error(layer: NetworkLayer, size: tuple[int, int]) -> NetworkLayer:
 
 def _pointwise(name: str, kind: str, of: NetworkLayer, operands: int = 1) -> NetworkLayer:
     """An element-wise error layer whose operands have the shape of the outputs of ``of``."""
-    return NetworkLayer(
-        name=name,
-        kind=kind,
-        c=of.k * operands,
-        k=of.k,
-        h=of.h,
-        w=of.w,
-        r=1,
-        s=1,
-        stride_h=1,
-        stride_w=1,
-        pad_h=0,
-        pad_w=0,
-        input_h=of.h,
-        input_w=of.w,
-        operands=operands,
-        part="error",
-    )
+    return replace(pointwise(name, kind, of, operands), part="error")

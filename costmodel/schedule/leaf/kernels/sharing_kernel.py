@@ -94,6 +94,7 @@ def search_sharing(
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
             most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
             placed = placed_in_order(leaf, table, row_now, number)
+            # weights take at least their bound, so that many orders end before their trees are walked
             hops = transfer(workspace, placed, HOPS, most - of_weights)
             if hops > most - of_weights:
                 continue
@@ -238,6 +239,7 @@ def _alike(workspace: Workspace, placed: LeafPlacement, k: Int, tiles: Array) ->
                 if is_skipped(workspace.ranges, k, b, h, w):
                     continue
                 tile = tile_of(placed, k, b, h, w)
+                # put in order as they come: compiled code here cannot allocate what a sort would need
                 at: Int = count
                 while at > 0 and tiles[at - 1] > tile:
                     tiles[at] = tiles[at - 1]

@@ -95,6 +95,7 @@ def _comparison(run: RunData) -> Markup:
         remark = paragraph(f"The baseline ({run.axis_line(run.baseline)}) is {status}: nothing to compare.")
     else:
         remark = paragraph(f"Baseline: {run.axis_line(run.baseline)}.")
+    # without a baseline two columns of dashes would read as if something had not been measured
     both = run.baseline is not None
     metrics = live_table(
         "chosen-metrics",
