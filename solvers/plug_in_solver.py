@@ -36,7 +36,10 @@ class PlugInSolver:
     own_solve: Callable[..., Any]
 
     def solve(self, problem: Any, budget: Any, params: Any = None) -> Any:
-        """The plug-in's outcome; InputError where it is none, or claims what the cost model does not say."""
+        """The plug-in's outcome; InputError where it is none, or claims what the cost model does not say.
+
+        A problem on an architecture with a precision is refused (InputError): plug-ins are asked in words.
+        """
         if getattr(getattr(problem, "architecture", None), "precision", None) is not None:
             name = self.plug_in.name
             expected, remedy = "no precision: plug-ins are asked in words", "Ask exact"

@@ -95,9 +95,11 @@ def tile_stack(chip: Chip) -> Architecture | None:
 def searched_tile_stack(chip: Chip, tiles: int, share: float) -> Architecture | None:
     """The stack of :func:`tile_stack` for solvers that map the equal parts of ``tiles`` tiles on each.
 
-    ``share``: which part of a word that DRAM reads a tile has to answer for: 1 where each word goes to one
-    tile, 1 / tiles where each goes to all of them. A tile has as much of DRAM's bandwidth, and words take
-    hops as :func:`whole_architecture` charges them. The buffer is what is left beside the outputs on their
+    ``share``: the part of a word of DRAM that is charged to each tile that gets it: 1 where each word goes to
+    one tile, 1 / tiles where each goes to all of them. A tile's own words pass DRAM's port at its bandwidth
+    divided by ``share * tiles``: an even part of it in the first case, and all of it in the second, where one
+    read serves all tiles. Idle power is divided evenly among the tiles, and words take hops as
+    :func:`whole_architecture` charges them. The buffer is what is left beside the outputs on their
     way out, so that a program has addresses for what a mapping keeps. What the mapping found costs is counted
     exactly by :func:`costmodel.schedule.fused_groups.cost.fused_group_cost`.
     """

@@ -32,7 +32,12 @@ Truth = Any
 
 @called
 def skip_repeats(tables: ProgramTables, run: ReplayState, now: Int) -> None:
-    """The chosen tile has begun a turn of the loop at depth ``run.repeats.turned[0]`` - 1."""
+    """Add as many periods as can be, if the run has been in this state before; else keep it now and then.
+
+    It is called when the chosen tile has begun a turn of a loop: ``run.repeats.turned[0]`` is then 1 more
+    than the depth of that loop, 0 being the outermost one, and is set to 0 here. Moments, totals and loop
+    counters are all that a skip changes. ``run.failure`` says so where they would exceed 64 bits.
+    """
     repeats = run.repeats
     depth = repeats.turned[0] - 1
     repeats.turned[0] = 0

@@ -43,7 +43,10 @@ class Params:
 
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
-    """The plan that the scheme makes; UNKNOWN for a budget that only writing in place can keep."""
+    """The plan that the scheme makes.
+
+    UNKNOWN where the time ends before, and for a budget that only writing in place can keep.
+    """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
     if refused := below_requirement(problem, watch):

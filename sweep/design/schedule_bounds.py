@@ -43,7 +43,11 @@ def _ideal_costs(tile: Tile, parts: Iterable[TilePart]) -> dict[TilePart, TilePa
 
 @dataclass(frozen=True)
 class _RaisedFloors:
-    """Floors by ideal costs, whose cycles know how evenly a layer can be cut, with the energy of operands."""
+    """Floors that are each the larger of two: both hold, and neither is always above the other.
+
+    Those by ``costs``, which are ideal, know how evenly a layer can be cut among tiles. Those by work alone
+    know the energy of the accesses that hand each MAC its operands.
+    """
 
     costs: TabledTileCosts
 

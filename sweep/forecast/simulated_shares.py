@@ -16,7 +16,11 @@ from sweep.forecast.simulated_run import BlockCosts, SimulatedBlockRun
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """Solves of one share that are not ``handed`` out, or not ``done``; ``at_once`` of them make a block."""
+    """One share at a sub-driver: so many ``solves``, of which ``at_once`` make a block.
+
+    ``handed``: how many workers got; ``left``: how many are not answered. ``arrives``: when the sub-driver
+    has it. ``seconds``: what workers have spent on it.
+    """
 
     arrives: float
     solves: int

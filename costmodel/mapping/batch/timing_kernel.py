@@ -30,7 +30,8 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 ARRAY, LOADS, STORES, MISSES, ISSUE, STEPS, STORING, APART = range(8)
-"""The entries of ``WalkCounts.cycles``."""
+"""The entries of ``WalkCounts.cycles``: cycles of each component over all steps, up to ISSUE; how many STEPS
+there are, and how many of them store (STORING); APART is 1 if no two of these follow each other."""
 LOAD, STORE = 0, 1
 """Directions of transfers: the first index of arrays that say [2] in ``TimingTables``."""
 MOST_ROUNDS = 100
@@ -304,7 +305,11 @@ def _repeats(timing: TimingTables, walk: WalkCounts, tensor: int) -> Int:
 
 @inlined
 def _loads(timing: TimingTables, walk: WalkCounts, spills: int, any_order: bool, misses: float) -> Real:
-    """Cycles of all loads, of setting outputs to zero, and of lines that miss."""
+    """Cycles of all loads, of setting outputs to zero, and of lines that miss.
+
+    ``spills``: how often each tile of the output is stored, 1 if it stays until it is finished. All but the
+    first of its visits load it again. ``misses``: cycles already.
+    """
     rows, requests, beats, slower = 0.0, 0.0, 0.0, 0.0
     if timing.moves[LOAD]:
         for tensor in range(len(timing.axes)):
@@ -330,7 +335,7 @@ def _loads(timing: TimingTables, walk: WalkCounts, spills: int, any_order: bool,
 
 @inlined
 def _stores(timing: TimingTables, walk: WalkCounts, spills: int, misses: float) -> Real:
-    """Cycles of all stores, and of lines that miss."""
+    """Cycles of all stores, and of lines that miss; ``spills`` and ``misses`` as for :func:`_loads`."""
     if not timing.moves[STORE]:
         return misses
     moved = _transfer(timing, walk, timing.output, STORE, spills)
@@ -468,7 +473,10 @@ def _transfer(
 
 @inlined
 def _cleared_rows(timing: TimingTables, walk: WalkCounts) -> Real:
-    """Rows of the array's width that all tiles of outputs have."""
+    """Rows of the array's width (``clear_width``, in elements) that all tiles of outputs have.
+
+    Each is set to zero once.
+    """
     tensor, inner = timing.output, timing.axes[timing.output] - 1
     rows = 1.0
     for axis in range(inner):

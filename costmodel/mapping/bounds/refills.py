@@ -142,7 +142,10 @@ def least_pj_per_mac(
 
 
 def _spread_accesses(architecture: Architecture, kept: Sequence[_Kept]) -> float:
-    """The least energy (pJ) of a tensor's accesses for one MAC, if every fan-out served one access."""
+    """The least energy (pJ) of one tensor's accesses for one MAC, if all fan-outs inside shared each access.
+
+    ``kept``: the tensor with each level that can be its innermost.
+    """
     return min(float(one.access_pj.min()) / _fanouts(architecture, 0, one.level) for one in kept)
 
 

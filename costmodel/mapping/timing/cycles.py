@@ -175,7 +175,11 @@ class TimedCycles:
 
     @property
     def binding(self) -> str:
-        """The slowest component, which the steps wait for: one of ``COMPONENTS``."""
+        """The component that takes most over all steps: one of ``COMPONENTS``.
+
+        With two steps in flight the others wait for it, unless what they wait for is a free half of the
+        buffers, which no component takes: :attr:`without` says what that costs.
+        """
         return max(self.components.items(), key=lambda item: item[1])[0]
 
     def to_json(self) -> dict[str, Any]:

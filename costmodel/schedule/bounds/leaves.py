@@ -103,14 +103,14 @@ class LeafWays:
 class LayerAsked:
     """A layer whose ways are asked for.
 
-    ``moved``: bits that every schedule moves for it. ``by_itself``: it only fits mapped on the whole chip.
+    ``moved``: bits that every schedule moves for it. ``whole_chip_only``: no tiles can hold its parts.
     ``in_line``: while a pipeline fills tiles wait for this layer and no other (:func:`layers_in_line`).
     """
 
     layer: NetworkLayer
     floor: TileFloor
     moved: Compulsory
-    by_itself: bool
+    whole_chip_only: bool
     in_line: bool
     grouped: bool = False
     """Whether it may be mapped together with others (:func:`group_way`)."""
@@ -119,7 +119,7 @@ class LayerAsked:
 def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     """The ways to run a layer, on tiles, mapped on the whole chip and in a group; of infinite energy if it
     cannot run."""
-    found = _by_itself(asked, chip, run)
+    found = _outside_groups(asked, chip, run)
     return found.and_also(group_way(asked, chip, run)) if asked.grouped else found
 
 
@@ -141,15 +141,15 @@ def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     return LeafWays.of_one(operations * pj, 0.0, fetched_pj, operations / units)
 
 
-def _by_itself(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
-    """The ways to run a layer on tiles and mapped on the whole chip."""
+def _outside_groups(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
+    """The ways to run a layer on tiles and mapped on the whole chip, without other layers."""
     layer, floor, moved = asked.layer, asked.floor, asked.moved
     hop_pj, buffer = chip.noc.hop_pj_per_bit, chip.tile.buffer
     fetched_pj = moved.dram_read * hops_to_nearest(chip) * hop_pj
     known = isfinite(floor.whole_chip_tile_cycles)
     least_cycles = floor.whole_chip_tile_cycles if known else floor.tile_cycles
     on_chip = LeafWays.of_one(run.batch * floor.whole_chip_pj, 0.0, fetched_pj, run.batch * least_cycles)
-    if asked.by_itself or layer.needs_whole_chip:
+    if asked.whole_chip_only or layer.needs_whole_chip:
         return on_chip
     emptied_pj = 0.0 if layer.has_weights else moved.emptied * buffer.read_pj_per_bit
     if floor.rows is None:

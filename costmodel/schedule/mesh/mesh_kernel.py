@@ -122,7 +122,7 @@ def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
 
 
 @inlined
-def port_bytes(mesh: Mesh, size: Int, port: Int) -> Int:
-    """The units that one port carries of ``size``."""
+def port_units(mesh: Mesh, size: Int, port: Int) -> Int:
+    """The units of data that one port sends or takes of ``size`` units, divided evenly among all ports."""
     ports = mesh.port_x.shape[0]
     return size * (port + 1) // ports - size * port // ports

@@ -75,12 +75,15 @@ class Written:
 class LeafMessages:
     """The works of a leaf on each tile, and its messages from and to DRAM.
 
-    ``works`` [turns]: by (tile, slice) the compute of each tile that has a part; without streamed weights
-    slice 0 is the part. ``weights``: by step of the leaf, modulo the tuple's length, the messages of
-    parameters by tile; one entry where they are pinned or shared, which are loaded once. ``streamed``: they
-    come for every step. ``loads`` [turns]: inputs from DRAM that come for the runs 0, 1, ... modulo the
-    number of turns; ``reads`` and ``frees`` [turns]: those that these runs read, and that no later run reads.
-    ``stores`` [turns]: by (tile, slice) the outputs to DRAM.
+    A tuple has what takes turns: run n of the leaf takes entry n modulo its length.
+
+    - ``works`` [bands], one entry without bands: by (tile, slice) the compute of each tile that has a part;
+      without streamed weights slice 0 is the part.
+    - ``weights`` [steps]: the messages of parameters by tile; a step is a slice of a run. One entry where
+      they are pinned or shared, which are loaded once. ``streamed``: they come for every step.
+    - ``loads`` [turns]: inputs from DRAM that come for a run, by tile; ``reads`` and ``frees`` [turns]: those
+      that the run reads, and those that no later run reads.
+    - ``stores`` [bands], one entry without bands: by (tile, slice) the outputs to DRAM.
 
     Where tiles share the weights, ``weights`` [1] are their shares. ``taken`` are the slices that come from
     other tiles, by slice and tile; ``passed`` by slice and owner what it passes on, with its share.

@@ -278,7 +278,10 @@ class EinsumNests:
     def _ways(
         self, extents: Array, own: TensorSet, capacity: float, inside: WaysInside, cost: NestCost
     ) -> tuple[Ways, int]:
-        """Undominated ways in buffers that hold until the next call, and how many."""
+        """Undominated ways, and how many: the first rows of arrays that are mostly larger.
+
+        The kernel cannot allocate. Where the ways do not fit, it is called again with four times the rows.
+        """
         levels = inside.masks.shape[1] + 1
         values = 3 if cost.final else 1 if cost.by_energy else 2 * levels
         mine = np.array([own >> tensor & 1 == 1 for tensor in range(len(self.tensors))])

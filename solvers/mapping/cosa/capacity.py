@@ -89,9 +89,12 @@ def _splits_evenly(whole: CapacityLimit, params: Params) -> bool:
 
 
 def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
-    """The limit that is exceeded already by one word of each tensor, with its numbers; empty if all fit."""
+    """The part of a level that one word of each of its tensors exceeds, with its numbers; empty if all fit.
+
+    A whole level holds a word of each tensor of ``keep``: sets that it cannot hold are no choices.
+    """
     for whole in _whole_levels(space.architecture, space.layer, keep):
-        for buffer in (whole, *_limits(whole, params.capacity_fractions.get(whole.name, {}))):
+        for buffer in _limits(whole, params.capacity_fractions.get(whole.name, {})):
             if buffer.words < len(buffer.tensors):
                 names, needed = ", ".join(t.name for t in buffer.tensors), len(buffer.tensors)
                 return (

@@ -32,7 +32,7 @@ from solvers.mapping.space.starts import drawn
 from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "8"
+VERSION = "9"
 
 _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
@@ -68,9 +68,11 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     leave out what a process does once: loading the engine and the compiled evaluator.
 
     The status is OPTIMAL only if the objective meets the cost model's lower bound, else FEASIBLE. It is
-    INFEASIBLE if the rules allow no mapping, or if with no choice of kept tensors tiles of one word fit; and
-    UNKNOWN if the rules allow nothing that was found. The decorators ask once for each padded size and each
-    choice of layouts, and improve answers for machines whose cycles the programs do not count.
+    INFEASIBLE if the rules allow no mapping. It is UNKNOWN if the rules allow nothing that was found, or if
+    ``capacity_fractions`` leave some tensor no word with every choice of kept tensors that has programs:
+    that is a setting of the solver and proves nothing of the problem. The decorators ask once for each
+    padded size and each choice of layouts, and improve answers for machines whose cycles the programs do not
+    count.
 
     Raises InputError for ``capacity_fractions`` of a level that the architecture does not have, and for an
     architecture with a precision.
@@ -81,9 +83,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
+    bound = space_bound(problem)
     choices, reasons = _fitting(space, params)
     if not choices:
-        return infeasible(reasons[0])
+        return unknown(reasons[0], bound, clock)
     serial = _serial(problem, choices[0])
     loading = Stopwatch()
     _load(problem, serial, params)
@@ -99,7 +102,6 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     starts = (
         _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, allowed.in_time)]
     )
-    bound = space_bound(problem)
     if not starts:
         return unknown("no program found an allowed mapping", bound, clock)
     best, evaluations = _improved(problem, starts, bound, allowed)

@@ -71,10 +71,13 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
 
     ``budget.iterations`` is the most programs to solve. ``program_proven`` is true when the programs of all
-    classes were solved or ruled out. The bound is the larger of the cost model's and, with ``params.prove``,
-    of what :func:`proven_bound` proves for all choices of kept tensors, if there are no more than
-    ``params.keeps``. The status is OPTIMAL if the objective meets the bound, else FEASIBLE; INFEASIBLE if the
-    rules allow no mapping; UNKNOWN if no candidate was allowed.
+    classes were solved or have no optimum. It is false where the search ended before, also if that was
+    because no class still open was estimated to be better: estimates prove nothing.
+
+    The bound is the larger of the cost model's and, with ``params.prove``, of what :func:`proven_bound`
+    proves for all choices of kept tensors, if there are no more than ``params.keeps``. The status is OPTIMAL
+    if the objective meets the bound, else FEASIBLE; INFEASIBLE if the rules allow no mapping; UNKNOWN if no
+    candidate was allowed.
 
     The seconds leave out what a process does once, loading Clarabel and the compiled evaluator. Raises
     InputError for an architecture with a precision.

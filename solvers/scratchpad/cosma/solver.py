@@ -35,8 +35,8 @@ FIRST_SEARCH_END, DIVIDE_END, SEARCH_END = 0.1, 0.35, 0.8
 """Fractions of the wall time at which the first search, divide and conquer, and the second search end."""
 ESTIMATE_END = 0.25
 """Fraction of the wall time at which no search prepares its estimate any further."""
-OTHER_ORDERS = 4
-"""Optimal orders tried when the first one's tensors cannot be packed."""
+ORDERS = 4
+"""Orders of equal cost, the first one among them, whose tensors are tried to be packed."""
 
 
 @dataclass(frozen=True)
@@ -199,10 +199,10 @@ class _CosmaRun:
         yield self._schedule([ordering.order or () for ordering in self.orderings])
         # Whether an order's tensors can be packed is not known before it is tried. Another order of equal
         # cost has other lifetimes and may well be packable.
-        for seed in range(1, OTHER_ORDERS):
+        for seed in range(1, ORDERS):
             yield self._schedule([self._other_order(o, seed) for o in self.orderings])
         effect = "none of them led to a plan as cheap as the bound"
-        limit_reached("orders of equal cost", OTHER_ORDERS, effect)
+        limit_reached("orders of equal cost", ORDERS, effect)
 
     def _other_order(self, ordering: _Ordering, seed: int) -> tuple[int, ...]:
         reached = self._search(ordering.part, seed).run(self.left(1.0).wall_seconds / 10)

@@ -200,7 +200,10 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
 
 
 def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
-    """How a layer runs; counts of a segment are for one of the schedule's rounds."""
+    """How a layer runs. Bytes and energies are of the whole batch, cycles of one run of the leaf.
+
+    ``cost`` counts a segment for one of the schedule's rounds, so that its counts are multiplied.
+    """
     assert isinstance(cost.node, Leaf)
     rounds = evaluation.rounds
     row: LeafRow = {

@@ -16,7 +16,7 @@ from solvers.scratchpad.problem import ScratchpadProblem
 from tests.solvers.scratchpad import random_graphs
 
 SEARCH, ESTIMATE = "solvers.scratchpad.cosma.search.MOST_ENTRIES", "solvers.scratchpad.cosma.estimate.REACH"
-TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.solver.OTHER_ORDERS"
+TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.solver.ORDERS"
 IDLE = "solvers.scratchpad.divide.IDLE_ROUNDS"
 SECONDS = "solvers.scratchpad.divide.REPLACEMENT_SECONDS"
 CASES: list[tuple[str, dict[str, float], str, str]] = [

@@ -40,7 +40,7 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     replicas_of,
     size_of,
 )
-from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_bytes, port_hops, route, tile_hops
+from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_hops, port_units, route, tile_hops
 
 Array = NDArray[Any]
 Int = Any
@@ -108,7 +108,7 @@ def _load(workspace: ReleasedWorkspace, placement: ReleasedPlacement, kind: Int,
                         if placement.counted:
                             for port in range(mesh.port_x.shape[0]):
                                 x, y = mesh.port_x[port], mesh.port_y[port]
-                                route(mesh, x, y, span, port_bytes(mesh, size, port), mesh.links)
+                                route(mesh, x, y, span, port_units(mesh, size, port), mesh.links)
     return hops
 
 
@@ -135,7 +135,7 @@ def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
     for port in range(mesh.port_x.shape[0]):
         x = mesh.port_x[port]
         mesh.lowest[x], mesh.highest[x] = mesh.port_y[port], mesh.port_y[port]
-        route(mesh, mesh.x[tile], mesh.y[tile], (x, x), port_bytes(mesh, size, port), mesh.links)
+        route(mesh, mesh.x[tile], mesh.y[tile], (x, x), port_units(mesh, size, port), mesh.links)
 
 
 @called

@@ -316,8 +316,11 @@ def _receive_group(
 
 @inlined
 def _times(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int) -> Int:
-    """By how much a range needs more of each sender than its group's senders say: what it has in common with
-    the producer along the dims that the producer does not cut."""
+    """By what number the bits of a group's senders are multiplied to be those of this range.
+
+    It is what the range has in common with the producer along the dims that the producer does not cut: there
+    every sender has the same.
+    """
     near, times = workspace.near[number], 1
     for dim in range(4):
         if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:

@@ -56,6 +56,9 @@ class InBuffer(NamedTuple):
 class MappedLayer:
     """Writes the segment ``leaf``, mapped on the whole chip; messages and works are added to ``written``.
 
+    Pieces and parts are those of the plan, and go by their numbers there: a piece is a box of a tensor in the
+    buffer, a part some iterations of the loops inside a tile.
+
     Raises NotPossibleError for an uneven mapping, and for partial sums of another width than the outputs.
     """
 
@@ -103,7 +106,11 @@ class MappedLayer:
         self._known_moves: dict[tuple[str, bool, bool], Moves] = {}
 
     def _fixed(self) -> Iterator[str]:
-        """Dims that the mapping pads, and those along which a tensor has data of several producers."""
+        """Dims over which no loop can be written as a repetition (``LoopsAroundBuffer.fixed``).
+
+        Those that the mapping pads: the last iteration has smaller boxes. And those along which a tensor has
+        data of several producers, each of which sends messages of its own.
+        """
         yield from (dim for dim, size in self._nest.dims if size != self._numbers.nest.sizes[dim])
         for tensor in self._nest.tensors:
             if len(self._sources[tensor.name]) > 1:
@@ -161,6 +168,7 @@ class MappedLayer:
         return list(numbers), own[:first], body, times, own[first + times * period :]
 
     def _block(self, tile: int, part: PlannedPart, at: int) -> Iterator[Instruction]:
+        """The instructions of a tile in a part, which is number ``at`` of those whose work is written."""
         yield from self._freed(tile, part.freed_before)
         yield from self._taken(tile, part.needed)
         work = self._work(tile, at)
@@ -176,6 +184,7 @@ class MappedLayer:
         yield from self._taken(tile, part.later)
 
     def _taken(self, tile: int, pieces: Sequence[int]) -> Iterator[Instruction]:
+        """Gives pieces their bytes: a hold for outputs that begin at zero, a load for all else."""
         for number in pieces:
             piece = self._plan.pieces[number]
             begun = self._nest.tensors[piece.tensor].is_output and piece.before < 0
@@ -185,6 +194,7 @@ class MappedLayer:
                 yield Instruction(operation, one.message, address)
 
     def _freed(self, tile: int, pieces: Sequence[int]) -> Iterator[Instruction]:
+        """Gives the bytes of pieces back."""
         for number in pieces:
             for one in self._data(tile, number):
                 yield Instruction("free", one.message)

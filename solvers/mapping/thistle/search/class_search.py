@@ -166,8 +166,11 @@ class ClassSearch:
     scale: float
     may_go_on: Callable[[], bool]
     programs: int = 0
+    """Programs solved so far, those of nodes without all orders among them."""
     exhausted: bool = False
+    """Whether the program of every class was solved, or is covered by one without an optimum."""
     infeasible: int = 0
+    """Programs without an optimum, by the word of the solver."""
     closed: set[int] = field(default_factory=set)
     """Branchings, by ``id``, from which no more nodes are wanted."""
     _open: list[tuple[float, int, Branching, ClassNode]] = field(default_factory=list)
