@@ -83,26 +83,12 @@ Nest = Literal[
 and which is no row of the table; it can be mapped layer by layer, and neither scheduled nor
 fused with others.
 """
-VectorWork = Literal["none", "element", "operand", "window"]
-"""What a vector unit does one operation for.
-
-- ``element``: each element of the result; ``operand``: each operand of each element of the result.
-- ``window``: each element from which a result is computed, those of a window or of whole rows and columns.
-"""
 Elements = Literal["pointwise", "moved", "computed"]
 """How an element of the result follows from the operands.
 
 - ``pointwise``: from one element of each operand; shapes broadcast by NumPy's rules.
 - ``moved``: it is an element of an operand, or a constant.
 - ``computed``: in any other way.
-"""
-Gradient = Literal["none", "products", "pointwise", "rows", "windows", "moved"]
-"""How the error of the result becomes the error of the operands in training.
-
-- ``products``: by the same products, with the roles of their tensors exchanged.
-- ``pointwise``: one element from one element; ``rows``: each from all elements of a row.
-- ``windows``: each is added into the window that was read; ``moved``: data is moved back.
-- ``none``: not at all.
 """
 
 
@@ -118,22 +104,17 @@ class OperatorKind:
     name: str
     role: OperatorRole
     elements: Elements
-    vector_work: VectorWork
-    gradient: Gradient
     in_place: bool = False
     nest: Nest | None = None
     factors: tuple[int, ...] = ()
 
 
-UNKNOWN = OperatorKind("unknown", "unknown", "computed", "none", "none")
+UNKNOWN = OperatorKind("unknown", "unknown", "computed")
 """The kind of an operator that has no row."""
 
 
 def _products(names: str, nest: Nest, factors: tuple[int, ...] = (0, 1)) -> list[OperatorKind]:
-    return [
-        OperatorKind(name, "products", "computed", "none", "products", nest=nest, factors=factors)
-        for name in names.split()
-    ]
+    return [OperatorKind(name, "products", "computed", nest=nest, factors=factors) for name in names.split()]
 
 
 def _pointwise(
@@ -141,17 +122,13 @@ def _pointwise(
     role: Literal["activation", "elementwise"],
     *,
     in_place: bool = True,
-    gradient: Gradient = "pointwise",
     elements: Elements = "pointwise",
 ) -> list[OperatorKind]:
-    work: VectorWork = "operand" if role == "elementwise" else "element"
-    return [OperatorKind(name, role, elements, work, gradient, in_place) for name in names.split()]
+    return [OperatorKind(name, role, elements, in_place) for name in names.split()]
 
 
-def _others(
-    names: str, role: OperatorRole, elements: Elements, work: VectorWork, gradient: Gradient
-) -> list[OperatorKind]:
-    return [OperatorKind(name, role, elements, work, gradient) for name in names.split()]
+def _others(names: str, role: OperatorRole, elements: Elements) -> list[OperatorKind]:
+    return [OperatorKind(name, role, elements) for name in names.split()]
 
 
 _ROWS = (
@@ -167,32 +144,29 @@ _ROWS = (
     *_products("scaled_dot_product_attention", "attention", (0, 1, 2)),
     *_products("layer", "stated"),
     # of networks that are published as lists of layers, which do not say what function it is
-    *_others("pooling_layer", "pooling", "computed", "window", "windows"),
+    *_others("pooling_layer", "pooling", "computed"),
     *_pointwise("elementwise_layer", "elementwise", in_place=False),
-    *_others("function_layer", "normalisation", "computed", "element", "rows"),
-    *_others("transposing_layer", "rearrangement", "moved", "none", "moved"),
-    *_others("choosing_layer", "search", "computed", "window", "none"),
-    *_others("dispatching_layer", "rearrangement", "moved", "element", "none"),
-    *_others("combining_layer", "rearrangement", "computed", "window", "none"),
-    *_others("scaling_layer", "elementwise", "computed", "operand", "none"),
+    *_others("function_layer", "normalisation", "computed"),
+    *_others("transposing_layer", "rearrangement", "moved"),
+    *_others("choosing_layer", "search", "computed"),
+    *_others("dispatching_layer", "rearrangement", "moved"),
+    *_others("combining_layer", "rearrangement", "computed"),
+    *_others("scaling_layer", "elementwise", "computed"),
     # queries, keys and values, a mask at position 3, past keys and past values
-    OperatorKind(
-        "attention", "attention", "computed", "none", "products", False, "attention", (0, 1, 2, 4, 5)
-    ),
+    OperatorKind("attention", "attention", "computed", False, "attention", (0, 1, 2, 4, 5)),
     *_pointwise(
         "relu relu6 gelu silu mish elu selu celu leaky_relu prelu hardtanh hardswish hardsigmoid sigmoid "
-        "tanh softplus softsign exp exp2 log log2 sqrt rsqrt abs neg reciprocal erf sin cos clamp square",
+        "tanh softplus softsign exp exp2 log log2 sqrt rsqrt abs neg reciprocal erf sin cos clamp square "
+        "floor ceil round sign",
         "activation",
     ),
-    *_pointwise("floor ceil round sign", "activation", gradient="none"),
     # not in place: nobody has yet looked at whether their results are as wide as their operands everywhere
     *_pointwise(
         "acos acosh asin asinh atan atanh cosh sinh tan shrink thresholded_relu swish log1p expm1 clamp_min "
-        "clamp_max cast masked_fill",
+        "clamp_max cast masked_fill logical_not bitwise_not is_inf is_nan",
         "activation",
         in_place=False,
     ),
-    *_pointwise("logical_not bitwise_not is_inf is_nan", "activation", in_place=False, gradient="none"),
     # with a constant for each channel, or a mask of positions: no element follows from another
     *_pointwise("batch_norm rotary_embedding", "activation", in_place=False, elements="computed"),
     *_pointwise("tril triu", "activation", in_place=False, elements="moved"),
@@ -200,7 +174,6 @@ _ROWS = (
         "quantize_linear dequantize_linear dynamic_quantize_linear",
         "activation",
         in_place=False,
-        gradient="none",
         elements="computed",
     ),
     *_pointwise("add sub mul div pow maximum minimum where mod", "elementwise"),
@@ -213,64 +186,53 @@ _ROWS = (
         "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bit_shift",
         "elementwise",
         in_place=False,
-        gradient="none",
     ),
     *_others(
         "softmax log_softmax layer_norm group_norm instance_norm rms_norm local_response_norm cumsum "
         "lp_normalization mean_variance_normalization",
         "normalisation",
         "computed",
-        "element",
-        "rows",
     ),
-    *_others("hardmax", "normalisation", "computed", "element", "none"),
+    *_others("hardmax", "normalisation", "computed"),
     *_others(
         "max_pool avg_pool lp_pool adaptive_max_pool adaptive_avg_pool adaptive_lp_pool",
         "pooling",
         "computed",
-        "window",
-        "windows",
     ),
     *_others(
         "mean sum amax amin prod var std norm log_sum logsumexp sum_square",
         "reduction",
         "computed",
-        "window",
-        "windows",
     ),
     # of two operands, PyTorch's max and min go element by element: only then sizes are equal, and one may
     # write over the other
-    OperatorKind("max", "reduction", "computed", "window", "windows", in_place=True),
-    OperatorKind("min", "reduction", "computed", "window", "windows", in_place=True),
-    *_others("argmax argmin", "reduction", "computed", "window", "none"),
-    *_others("identity", "view", "pointwise", "none", "moved"),
-    *_others("dropout", "view", "computed", "none", "pointwise"),
+    OperatorKind("max", "reduction", "computed", in_place=True),
+    OperatorKind("min", "reduction", "computed", in_place=True),
+    *_others("argmax argmin", "reduction", "computed"),
+    *_others("identity", "view", "pointwise"),
+    *_others("dropout", "view", "computed"),
     *_others(
         "reshape flatten squeeze unsqueeze permute transpose t expand repeat pad",
         "view",
         "moved",
-        "none",
-        "moved",
     ),
-    *_others("slice select split", "cut", "moved", "none", "moved"),
-    *_others("cat", "concatenation", "moved", "none", "moved"),
-    *_others("embedding gather gather_nd index index_select", "lookup", "moved", "none", "moved"),
-    *_others("upsample resize", "resampling", "moved", "window", "windows"),
-    *_others("grid_sample roi_align max_roi_pool max_unpool", "resampling", "computed", "window", "windows"),
+    *_others("slice select split", "cut", "moved"),
+    *_others("cat", "concatenation", "moved"),
+    *_others("embedding gather gather_nd index index_select", "lookup", "moved"),
+    *_others("upsample resize", "resampling", "moved"),
+    *_others("grid_sample roi_align max_roi_pool max_unpool", "resampling", "computed"),
     *_others(
         "stack tile flip roll pixel_shuffle pixel_unshuffle reflection_pad replication_pad center_crop_pad "
         "col2im reverse_sequence scatter scatter_nd tensor_scatter",
         "rearrangement",
         "moved",
-        "none",
-        "moved",
     ),
-    *_others("compress", "search", "moved", "element", "moved"),
-    *_others("topk sort unique", "search", "computed", "element", "moved"),
-    *_others("non_zero non_max_suppression", "search", "computed", "element", "none"),
-    *_others("constant full arange eye_like one_hot", "source", "moved", "none", "none"),
-    *_others("bernoulli multinomial random_normal random_uniform", "random", "computed", "element", "none"),
-    *_others("shape size", "numbers", "moved", "none", "none"),
+    *_others("compress", "search", "moved"),
+    *_others("topk sort unique", "search", "computed"),
+    *_others("non_zero non_max_suppression", "search", "computed"),
+    *_others("constant full arange eye_like one_hot", "source", "moved"),
+    *_others("bernoulli multinomial random_normal random_uniform", "random", "computed"),
+    *_others("shape size", "numbers", "moved"),
 )
 TABLE: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})
 """All rows by name."""

@@ -14,7 +14,7 @@ from costmodel.schedule.bounds.staying import SegmentKinds
 from costmodel.schedule.tile_cost import TileFloor
 from solvers.schedule.chip_model import floors_of, with_bands, with_reductions
 from solvers.schedule.tiles.cost_table import TabledTileCosts
-from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
+from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 from sweep.design.group_table import wanted_groups
@@ -30,11 +30,6 @@ def ideal_cost(tile: Tile, part: TilePart) -> TilePartCost:
     # the first six numbers of a part are C, K, P, Q, R and S
     macs = prod((*part[:6], part.b, part.groups))
     return TilePartCost(macs * tile.mac_pj, -(-macs // tile.macs))
-
-
-def ideal_costs(demand: TileCostDemand) -> dict[TilePart, TilePartCost]:
-    """The ideal costs of all tile parts of a demand."""
-    return _ideal_costs(demand.tile, demand.tile_parts())
 
 
 def _ideal_costs(tile: Tile, parts: Iterable[TilePart]) -> dict[TilePart, TilePartCost]:

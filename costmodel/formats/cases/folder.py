@@ -12,7 +12,7 @@ from typing import Any
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.cases.architecture import architecture_from_json
 from costmodel.formats.cases.mapping import mapping_from_json, mapping_to_json
-from costmodel.formats.cases.problem import Shape, builtin_shapes, layer_from_problem, problem_from_layer
+from costmodel.formats.cases.problem import Shape, builtin_shapes, layer_from_problem
 from costmodel.formats.json.json_fields import field
 from costmodel.formats.json.safe_json import json_lines, load_json, parse_json
 from costmodel.hardware.architecture import Architecture
@@ -27,7 +27,6 @@ __all__ = [
     "layer_from_problem",
     "mapping_from_json",
     "mapping_to_json",
-    "problem_from_layer",
     "read_architectures",
     "read_cases",
     "read_shapes",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
@@ -134,47 +133,6 @@ def _axis(axis: Any, coefficients: ReadOnlyDict[str, int], where: str) -> Axis:
 
 def _is_term(term: Any) -> bool:
     return isinstance(term, list) and 1 <= len(term) <= 2 and all(isinstance(name, str) for name in term)
-
-
-def problem_from_layer(layer: Layer) -> dict[str, Any]:
-    """The ``problem`` form of a layer: a built-in shape's name where one fits, else the shape itself."""
-    # whether a shape fits is seen by reading the layer back: it must come out as it went in, projections and
-    # all
-    for name, shape in builtin_shapes().items():
-        problem = {
-            "id": layer.name,
-            "shape": name,
-            "dims": layer.sizes,
-            "coeffs": _coefficients(layer, shape),
-        }
-        if set(shape["dimensions"]) == set(layer.sizes) and _same(layer, layer_from_problem(problem)):
-            return problem
-    shape = shape_of_layer(layer)
-    return {"id": layer.name, "shape": shape, "dims": layer.sizes, "coeffs": _coefficients(layer, shape)}
-
-
-def _same(layer: Layer, other: Layer) -> bool:
-    return layer.sizes == other.sizes and layer.tensors == other.tensors
-
-
-def _coefficients(layer: Layer, shape: Shape) -> dict[str, int]:
-    """The values of the shape's coefficients for the layer; defaults where the shape does not fit it."""
-    tensors = {tensor.name: tensor for tensor in layer.tensors}
-    found = {entry["name"]: entry["default"] for entry in shape["coefficients"]}
-    for tensor, dim, coefficient in _named_terms(shape):
-        if tensor in tensors and dim in tensors[tensor].dims:
-            # a dim may step along several axes of a tensor; then the shape does not fit, which the caller
-            # sees
-            found[coefficient] = max(tensors[tensor].steps[dim])
-    return found
-
-
-def _named_terms(shape: Shape) -> Iterator[tuple[str, str, str]]:
-    for space in shape["data_spaces"]:
-        for axis in space["projection"]:
-            for term in axis:
-                if term[1:]:
-                    yield space["name"], term[0], term[1]
 
 
 def shape_of_layer(layer: Layer) -> Shape:

@@ -11,8 +11,8 @@ which the caller cannot change:
 | tiled_conv | batch, output rows and columns, output channels, filter rows and columns, input channels |
 
 So a mapping can run only if its loops at DRAM stand in that order. What lies inside a tile is the hardware's
-own affair: blocks of DIM by DIM weights, whose loops stand in one order (see ``INSIDE``). Of the inner levels
-of a mapping nothing is written but their tile.
+own affair: blocks of DIM by DIM weights, whose loops stand in one order (K R S C Q P, outermost first, P in
+groups of DIM columns). Of the inner levels of a mapping nothing is written but their tile.
 
 A convolution's P and R run along the columns, which are next to each other in Gemmini's memory layout, and Q
 and S along the rows.
@@ -33,9 +33,6 @@ from costmodel.workload.projection import Axis
 
 WALK = ("N", "Q", "P", "K", "S", "R", "C")
 """The loops of ``tiled_conv`` over tiles, outermost first, as dims of a convolution."""
-
-INSIDE = ("K", "R", "S", "C", "Q", "P")
-"""The hardware's loops over the blocks of a tile, outermost first; P in groups of DIM columns."""
 
 WHERE = "mapping for Gemmini"
 TILES = ("batches", "porows", "pocols", "pochs", "krows", "kcols", "kchs")

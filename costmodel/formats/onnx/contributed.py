@@ -79,13 +79,11 @@ def _products(
     ``read``: for the first layer its two operands, for each further one its second, as positions among those
     that the node does not leave out.
     """
-    kind = OperatorKind(
-        "fused_products", "attention", "computed", "none", "products", nest="fused", factors=read
-    )
+    kind = OperatorKind("fused_products", "attention", "computed", nest="fused", factors=read)
     return Contributed(kind, results, like, factors, layers, tuple(defaults.items()))
 
 
-_UNSCHEDULED = OperatorKind("fused_lookup_or_norm", "unknown", "computed", "element", "none")
+_UNSCHEDULED = OperatorKind("fused_lookup_or_norm", "unknown", "computed")
 """What no schedule on a chip can have, as its operands lie otherwise than those of the table's operators."""
 
 

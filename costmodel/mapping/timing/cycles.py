@@ -19,10 +19,6 @@ from costmodel.mapping.timing.walk import timed_part, walk_of
 from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer
 
-COMPONENTS = ("array", "load", "store", "memory", "issue")
-"""What steps can wait for: the array; the ports, ``load`` and ``store``; ``memory``, which serves the misses
-of both ports; ``issue``, the host that starts each step."""
-
 
 @dataclass(frozen=True)
 class PortCycles:
@@ -82,7 +78,11 @@ class TimedCycles:
 
     @property
     def components(self) -> dict[str, float]:
-        """Cycles of each of ``COMPONENTS``, of one part."""
+        """The cycles of each component that steps can wait for, of one part.
+
+        ``load`` and ``store`` are the ports; ``memory`` serves the misses of both; ``issue`` is the host that
+        starts each step.
+        """
         return {
             "array": self.array,
             "load": self.load.cycles,
@@ -175,7 +175,7 @@ class TimedCycles:
 
     @property
     def binding(self) -> str:
-        """The component that takes most over all steps: one of ``COMPONENTS``.
+        """The component that takes most over all steps: one of :attr:`components`.
 
         With two steps in flight the others wait for it, unless what they wait for is a free half of the
         buffers, which no component takes: :attr:`without` says what that costs.

@@ -7,10 +7,9 @@ from a partition to the messages on a chip, and they are the same for all kinds 
    tile;
 2. ``images.py`` finds the elements that a tile reads and makes: the images of its box under the projections;
 3. ``layer_graph/sources.py`` says which layer computes which channels of a tensor, or that DRAM has them;
-4. ``messages.py`` intersects what consumers need with what producers make.
-
-That is the definition. The chip model counts the same messages faster, in ``leaf/kernels``, to which tests
-hold these modules; programs write them in ``program/segment_messages.py``.
+4. a message is the intersection of what a consumer's part needs with what a producer's part makes: the chip
+   model counts these in ``leaf/kernels``, and programs write them in ``program/segment_messages.py``. Tests
+   list them one by one and hold both to that.
 
 ``arrays.py`` has the arithmetic of boxes. Start with ``images.py``. Nothing here knows whose outputs a layer
 reads: layer graphs import boxes.

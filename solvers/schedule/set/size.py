@@ -20,9 +20,6 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, TreeNode
 from solvers.divisors import divisors
 from solvers.schedule.set.space import SpaceName
 
-GROWTH = 5 + 2 * 6**0.5
-"""The number of trees grows by this factor for each further layer, in the limit of many layers."""
-
 
 def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
     """Trees over ``layers`` leaves in one order, with every choice of cut kinds and sub-batches.

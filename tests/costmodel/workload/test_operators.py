@@ -21,11 +21,9 @@ from costmodel.workload.operators import (
     TABLE,
     UNKNOWN,
     Elements,
-    Gradient,
     Nest,
     OperatorKind,
     OperatorRole,
-    VectorWork,
     kinds_of,
 )
 
@@ -46,11 +44,9 @@ def test_every_known_name_has_a_complete_row() -> None:
         assert row.role in get_args(OperatorRole)
         assert row.role != UNKNOWN.role, name
         assert row.elements in get_args(Elements), name
-        assert row.vector_work in get_args(VectorWork), name
-        assert row.gradient in get_args(Gradient), name
         assert (row.nest is None) is (row.role not in ("products", "attention")), name
         assert (row.factors == ()) is (row.nest is None), name
-        assert row.nest is None or (row.nest in get_args(Nest) and row.gradient == "products"), name
+        assert row.nest is None or row.nest in get_args(Nest), name
     assert get_args(OperatorRole)[-1] == UNKNOWN.role
     assert set(get_args(OperatorRole)) - {UNKNOWN.role} >= SCHEDULED
 
@@ -146,21 +142,29 @@ def _one(name: str) -> Network:
 
 
 @pytest.mark.parametrize(
-    "name", ["conv2d", "softmax", "layer_norm", "add", "mul", "max_pool2d", "mean", "sum"]
+    ("name", "times", "error"),
+    [
+        ("conv2d", 0, "conv"),
+        ("softmax", 1, "ptp"),
+        ("layer_norm", 1, "ptp"),
+        ("add", 2, "ptp"),
+        ("mul", 2, "ptp"),
+        ("max_pool2d", 4, "pool"),
+        ("mean", 64, "pool"),
+        ("sum", 64, "pool"),
+    ],
 )
-def test_vector_work_and_gradients_are_those_of_the_layers_that_chips_have(name: str) -> None:
-    row = kinds_of(name)[0]
+def test_the_vector_work_and_the_errors_of_a_chips_layers(name: str, times: int, error: str) -> None:
+    """``times``: operations of vector units for an element of the result, of windows as long as they are.
+
+    ``error``: the kind of the layers that bring errors back; those of windows scatter.
+    """
     graph = layer_graph(_one(name))
     it = next(layer for layer in graph.layers if layer.name == "it")
-    elements = it.k * it.h * it.w
-    times = {"none": 0, "element": 1, "operand": it.operands, "window": it.r * it.s}[row.vector_work]
-    assert it.operations * (not it.has_weights) == elements * times
+    assert it.operations * (not it.has_weights) == it.k * it.h * it.w * times
     step = training_graph(graph)
     errors = [layer for layer in step.layers if layer.part == "error" and layer.name.startswith("it.error")]
     updates = [layer for layer in step.layers if layer.name == "it.update"]
-    assert errors
-    assert (len(updates) == 1) is (row.gradient == "products")
-    assert all(layer.scatters for layer in errors) is (row.gradient == "windows")
-    assert {layer.kind for layer in errors} == (
-        {"ptp"} if row.gradient in ("pointwise", "rows") else {it.kind}
-    )
+    assert len(updates) == it.has_weights == (error == "conv")
+    assert {layer.kind for layer in errors} == {error}
+    assert all(layer.scatters for layer in errors) is (error == "pool")

@@ -13,7 +13,6 @@ import pytest
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, groups, volume
 from costmodel.schedule.boxes.images import image as image_of
-from costmodel.schedule.boxes.messages import exchanged
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
@@ -27,6 +26,7 @@ from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from tests.costmodel.schedule.boxes.elements import random_layer
+from tests.costmodel.schedule.boxes.messages import exchanged
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip
 from tests.thorough import how_many

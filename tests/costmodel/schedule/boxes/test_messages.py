@@ -12,13 +12,13 @@ import pytest
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.boxes.arrays import Array, Box, boxes_of
 from costmodel.schedule.boxes.images import image, whole
-from costmodel.schedule.boxes.messages import exchanged, loads, of_run, transfers
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.network import Layer
 from tests.costmodel.schedule.boxes.elements import Numbers, numbered, random_layer, touched_of
+from tests.costmodel.schedule.boxes.messages import exchanged, loads, of_run, transfers
 from tests.thorough import how_many
 
 

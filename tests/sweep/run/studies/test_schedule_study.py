@@ -36,7 +36,7 @@ from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.cli.jobs.submit_job import stage_study
-from sweep.design.schedule_bounds import ideal_costs
+from sweep.design.schedule_bounds import ideal_cost
 from sweep.design.schedule_workload import tile_mapping_settings
 from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
@@ -361,7 +361,7 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
     mapped = study.model_copy(update={"mapping": MappingChoice(solver=solver)})
     task = next(t for t in workload_of(mapped).tasks(next(designs(mapped))) if isinstance(t, ScheduleTask))
     row: Any = answer_task(TileCostTask(task.on.source, task.demand.tile_parts()).content)
-    ideal = list(ideal_costs(task.demand).values())
+    ideal = [ideal_cost(task.demand.tile, part) for part in task.demand.tile_parts()]
     for cost, (_, energy_pj, cycles, *_) in zip(ideal, row["costs"], strict=True):
         assert cost.energy_pj < energy_pj
         assert cost.cycles <= cycles
