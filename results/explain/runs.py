@@ -236,9 +236,9 @@ def _answers(run: RunData, designs: set[int]) -> dict[int, Answers]:
             if schedule := network.one_run.get("schedule"):
                 asked[design][name, "schedule"] = schedule
     used = {task_id for some in asked.values() for task_id in some.values()}
-    rows: dict[str, dict[str, Any]] = {}
-    for table, columns in ((LAYERS, OF_LAYERS), (FUSIONS, OF_GROUPS), (SCHEDULES, OF_SCHEDULES)):
-        rows |= rows_of(run, table, columns, used)
+    layers, groups = rows_of(run, LAYERS, OF_LAYERS, used), rows_of(run, FUSIONS, OF_GROUPS, used)
+    schedules = rows_of(run, SCHEDULES, OF_SCHEDULES, used)
+    rows: dict[str, Mapping[str, Any]] = {**layers, **groups, **schedules}
     return {
         design: {key: rows[task_id] for key, task_id in some.items() if task_id in rows}
         for design, some in asked.items()

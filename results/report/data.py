@@ -32,7 +32,15 @@ from results.report.html import chart_text
 from results.report.stored_rows import DESIGN_DETAILS, OF_A_SOLVE, SolveCounts, StoredRows
 from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES, TILE_COSTS
-from results.store.schema.rows import FusionRow, NetworkEntry, ScheduleRow, ScratchpadRow, TileCostRow
+from results.store.schema.rows import (
+    DesignRow,
+    FusionRow,
+    LayerRow,
+    NetworkEntry,
+    ScheduleRow,
+    ScratchpadRow,
+    TileCostRow,
+)
 from results.store.schema.tables import DESIGNS, FUSIONS, LAYERS, SCRATCHPADS
 from results.units import NOTHING, TIMES, Scale, percent, scale_for
 
@@ -80,8 +88,8 @@ class RunData:
 
     path: Path
     designs: pandas.DataFrame
-    details: StoredRows
-    of_layers: StoredRows
+    details: StoredRows[DesignRow]
+    of_layers: StoredRows[LayerRow]
     fusions: Mapping[str, FusionRow]
     scratchpads: tuple[ScratchpadRow, ...]
     schedules: Mapping[str, ScheduleRow]
@@ -119,7 +127,7 @@ class RunData:
         run = RunFolder(self.path)
         return SolveCounts.read(run, study_of(run))
 
-    def detail(self, design: int) -> dict[str, Any]:
+    def detail(self, design: int) -> DesignRow:
         """DESIGN_DETAILS of a design."""
         return self.details[self.design_id(design)]
 
@@ -129,7 +137,7 @@ class RunData:
         return parts if isinstance(parts, dict) else {}
 
     @cached_property
-    def _energies(self) -> StoredRows:
+    def _energies(self) -> StoredRows[DesignRow]:
         """Apart from ``details``: of the thousands that are drawn the other columns would be large."""
         rows = StoredRows(RunFolder(self.path), DESIGNS, ("energy_by_level_pj",))
         rows.load(self.design_id(design) for design in self.drawn)
@@ -290,7 +298,7 @@ class RunData:
         others = pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
         return pandas.concat([self.layers.rows[columns], others]) if rows else self.layers.rows[columns]
 
-    def solve(self, task_id: str) -> dict[str, Any]:
+    def solve(self, task_id: str) -> Mapping[str, Any]:
         """The ``layers`` row of a task, NaN for numbers that it lacks; empty when the run has none."""
         row = self.of_layers[task_id]
         return {n: float("nan") if value is None and n in _NUMBERS else value for n, value in row.items()}

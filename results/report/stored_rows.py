@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from results.front.pareto import of_study
 from results.store.digests import Digests
 from results.store.folder import RunFolder
-from results.store.schema.columns import Table
+from results.store.schema.columns import RowT, Table
 from results.store.schema.tables import LAYERS
 
 if TYPE_CHECKING:
@@ -41,23 +41,23 @@ _TASK = '"task_id":"'
 """Before the id of each task in the stored column ``networks``: quotes of a name in it are escaped."""
 
 
-class StoredRows:
+class StoredRows(Generic[RowT]):
     """Some columns of rows of a table by their key, each read once, when it is asked for first."""
 
-    def __init__(self, run: RunFolder, table: Table[Any], columns: Sequence[str]) -> None:
+    def __init__(self, run: RunFolder, table: Table[RowT], columns: Sequence[str]) -> None:
         self._run, self._table, self._columns = run, table, tuple(columns)
-        self._rows: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, RowT] = {}
 
     def load(self, keys: Iterable[str]) -> None:
         """Read the rows with these keys together: one by one each would cost a look at all keys."""
         if missing := set(keys) - self._rows.keys():
             names = dict.fromkeys((self._table.key, *self._columns))
             for row in self._run.read_some(self._table.name, missing, list(names)).to_pylist():
-                self._rows[row[self._table.key]] = dict(self._table.decode(row))
+                self._rows[row[self._table.key]] = self._table.decode(row)
                 missing.discard(row[self._table.key])
-            self._rows |= {key: {} for key in missing}
+            self._rows |= {key: self._table.decode({}) for key in missing}
 
-    def __getitem__(self, key: str) -> dict[str, Any]:
+    def __getitem__(self, key: str) -> RowT:
         """The row with this key; empty where the run has none."""
         self.load([key])
         return self._rows[key]

@@ -20,7 +20,7 @@ from results.store.journal import NAME, journalled_rows
 from results.store.part_listing import PartListing, StoredPart
 from results.store.parts import read_part, to_arrow
 from results.store.row_batch import arrow_stream, arrow_table
-from results.store.schema.columns import RowT, Table
+from results.store.schema.columns import RowT, StoredColumns, Table
 from results.store.schema.rows import LayerRow
 from results.store.schema.tables import ANSWERED, LAYERS
 
@@ -45,7 +45,7 @@ class FoundAnswer(NamedTuple):
     stored; and whether the row is in the folder of the run that asks."""
 
     row: LayerRow
-    stored: dict[str, Any]
+    stored: StoredColumns
     held: bool
 
 
@@ -66,7 +66,7 @@ class FoundAnswers:
         for stream, held in ((self.others, False), (self.held, True)):
             for stored in arrow_table(stream).to_pylist() if stream else []:
                 row = LAYERS.decode({name: stored[name] for name in needed})
-                found[stored["task_id"]] = FoundAnswer(row, stored, held)
+                found[stored["task_id"]] = FoundAnswer(row, StoredColumns(stored), held)
         return found
 
 

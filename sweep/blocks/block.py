@@ -16,6 +16,7 @@ from results.front.pareto import covers
 from results.store.known_answers import FoundAnswers
 from results.store.row_batch import RowBatch
 from results.store.schema.rows import DesignRow, LayerRow
+from sweep.design.design_row import number_in
 from sweep.design.mapping_workload import LayerSolve
 from sweep.study.designs.design_space import Design, DesignSpace
 from sweep.study.designs.design_table import DesignTable, Part, architecture_of, values_of
@@ -295,18 +296,17 @@ class BlockTally:
 
     def _judge(self, rows: Sequence[DesignRow], objectives: Sequence[str]) -> None:
         """Keep of the rows those that no other one dominates, and the worst."""
-        found = [cast(dict[str, Any], row) for row in rows]
-        complete = [row for row in found if outcome(cast(DesignRow, row)) == "complete"]
-        points = [tuple(float(row[name]) for name in objectives) for row in complete]
+        complete = [row for row in rows if outcome(row) == "complete"]
+        points = [tuple(number_in(row, name) for name in objectives) for row in complete]
         # the worst of each objective: the page that follows the run takes its reference point from them
         kept = {max(range(len(points)), key=lambda n: points[n][k]) for k in range(len(objectives)) if points}
         front: list[int] = []
         for n, point in enumerate(points):
             if not any(covers(points[other], point) for other in front):
                 front = [other for other in front if not covers(point, points[other])] + [n]
-        columns = ("design_id", "axes", "status", "feasible", *objectives)
-        chosen = ({name: complete[n][name] for name in columns} for n in sorted({*front, *kept}))
-        self.judged = [cast(DesignRow, row) for row in chosen]
+        names = ("design_id", "axes", "status", "feasible", *objectives)
+        chosen = [complete[n] for n in sorted({*front, *kept})]
+        self.judged = [cast(DesignRow, {name: row.get(name) for name in names}) for row in chosen]
 
 
 def _wall_seconds(row: LayerRow) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise, starmap
@@ -19,7 +19,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Layer
 from results.store.known_answers import FoundAnswers
 from results.store.row_batch import RowBatch
-from results.store.schema.columns import StoredRow
+from results.store.schema.columns import StoredColumns, StoredRow
 from results.store.schema.rows import DesignRow, LayerRow, MappingColumns
 from results.store.schema.tables import DESIGNS, LAYERS
 from results.store.shared_folder import SharedFolder
@@ -53,6 +53,7 @@ from sweep.study.study import Study
 from sweep.tasks.completions import failed_row, said
 from sweep.tasks.energy_cycles import EnergyCycles
 from sweep.tasks.mapping import (
+    CodeVersions,
     MappingTask,
     answer_columns,
     architecture_content,
@@ -81,7 +82,7 @@ class BlockWork:
     space: DesignSpace
     workload: MappingWorkload
     study_id: str
-    versions: dict[str, Any]
+    versions: CodeVersions
     """Of the driver's code: a worker that has other ones raises VersionMismatchError, which ends the run."""
     solve: Solve = solve
     """Answers a problem; another one is for measurements and tests."""
@@ -89,7 +90,7 @@ class BlockWork:
     """The run folder, where workers that see it store whole parts; None sends all rows to the driver."""
     first: MappingWorkload | None = None
     """What the study's cheaper solver is asked before its own; None where there is no such solver."""
-    first_versions: dict[str, Any] = field(default_factory=dict)
+    first_versions: CodeVersions | None = None
     """As ``versions``, of the cheaper solver."""
     parts: PartsOf = ()
     """Of the run's table, where all designs are known beforehand: blocks need not bring any then."""
@@ -112,7 +113,7 @@ class BlockWork:
             _versions(workload),
             folder=folder,
             first=first,
-            first_versions=_versions(first) if first else {},
+            first_versions=_versions(first) if first else None,
             parts=parts,
         )
 
@@ -151,10 +152,14 @@ class BlockWork:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-def _versions(workload: MappingWorkload) -> dict[str, Any]:
+def _versions(workload: MappingWorkload) -> CodeVersions:
     content = workload.solves[0].settings.content
-    versions = {"solver": content["solver"], "solver_version": content["solver_version"]}
-    return versions | {"archsweep_version": VERSION, "model_version": MODEL_VERSION}
+    return {
+        "solver": content["solver"],
+        "solver_version": content["solver_version"],
+        "archsweep_version": VERSION,
+        "model_version": MODEL_VERSION,
+    }
 
 
 class BlockSolver:
@@ -168,7 +173,7 @@ class BlockSolver:
         self.worker = worker_name()
         self.spaces = [(one.layer, one.settings.rules.for_layer(one.layer)) for one in workload.solves]
         """Of each solve, the layer and the rules that speak of it."""
-        self._common: list[dict[str, Any]] | None = None
+        self._common: list[StoredColumns] | None = None
 
     def problem(self, architecture: Architecture, number: int) -> MappingProblem:
         """The problem of a solve: all that the answer depends on, and no names.
@@ -198,14 +203,14 @@ class BlockSolver:
         """Of each solve, the layer without its name and the rules."""
         return [(replace(layer, name=""), rules) for layer, rules in self.spaces]
 
-    def common(self, architecture: Architecture) -> list[dict[str, Any]]:
+    def common(self, architecture: Architecture) -> list[StoredColumns]:
         """Of each solve, the columns of its row that do not depend on the architecture, encoded."""
         if self._common is None:
             # of any architecture: what depends on it is taken out
             self._common = [self._columns(architecture, asked) for asked in self.workload.solves]
         return self._common
 
-    def _columns(self, architecture: Architecture, asked: LayerSolve) -> dict[str, Any]:
+    def _columns(self, architecture: Architecture, asked: LayerSolve) -> StoredColumns:
         columns = dict(MappingTask(architecture, asked.layer, asked.settings).columns)
         del columns["architecture"], columns["architecture_id"]
         return LAYERS.encode_part(columns | {"study": self.study.name})
@@ -365,15 +370,16 @@ class _BlockOfSolves:
     def _answer(self, group: _Group, position: int) -> MappingSummary:
         """The answer to one solve, from the store or solved; its row is entered unless the folder has it."""
         task_id = group.ids[position]
-        common = self.solver.common(group.architecture)[position] | group.columns | {"task_id": task_id}
+        own = LAYERS.encode_part({"task_id": task_id})
+        common = self.solver.common(group.architecture)[position], group.columns, own
         if found := self.stored.get(task_id):
             reused: LayerRow = {"cached": True, "from_study": found.row["from_study"] or found.row["study"]}
             row = found.row | reused
             if not found.held:
-                self.layers.append(LAYERS.joined(found.stored, common, LAYERS.encode_part(reused)))
+                self.layers.append(LAYERS.joined(found.stored, *common, LAYERS.encode_part(reused)))
         else:
             row = self._solved_row(group.architecture, position)
-            self.layers.append(LAYERS.joined(common, LAYERS.encode_part(row)))
+            self.layers.append(LAYERS.joined(*common, LAYERS.encode_part(row)))
         self.tally.count(row, self.solver.workload.solves[position])
         return MappingSummary.of(row)
 

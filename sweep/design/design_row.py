@@ -142,7 +142,7 @@ def objectives(design: Design, energy_pj: float, cycles: int, tokens: float | No
 
 def broken_constraints(constraints: Sequence[Constraint], row: DesignRow) -> DesignRow:
     """What is to be said of a complete design whose answers break constraints on results; else nothing."""
-    values = {one: float(cast(dict[str, Any], row)[one.quantity]) for one in constraints}
+    values = {one: number_in(row, one.quantity) for one in constraints}
     broken = [reason(str(one), value) for one, value in values.items() if not one.met_by(value)]
     return {"feasible": False, "note": reasons(broken)} if broken else {}
 
@@ -171,7 +171,8 @@ def broken_by_bounds(constraints: Sequence[Constraint], row: DesignRow) -> str:
     that rounding keeps them on their side. Mean power rises with energy and falls with cycles: no such row
     says anything of it.
     """
-    values, broken = cast(dict[str, Any], row), list[str]()
+    values: Mapping[str, Any] = row
+    broken: list[str] = []
     for one in constraints:
         value, bounded = values.get(one.quantity), _RISING if one.is_upper else _FALLING
         if value is not None and one.quantity in bounded and not one.met_by(float(value)):
@@ -256,11 +257,16 @@ def request_times(
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
     """Lower bounds on the study's objectives from those on energy and cycles; 0 where these say nothing."""
-    known = cast(dict[str, Any], objectives(design, energy_pj, whole_cycles(cycles), study.tokens))
+    known: Mapping[str, Any] = objectives(design, energy_pj, whole_cycles(cycles), study.tokens)
     return [float(known.get(name, 0.0)) for name in study.objectives]
 
 
 def objective_values(study: Study, row: DesignRow) -> list[float]:
     """The study's objectives of a complete design, in their order."""
-    # which columns these are is the study's choice, so no type knows
-    return [float(cast(dict[str, Any], row)[name]) for name in study.objectives]
+    return [number_in(row, name) for name in study.objectives]
+
+
+def number_in(row: DesignRow, column: str) -> float:
+    """The number in a column that is a study's choice, which no type knows."""
+    columns: Mapping[str, Any] = row
+    return float(columns[column])

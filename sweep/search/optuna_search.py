@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -189,7 +189,7 @@ class OptunaProposals:
         infeasible = row["status"] == "infeasible"
         broken = {str(c): c.excess(design.hardware) for c in self._space.constraints}
         # what nobody solved is not known to break a constraint on results
-        answered = cast(dict[str, Any], row) if row["status"] == "complete" else {}
+        answered: Mapping[str, Any] = row if row["status"] == "complete" else {}
         for limit in self._study.result_constraints:
             value = answered.get(limit.quantity)
             broken[str(limit)] = 0.0 if value is None else limit.excess_of(float(value))

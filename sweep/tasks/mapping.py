@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from costmodel import MODEL_VERSION
 from costmodel.errors import InputError
@@ -178,6 +178,15 @@ def _layer_id(layer: Layer) -> str:
 
 class VersionMismatchError(RuntimeError):
     """A worker's code is not the driver's: its answers would be filed under wrong versions."""
+
+
+class CodeVersions(TypedDict):
+    """The code that answers a task: what :func:`check_versions` compares, by the keys of a task's content."""
+
+    solver: str
+    solver_version: str
+    archsweep_version: str
+    model_version: str
 
 
 def check_versions(content: ReadOnlyDict[str, Any], solver_version: str = "") -> None:

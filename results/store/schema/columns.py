@@ -42,6 +42,9 @@ StoredRow = NewType("StoredRow", dict[str, Any])
 Only ``Table.encode`` makes one, and the journal of what it made.
 """
 
+StoredColumns = NewType("StoredColumns", dict[str, Any])
+"""Some columns of a row as they are stored, which many rows may have in common."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -100,18 +103,18 @@ class Table(Generic[RowT]):
         encoded["schema_version"] = self.version
         return StoredRow(encoded)
 
-    def encode_part(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The stored form of some columns, which many rows may have in common; ``joined`` makes rows of it.
+    def encode_part(self, values: Mapping[str, Any]) -> StoredColumns:
+        """The stored form of some columns; ``joined`` makes rows of such parts.
 
         Raises WrongRowError as :meth:`encode` does, but not for what is missing.
         """
         columns = self.by_name
         if unknown := [name for name in values if name not in columns or name == "schema_version"]:
             raise WrongRowError(self.name, f"unknown column {unknown[0]!r}", f"Known: {', '.join(columns)}")
-        return {name: self._encoded(columns[name], value) for name, value in values.items()}
+        return StoredColumns({name: self._encoded(columns[name], value) for name, value in values.items()})
 
-    def joined(self, *parts: Mapping[str, Any]) -> StoredRow:
-        """A row of parts that are encoded already; where several have a column, the last of them counts.
+    def joined(self, *parts: StoredColumns) -> StoredRow:
+        """A row of parts; where several have a column, the last of them counts.
 
         Raises WrongRowError for a missing required column.
         """

@@ -12,7 +12,7 @@ import time
 import warnings
 from bisect import insort
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -235,7 +235,7 @@ class RunObservers(RunObserver):
 
 def _what(row: AnswerRow) -> str:
     """What a row is the answer of, for people: a layer, a network, a graph, or parts of layers."""
-    columns = cast(dict[str, Any], row)
+    columns: Mapping[str, Any] = row
     named = next((columns[key] for key in ("layer_name", "network", "graph") if columns.get(key)), None)
     if named is None and (parts := columns.get("tile_parts")):
         named = f"{parts} parts of layers"

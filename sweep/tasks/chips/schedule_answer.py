@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import whole_bytes
@@ -191,7 +191,7 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
         "tree": solution.text,
         "spatial_temporal": _by_leaf(rectangles, on_whole_chip, groups.keys()),
         "leaves": [
-            cast(LeafRow, _leaf(evaluation, one) | _together(groups.get(one.node.layer), one.node.layer))
+            _leaf(evaluation, one, groups.get(one.node.layer))
             for one in evaluation.nodes()
             if isinstance(one.node, Leaf)
         ],
@@ -199,10 +199,11 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
     }
 
 
-def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
+def _leaf(evaluation: ChipEvaluation, cost: NodeCost, group: FusedGroupCost | None) -> LeafRow:
     """How a layer runs. Bytes and energies are of the whole batch, cycles of one run of the leaf.
 
-    ``cost`` counts a segment for one of the schedule's rounds, so that its counts are multiplied.
+    ``cost`` counts a segment for one of the schedule's rounds, so that its counts are multiplied. ``group``:
+    the layers that the leaf is mapped together with, None for most.
     """
     assert isinstance(cost.node, Leaf)
     rounds = evaluation.rounds
@@ -232,21 +233,20 @@ def _leaf(evaluation: ChipEvaluation, cost: NodeCost) -> LeafRow:
             row["sharers"] = cost.leaf.sharing.sharers
         if cost.leaf.bands:
             row["bands"] = list(cost.leaf.bands.heights)
+    if group is not None:
+        _enter_group(row, group)
     return row
 
 
-def _together(group: FusedGroupCost | None, layer: str) -> dict[str, Any]:
-    """What a leaf's row says of the group that it is in; nothing for other leaves."""
-    if group is None:
-        return {}
+def _enter_group(row: LeafRow, group: FusedGroupCost) -> None:
+    """What the row of a leaf says of the group of layers that it is in."""
     names = [one.layer for one in group.layers]
-    own = next(one for one in group.layers if one.layer == layer)
-    row = {
-        "tile_cycles": own.tile_cycles // prod(parts for _, parts in group.cut),
-        "fused_with": [name for name in names if name != layer],
-        "cut": dict(group.cut),
-    }
-    return row | {"tree": group.whole.mapping} if layer == names[0] else row
+    own = next(one for one in group.layers if one.layer == row["layer"])
+    row["tile_cycles"] = own.tile_cycles // prod(parts for _, parts in group.cut)
+    row["fused_with"] = [name for name in names if name != row["layer"]]
+    row["cut"] = dict(group.cut)
+    if row["layer"] == names[0]:
+        row["tree"] = group.whole.mapping
 
 
 def _by_leaf(
