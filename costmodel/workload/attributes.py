@@ -67,6 +67,13 @@ class Attributes(ReadOnlyDict[str, Plain]):
             raise InputError("", "whole numbers", value, key=key)
         return whole
 
+    def flat(self, key: str) -> list[int]:
+        """The whole numbers of an array that is stated, row by row, whatever its axes; one is an array, too.
+
+        InputError for anything else.
+        """
+        return list(_flat(self.get(key), key))
+
     def flag(self, key: str) -> bool:
         """Whether the attribute is stated as true or 1; InputError for what is neither true nor false."""
         value = self._values.get(key, False)
@@ -80,6 +87,16 @@ class Attributes(ReadOnlyDict[str, Plain]):
         if not isinstance(value, str):
             raise InputError("", "text", value, key=key)
         return value
+
+
+def _flat(value: Plain, key: str) -> Iterator[int]:
+    if isinstance(value, tuple):
+        for item in value:
+            yield from _flat(item, key)
+    elif isinstance(value, int):
+        yield value
+    else:
+        raise InputError("", "whole numbers", value, key=key)
 
 
 def _plain(value: Any, key: str) -> Plain:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
+from costmodel.formats.json.safe_json import first_json_object, json_lines
 from costmodel.formats.machines.row_stationary import RowStationary
 from costmodel.workload.network import Layer, convolution
 
@@ -56,10 +56,7 @@ def eyeriss_rows(path: Path) -> tuple[EyerissRow, ...]:
     Zeros and mappings that rows of AlexNet and VGG-16 leave out are those of ``eyeriss_runs.json``.
     InputError names file and line.
     """
-    rows = [
-        _row(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
-        for number, line in json_lines(path, MOST_LINE_BYTES)
-    ]
+    rows = (_row(data, where) for where, data in json_lines(path, MOST_LINE_BYTES))
     return tuple(row for row in rows if row is not None)
 
 

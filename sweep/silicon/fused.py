@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json.safe_json import json_lines, parse_json
+from costmodel.formats.json.safe_json import json_lines
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.workload.network import Layer, convolution
 from solvers.budget import Budget
@@ -72,10 +72,7 @@ def fused_runs(path: Path) -> tuple[FusedRun, ...]:
 
     InputError names file and line, also for a chip that is not known.
     """
-    return tuple(
-        _run(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
-        for number, line in json_lines(path, MOST_LINE_BYTES)
-    )
+    return tuple(_run(data, where) for where, data in json_lines(path, MOST_LINE_BYTES))
 
 
 def _run(data: Any, where: str) -> FusedRun:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.formats.json.safe_json import json_lines, parse_json
+from costmodel.formats.json.safe_json import json_lines
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.convolution_forms import packed, winograd
 from costmodel.workload.network import Layer, convolution
@@ -60,10 +60,7 @@ def nvdla_rows(path: Path) -> tuple[NvdlaRow, ...]:
 
     InputError names file and line.
     """
-    rows = [
-        _row(parse_json(line, f"{path}:{number}"), f"{path}:{number}")
-        for number, line in json_lines(path, MOST_LINE_BYTES)
-    ]
+    rows = (_row(data, where) for where, data in json_lines(path, MOST_LINE_BYTES))
     return tuple(row for row in rows if row is not None)
 
 

@@ -14,7 +14,7 @@ from costmodel.formats.cases.architecture import architecture_from_json
 from costmodel.formats.cases.mapping import mapping_from_json, mapping_to_json
 from costmodel.formats.cases.problem import Shape, builtin_shapes, layer_from_problem
 from costmodel.formats.json.json_fields import field
-from costmodel.formats.json.safe_json import json_lines, load_json, parse_json
+from costmodel.formats.json.safe_json import json_lines, load_json
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
@@ -83,8 +83,8 @@ def read_cases(path: str | Path) -> Iterator[Case]:
     if (folder / "shapes.json").exists():
         shapes |= read_shapes(folder / "shapes.json")
     for file in files:
-        for number, line in json_lines(file, MOST_LINE_BYTES):
-            yield _case(line, f"{file}:{number}", find, shapes)
+        for where, record in json_lines(file, MOST_LINE_BYTES):
+            yield _case(record, where, find, shapes)
 
 
 def _finder(own: Path) -> Callable[[str], Architecture]:
@@ -108,12 +108,8 @@ def _finder(own: Path) -> Callable[[str], Architecture]:
     return find
 
 
-def _case(line: str, where: str, find: Callable[[str], Architecture], shapes: dict[str, Shape]) -> Case:
+def _case(record: Any, where: str, find: Callable[[str], Architecture], shapes: dict[str, Shape]) -> Case:
     """The case of one line. Errors get the file and line, unless they name another file (``archs.json``)."""
-    try:
-        record = parse_json(line, where)
-    except InputError as error:
-        raise error.at(where) from None
     name = field(record, "arch", str, where)
     try:
         architecture = find(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from costmodel.formats.evaluated_files import EvaluatedFile, Line, Lines
 from costmodel.formats.json.fusion_json import (
@@ -14,7 +13,7 @@ from costmodel.formats.json.fusion_json import (
     problem_from_json,
 )
 from costmodel.formats.json.json_fields import field
-from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
+from costmodel.formats.json.safe_json import first_json_object, json_lines
 from costmodel.mapping.fused.checker import violations
 from costmodel.mapping.fused.evaluate import evaluate_fused
 from costmodel.mapping.fused.mapping import FusedMapping
@@ -50,9 +49,7 @@ def is_fused_file(path: Path) -> bool:
 
 def read_fused_cases(path: Path) -> Iterator[FusedCase]:
     """The cases of a file, plain or gzipped; InputError names the line and key that are wrong."""
-    for number, text in json_lines(path, MOST_LINE_BYTES):
-        where = f"{path}:{number}"
-        data: Any = parse_json(text, where)
+    for where, data in json_lines(path, MOST_LINE_BYTES):
         problem = problem_from_json(field(data, "problem", dict, where), f"{where}: problem")
         mapping = fused_mapping_from_json(field(data, "mapping", dict, where), f"{where}: mapping")
         yield FusedCase(str(data.get("id", where)), problem, mapping)

@@ -38,12 +38,23 @@ def json_of(data: bytes, where: str) -> Any:
         raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
 
 
-def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
-    """Every line of a file that is not empty, with its number; a gzipped file is unpacked.
+def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[str, Any]]:
+    """The value of every line of a file that is not empty, after where it stands: file and line.
 
-    Raises InputError naming the file and line for a line that is longer than ``most_line_bytes``, is not
-    UTF-8 or cannot be read.
+    A gzipped file is unpacked. Raises InputError naming the file and line for a line that is longer than
+    ``most_line_bytes``, is not JSON in UTF-8 or cannot be read.
     """
+    for number, line in _lines(path, most_line_bytes):
+        where = f"{path}:{number}"
+        try:
+            value = parse_json(line, where)
+        except InputError as error:
+            raise error.at(where) from None  # the text has one line: its number within it says nothing
+        yield where, value
+
+
+def _lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
+    """Every line that is not empty, with its number."""
     if path.exists() and not names_a_file(path):
         # reading from a pipe could wait forever
         raise InputError(
@@ -76,8 +87,7 @@ def first_json_object(path: Path, most_line_bytes: int) -> dict[str, Any]:
     if not names_a_file(path):
         return {}
     try:
-        _, line = next(json_lines(path, most_line_bytes), (0, "{}"))
-        first = parse_json(line, str(path))
+        _, first = next(json_lines(path, most_line_bytes), ("", {}))
     except InputError:
         return {}
     return first if isinstance(first, dict) else {}

@@ -134,7 +134,7 @@ def _gathered(asked: _Asked) -> View | None:
     if "indices" not in asked.node.attributes:
         return None
     axis, length = asked.axis, asked.first.shape[asked.axis]
-    positions = [position % length for position in _flat(asked.node.attributes["indices"])]
+    positions = [position % length for position in asked.node.attributes.flat("indices")]
     shape = asked.shape[axis : len(asked.shape) - (len(asked.first.axes) - axis - 1)]
     if len(positions) != prod(shape):
         return None
@@ -142,14 +142,6 @@ def _gathered(asked: _Asked) -> View | None:
     if followed is None and len(set(positions)) < len(positions):
         return whole(asked.node.outputs[0], asked.shape, _not_followed(asked.node))
     return followed
-
-
-def _flat(value: object) -> list[int]:
-    if isinstance(value, tuple):
-        return [number for item in value for number in _flat(item)]
-    if not isinstance(value, int):
-        raise InputError("", "whole numbers", value, key="indices")
-    return [value]
 
 
 def _sliced(asked: _Asked) -> View | None:

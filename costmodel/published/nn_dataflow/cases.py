@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.json.json_fields import field, whole_number
-from costmodel.formats.json.safe_json import first_json_object, json_lines, parse_json
+from costmodel.formats.json.safe_json import first_json_object, json_lines
 from costmodel.published.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
 from costmodel.published.nn_dataflow.hardware import NnDataflowHardware, UnitCosts
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, LayerShape, check_size
@@ -98,10 +98,9 @@ def is_scheme_file(path: Path) -> bool:
 
 def read_schemes(path: Path) -> Iterator[SchemeCase]:
     """The rows of a file, plain or gzipped; InputError names the line and key that are wrong."""
-    for number, line in json_lines(path, MOST_LINE_BYTES):
-        where = f"{path}:{number}"
+    for where, record in json_lines(path, MOST_LINE_BYTES):
         try:
-            yield _case(parse_json(line, where), where)
+            yield _case(record, where)
         except InputError as error:
             raise error if error.where.startswith(str(path)) else error.at(where) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from math import inf, prod
 from pathlib import Path
@@ -35,8 +34,7 @@ def question(content: dict[str, Any], objective: str) -> FusionProblem:
 def test_every_proven_optimum() -> None:
     """67 problems that others enumerated: products, chains of three, attention, two and three levels."""
     ran = 0
-    for _, text in json_lines(DATA / "tiny_optima.jsonl.gz", 1 << 20):
-        line = json.loads(text)
+    for _, line in json_lines(DATA / "tiny_optima.jsonl.gz", 1 << 20):
         outcome = solve(question(line["problem"], line["objective"]), ENOUGH)
         assert outcome.status is Status.OPTIMAL
         assert outcome.objective == pytest.approx(line["optimum"], rel=1e-12), line["id"]
@@ -150,9 +148,7 @@ def test_the_compulsory_bound_is_below_every_optimum_and_met_where_all_fits() ->
 
 def test_a_tolerance_ends_sooner_and_says_how_close_it_is() -> None:
     line = next(
-        one
-        for one in (json.loads(text) for _, text in json_lines(DATA / "tiny_optima.jsonl.gz", 1 << 20))
-        if one["id"] == "g3-L3-2-edp"
+        one for _, one in json_lines(DATA / "tiny_optima.jsonl.gz", 1 << 20) if one["id"] == "g3-L3-2-edp"
     )
     outcome = solve(question(line["problem"], "edp"), ENOUGH, Params(tolerance=0.5))
     assert outcome.gap is not None

@@ -231,22 +231,13 @@ def _chosen(view: ViewNode) -> list[tuple[int, list[int]]]:
     if operator != "index_select" or attributes.get("indices", attributes.get("index")) is None:
         raise _unknown("indices", f"{view.read} -> {view.made}")
     key = "indices" if "indices" in attributes else "index"
-    numbers = _flat(attributes[key])
-    return [(axis, [_axis(number, view.read[axis]) for number in numbers])]
+    return [(axis, [_axis(number, view.read[axis]) for number in attributes.flat(key)])]
 
 
 def _stated(attributes: Attributes, key: str, view: ViewNode) -> int:
     if key not in attributes:
         raise _unknown(key, f"{view.read} -> {view.made}")
     return attributes.number(key)
-
-
-def _flat(indices: object) -> list[int]:
-    if isinstance(indices, tuple):
-        return [number for item in indices for number in _flat(item)]
-    if not isinstance(indices, int):
-        raise InputError("", "whole numbers", indices, key="indices")
-    return [indices]
 
 
 def _indices(length: int, start: int, end: int, step: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,7 +27,7 @@ DATA = Path(__file__).parents[3] / "data" / "fusion"
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for _, line in json_lines(DATA / name, 1 << 20)]
+    return [case for _, case in json_lines(DATA / name, 1 << 20)]
 
 
 @pytest.mark.slow
