@@ -104,8 +104,8 @@ def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
     inner = {
         key.removeprefix(ARCHITECTURE): given.pop(key) for key in list(given) if key.startswith(ARCHITECTURE)
     }
-    changed = overridden(document, given, where)
     try:
+        changed = overridden(document, given, where)
         return _ChipReader(check_keys(ChipKeys, changed, where), where, inner).chip()
     except OverrideError:
         raise

@@ -167,14 +167,21 @@ class ChipKeys(Keys):
 
 
 def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
-    """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one."""
+    """A copy of ``document`` with the new values; a side of the mesh wins over a new mesh, in any order.
+
+    Raises InputError with ``where`` and the key: one that is unknown (it lists the known ones), one inside an
+    entry that has no keys, or ``mesh`` where that has no side to replace.
+    """
     if not overrides or not isinstance(document, dict):
         return document
     changed = deepcopy(document)
-    for key, value in overrides.items():
+    for key, value in sorted(overrides.items(), key=lambda new: new[0] in MESH):
         _check_key(key, where)
         if key in MESH:
-            changed["mesh"] = list(_columns_and_rows(changed.get("mesh")))
+            try:
+                changed["mesh"] = list(_columns_and_rows(changed.get("mesh")))
+            except InputError as error:
+                raise error.at(where, "mesh") from None
             changed["mesh"][MESH[key]] = value
             continue
         owner, *rest = changed, *key.split(".")

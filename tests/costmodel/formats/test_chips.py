@@ -83,6 +83,7 @@ def test_overrides() -> None:
     sizes = {level.name: level.size_words for level in chip.tile.architecture.levels}
     assert sizes["OutputBuffer"] == 14 * 1024
     assert load_chip("set-edge", {"tile.architecture": "eyeriss"}).tile == load_chip("set-edge-eyeriss").tile
+    assert load_chip("set-edge", {"mesh.rows": 3, "mesh": "6x5"}).rows == 3
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,7 @@ def test_overrides() -> None:
     [
         ({"mesh": "4"}, "mesh: expected columns and rows"),
         ({"mesh": [0, 4]}, "mesh"),
+        ({"mesh": "4", "mesh.rows": 3}, "override of chip set-edge: mesh: expected columns and rows"),
         ({"dram.bandwidth": "1.5 B/cycle"}, "dram.bandwidth: expected whole bytes"),
         ({"tile.buffer.sise": "1 MiB"}, "Did you mean tile.buffer.size?"),
         ({"tile.architecture": "nvdl"}, "Did you mean nvdla?"),
@@ -240,6 +242,9 @@ def test_files(tmp_path: Path) -> None:
     path.write_text("[]")
     with pytest.raises(InputError, match=r"mine.yaml"):
         load_chip(path)
+    path.write_text("name: mine")
+    with pytest.raises(InputError, match=r"mine.yaml: mesh: expected columns and rows"):
+        load_chip(path, {"mesh.rows": 3})
     with pytest.raises(InputError, match="set-edge"):
         load_chip("set-egde")
 

@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from costmodel.schedule.mesh.tile_groups import Sides, first_points, tile_groups
 from costmodel.schedule.program.addresses import Occupancy, addresses
 from costmodel.schedule.program.fused_groups.turn_order import Turn, TurnOrder
 from costmodel.schedule.program.part_data import common, elements, tensor_of
-from costmodel.schedule.program.program import Box, Instruction, Message, Moves, Repeat, Work
+from costmodel.schedule.program.program import Box, Instruction, Message, Moves, Operation, Repeat, Work
 from costmodel.schedule.program.segment_messages import Written, reduced_dims
 from costmodel.schedule.program.whole_chip.nest_numbers import NestNumbers
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -50,6 +50,9 @@ from costmodel.schedule.whole_chip.steps import fetched_boxes
 Array = NDArray[Any]
 MOST_STEPS = 20_000
 """The most steps that are written, one after the other."""
+StayKind = Literal["load", "hold", "kept"]
+"""What a stay is for: ``load``, data that the layers read from DRAM; ``hold``, outputs on their way to DRAM,
+which may come back to be added to; ``kept``, an intermediate that later layers of the group read."""
 
 
 class GroupStep(NamedTuple):
@@ -70,18 +73,22 @@ class GroupStep(NamedTuple):
 class Stay:
     """A box of a tensor that lies in the buffer while steps ``begin`` to ``last`` run.
 
-    ``position``, ``tensor``: the product whose tensor it is, by its position, and which of its tensors.
-    ``first``, ``end``: the box in the tensor's axes, from the tile's first element. ``kind``: it is loaded,
-    or outputs are held for DRAM, or it is kept for later layers of the group. ``made``: for what is kept, the
-    number of the layer whose outputs these are, and the step that completes them. ``before``: for outputs
-    that come back, the numbers of the stays in which they were before. ``reads``: the steps that read it.
+    ``position``, ``tensor``: the product whose tensor it is, by its position, and which of its tensors. For
+    outputs of a vector layer this is the product that it runs behind, and that one's outputs.
+    ``first``, ``end``: the box, end excluded. Of ``load`` and ``hold``: in the axes of the product's tensor,
+    counted from the tile's first element, thus the same for all tiles. Of ``kept``: in the axes of messages
+    (samples, channels, rows, columns), as they are on the first tile; other tiles' are shifted.
+    ``begin``, ``last``: steps, by number, the last one included.
+    ``made``: of ``kept``, the number of the layer whose outputs these are, and the step that completes them.
+    ``before``: of ``hold``, the numbers of the stays in which these outputs were before, if they come back.
+    ``reads``: the steps that read it; none for ``hold``.
     """
 
     position: int
     tensor: int
     first: tuple[int, ...]
     end: tuple[int, ...]
-    kind: str
+    kind: StayKind
     begin: int
     last: int
     made: tuple[int, int] = (-1, -1)
@@ -137,7 +144,7 @@ class GroupedLayers:
                 if stay.kind == "kept" and stay.made[1] == at:
                     if (message := self._held(tile, number)) is not None:
                         yield Instruction("send", message)
-                elif stay.kind != "load" and stay.kind != "kept" and stay.last == at:
+                elif stay.kind == "hold" and stay.last == at:
                     yield from self._left(tile, number)
             for number in coming[at]:
                 if number not in late:
@@ -161,9 +168,10 @@ class GroupedLayers:
         if message is None:
             return
         stay = self._stays[number]
-        operation = {"load": "load", "hold": "load" if stay.before else "hold", "kept": "receive"}
+        back: Operation = "load" if stay.before else "hold"
+        operation: dict[StayKind, Operation] = {"load": "load", "hold": back, "kept": "receive"}
         first = 8 * self._chip.tile.output_stream_bytes + int(self._address[number])
-        yield Instruction(operation[stay.kind], message, in_bytes(first))  # type: ignore[arg-type]
+        yield Instruction(operation[stay.kind], message, in_bytes(first))
 
     def _left(self, tile: int, number: int) -> Iterator[Instruction]:
         """The store of outputs, from the bytes in which they were held."""
