@@ -22,11 +22,13 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Div: floordiv,  # lengths are whole, so what is divided divides evenly
     ast.Mod: mod,
 }
-_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+_FUNCTIONS: dict[str, Callable[[list[int]], int]] = {"max": max, "min": min}
 Axis = onnx.TensorShapeProto.Dimension
 
 _LONGEST = 500
 """Characters of the longest text that is parsed as an expression; a longer one is one symbol."""
+_MOST = 2**63 - 1
+"""The largest length that an ONNX file can have."""
 
 
 def symbols_of(length: str) -> set[str]:
@@ -80,7 +82,7 @@ def _evaluated(tree: ast.expr, values: Mapping[str, int]) -> int:
         return _OPERATORS[type(tree.op)](_evaluated(tree.left, values), _evaluated(tree.right, values))
     if isinstance(tree, ast.Call):
         assert isinstance(tree.func, ast.Name)
-        return _FUNCTIONS[tree.func.id.lower()](*(_evaluated(item, values) for item in tree.args))
+        return _FUNCTIONS[tree.func.id.lower()]([_evaluated(item, values) for item in tree.args])
     if isinstance(tree, ast.Name):
         return values[tree.id]
     assert isinstance(tree, ast.Constant)
@@ -121,10 +123,15 @@ def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
 
 
 def set_lengths(graph: onnx.GraphProto, values: Mapping[str, int]) -> None:
-    """Write its length to every axis of the graph whose symbols all have a value."""
+    """Write its length to every axis of the graph whose symbols all have a value.
+
+    InputError for a length beyond the 64 bits that a file has for one.
+    """
     for value in (*graph.input, *graph.value_info, *graph.output):
         for axis in _axes(value):
             if axis.dim_param and (length := value_of(axis.dim_param, values)) is not None:
+                if length > _MOST:
+                    raise InputError("dims", f"lengths of at most {_MOST:,}", length, key=axis.dim_param)
                 axis.dim_value = length
 
 

@@ -34,14 +34,17 @@ class Overrides:
     where: str
 
     def applied_to(self, document: Any) -> Any:
-        """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one."""
+        """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one.
+
+        A part of a value (``SRAM.fanout.x``) wins over the whole (``SRAM.fanout``), in any order.
+        """
         if not self.values or not isinstance(document, dict):
             return document
         changed = _copied(document)
-        for key, value in self.values.items():
+        for key, value in sorted(self.values.items(), key=lambda new: new[0].count(".")):
             head, *rest = key.split(".")
             owner, last = self._owner(changed, key, head, rest)
-            # copied, for a later key may change a part of it
+            # copied, for the key of a part may come
             owner[last] = _copied(value)
         return changed
 

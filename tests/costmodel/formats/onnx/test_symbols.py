@@ -118,6 +118,7 @@ def test_all_missing_lengths_are_named_with_the_remedy(tmp_path: Path) -> None:
         ({"sequence": 3}, r"dims: expected symbolic lengths .*\(batch, seq\), found sequence"),
         ({"seq": -1}, r"dims\.seq: expected a whole length of at least 0, found -1"),
         ({"seq": True}, "found True"),
+        ({"seq": 2**63}, r"dims\.seq: expected lengths of at most 9,223,372,036,854,775,807"),
     ],
 )
 def test_dims_that_cannot_be(tmp_path: Path, dims: dict[str, int], message: str) -> None:
@@ -145,6 +146,7 @@ def test_a_layer_of_a_file_with_stated_lengths(tmp_path: Path) -> None:
         ("past + seq - 1", {"past", "seq"}, 11),
         ("2*seq//3", {"seq"}, 3),
         ("min(seq, past)", {"seq", "past"}, 5),
+        ("Max(past)", {"past"}, 7),
         ("seq - 5", {"seq"}, 0),
         ("seq - 6", {"seq"}, None),
         ("seq % 0", {"seq"}, None),

@@ -154,6 +154,8 @@ def test_overrides_reach_every_kind_of_key() -> None:
     assert (chip.frequency_hz, chip.compute.energy_pj, chip.levels[2].read_bandwidth) == (2e9, 1.0, 7.0)
     assert built(document(), RegFile__fanout__y=2).levels[0].fanout_y == 2
     assert built(document(STATED), Buffer__energy__read=9).levels[0].read_energy_pj == 9
+    part_first = built(document(), RegFile__fanout__y=2, RegFile__fanout=[3, 5]).levels[0]
+    assert (part_first.fanout_x, part_first.fanout_y) == (3, 2)
 
 
 def test_overrides_leave_the_document_alone() -> None:
