@@ -19,6 +19,11 @@ spilled (S) or retrieved (R); the integers L are addresses::
 Three things are added: one operator a timestep (Section III-A); an operator runs only at timesteps that its
 ancestors and descendants leave it (Section III-F); a tensor comes back only after a step away, as the cost
 model replays it. Eq. 11 is read with P at t, as its prose says.
+
+Every step of this program runs an operator, while plans may also have steps in which none does, where tensors
+leave to come back at other addresses (:data:`costmodel.scratchpad.plan.IDLE`). So what Eqs. 9-11 add to the
+bytes is proven for the program, not for all plans. Without addresses such steps are of no use: the optimum of
+the other equations, with a sum of sizes a timestep in place of Eqs. 9-11, is a bound on every plan.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError, Stopwatch
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -41,7 +46,7 @@ if TYPE_CHECKING:
     Table = dict[tuple[int, int], cp_model.IntVar]
     """A variable a (tensor, timestep)."""
 
-VERSION = "3"
+VERSION = "4"
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,11 @@ class Params:
 
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
-    """The program's optimum, or the best solution and its bound at the time limit.
+    """The program's best solution; ``program_proven``: whether it is the program's optimum.
 
-    INFEASIBLE for a budget below MR, or if the program has no solution; UNKNOWN if time ends before there is
-    one.
+    The bound, on all plans, is what is proven without addresses, in half of the time. OPTIMAL where the
+    solution meets it. INFEASIBLE for a budget below MR; UNKNOWN if the program has no solution, or if time
+    ends before there is one.
 
     Raises InputError for in-place operators, which the paper's program does not have.
     """
@@ -69,21 +75,28 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     watch, deadline = Stopwatch(), Deadline(budget.wall_seconds)
     if refused := below_requirement(problem, watch):
         return refused
+    bound = 0.0
     try:
-        program = _PaperProgram(problem, params.allocation, deadline)
+        program = _PaperProgram(problem, deadline)
+        bound = program.least_bytes(budget.seed, deadline.left / 2 if params.allocation else deadline.left)
+        if not params.allocation:
+            return unknown("without Eqs. 9-11 there is no plan, only a bound", watch, bound)
+        program.allocate()
     except OutOfTimeError as late:
-        return unknown(f"writing down the program: {late}", watch, 0.0)
-    return program.outcome(budget.seed, deadline, watch)
+        return unknown(f"writing down the program: {late}", watch, bound)
+    return program.outcome(budget.seed, bound, watch)
 
 
 class _PaperProgram:
-    """The program. Its tensors are the graph's, then each operator's parameters, which are only created.
+    """The program, at first without Eqs. 9-11, which :meth:`allocate` adds.
+
+    Its tensors are the graph's, then each operator's parameters, which are only created.
 
     Raises OutOfTimeError if it is not written down by the ``deadline``: its rows grow with the cube of the
     operators.
     """
 
-    def __init__(self, problem: ScratchpadProblem, allocation: bool, deadline: Deadline) -> None:
+    def __init__(self, problem: ScratchpadProblem, deadline: Deadline) -> None:
         from ortools.sat.python import cp_model
 
         self.problem, self.graph, self.deadline = problem, problem.graph, deadline
@@ -98,8 +111,6 @@ class _PaperProgram:
         self._dependencies()
         self._sum_of_sizes()
         self.addresses: Table = {}
-        if allocation:
-            self._allocation()
         self._minimise_bytes()
 
     def _executions(self) -> None:
@@ -194,7 +205,7 @@ class _PaperProgram:
             used = sum(self.sizes[a] * self._resident(a, t) for a in self._present(t))
             self.model.add(used <= self.problem.capacity_bytes)
 
-    def _allocation(self) -> None:
+    def allocate(self) -> None:
         """Eqs. 9-11 in units of the alignment; literals enforce rows in place of the paper's big M."""
         unit = self.graph.settings.alignment_bytes
         capacity = self.problem.capacity_bytes // unit
@@ -218,20 +229,36 @@ class _PaperProgram:
         moves = (*self.spilled.items(), *self.retrieved.items())
         self.model.minimize(sum(self.graph.tensors[a].traffic_bytes * x for (a, _), x in moves))
 
-    def outcome(self, seed: int, deadline: Deadline, watch: Stopwatch) -> Outcome[Plan]:
+    def least_bytes(self, seed: int, wall_seconds: float) -> float:
+        """What every plan moves at least, from the program without Eqs. 9-11."""
+        from ortools.sat.python import cp_model
+
+        solver = self._solver(seed, wall_seconds)
+        status = solver.solve(self.model)
+        assert status != cp_model.INFEASIBLE, "every operator fits by itself"
+        return _proven_bytes(solver)
+
+    def outcome(self, seed: int, bound: float, watch: Stopwatch) -> Outcome[Plan]:
+        """The answer of the whole program; ``bound`` is on all plans."""
+        from ortools.sat.python import cp_model
+
+        solver = self._solver(seed, self.deadline.left)
+        status = solver.solve(self.model)
+        if status == cp_model.INFEASIBLE:
+            note = "Eqs. 1-11 have no solution: every plan has steps in which no operator runs"
+            return unknown(note, watch, bound)
+        if status == cp_model.UNKNOWN:
+            return unknown("time was up before the program had a solution", watch, bound)
+        return answer(self.problem, self._plan(solver), bound, watch, proven_bytes=_proven_bytes(solver))
+
+    def _solver(self, seed: int, wall_seconds: float) -> cp_model.CpSolver:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
-        solver.parameters.max_time_in_seconds = max(deadline.left, 1e-3)
-        status = solver.solve(self.model)
-        if status == cp_model.INFEASIBLE:
-            return infeasible("Eqs. 1-11 have no solution within the budget", watch)
-        bound = float(max(0, round(solver.best_objective_bound)))
-        if status == cp_model.UNKNOWN or not self.addresses:
-            return unknown("without Eqs. 9-11 there is no plan, only a bound", watch, bound)
-        return answer(self.problem, self._plan(solver), bound, watch)
+        solver.parameters.max_time_in_seconds = max(wall_seconds, 1e-3)
+        return solver
 
     def _plan(self, solver: cp_model.CpSolver) -> Plan:
         times = {t: v for (v, t), x in self.runs.items() if solver.boolean_value(x)}
@@ -262,6 +289,10 @@ class _PaperProgram:
             residencies.append(Residency(start, end, unit * solver.value(self.addresses[tensor, start])))
         name = self.graph.tensors[tensor].name
         return TensorPlan(name, tuple(residencies), spilled[0] if spilled else None, tuple(retrieved))
+
+
+def _proven_bytes(solver: cp_model.CpSolver) -> float:
+    return float(max(0, round(solver.best_objective_bound)))
 
 
 def _ancestors_and_descendants(masks: GraphMasks) -> tuple[list[int], list[int]]:

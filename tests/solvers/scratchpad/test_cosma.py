@@ -9,9 +9,10 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.plan import IDLE
 from solvers.budget import Budget
 from solvers.outcome import Status
-from solvers.scratchpad import fixed_schedule
+from solvers.scratchpad import comparison, fixed_schedule
 from solvers.scratchpad.budgets import NAMES, budget_bytes
 from solvers.scratchpad.cosma import integer_program as cosma_ilp
 from solvers.scratchpad.cosma import solver as cosma
@@ -74,6 +75,27 @@ def test_the_paper_s_program_without_addresses_gives_a_bound() -> None:
     outcome = cosma_ilp.solve(problem, BUDGET, cosma_ilp.Params(allocation=False))
     assert outcome.status is Status.UNKNOWN
     assert outcome.bound == random_graphs.least_bytes(graph, problem.capacity_bytes)
+
+
+def test_a_plan_with_an_idle_step_where_the_paper_s_program_has_no_solution() -> None:
+    """Eight tensors that stay from the first step to the last one that needs them, and fill five bytes."""
+    lives = ((0, 1, 2), (0, 2, 3), (2, 3, 1), (1, 3, 1), (1, 4, 1), (2, 4, 2), (3, 5, 2), (4, 5, 3))
+    operators = tuple(
+        Operator(
+            f"o{step}",
+            tuple(t for t, (first, end, _) in enumerate(lives) if first < step < end),
+            tuple(t for t, (first, _, _) in enumerate(lives) if first == step),
+            0,
+        )
+        for step in range(5)
+    )
+    tensors = tuple(GraphTensor(f"t{t}", size, size, False) for t, (_, _, size) in enumerate(lives))
+    problem = ScratchpadProblem(OperatorGraph("pinned", operators, tensors, ScratchpadSettings()), 5)
+    assert problem.graph.required_bytes == 5
+    program, plan = cosma_ilp.solve(problem, BUDGET), comparison.solve(problem, BUDGET)
+    assert (program.status, program.bound) == (Status.UNKNOWN, 0)
+    assert plan.solution is not None
+    assert IDLE in plan.solution.order
 
 
 def test_the_paper_s_program_lets_nothing_come_back_that_was_not_away() -> None:
