@@ -57,6 +57,7 @@ class Params:
 def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best mapping of a tile part that has the dataflow; InputError for an architecture of another form.
 
+    INFEASIBLE where the dataflow allows none; a solver with another dataflow may still have one.
     Of mappings that are equally good by the objective, the one with fewer cycles and then the one with less
     energy is taken. ``budget`` is not used: listing and counting all mappings of a part takes about a tenth
     of a millisecond.
