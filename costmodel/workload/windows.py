@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.errors import InputError
 from costmodel.workload.attributes import Attributes
+from costmodel.workload.network import Node
 
 Two = tuple[int, int]
 """Two numbers of one axis: before and behind it, or as the function says."""
@@ -44,20 +45,27 @@ class Windows:
 
 
 def stated_windows(
-    attributes: Attributes, lengths: Sequence[int], counts: Sequence[int], windows: tuple[Sequence[int], ...]
+    attributes: Attributes,
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    windows: tuple[Sequence[int], ...],
+    *,
+    dilated: bool = False,
 ) -> list[Windows]:
     """The windows of a node along every spatial axis, with the padding that it states (0 if it states none).
 
     ``lengths`` are those of its input's axes, ``counts`` those of its output's, and ``windows`` the sizes of
-    the windows and their strides. InputError for dilations, and where padding, size and stride do not make as
-    many outputs as the node has.
+    the windows and their strides. ``dilated``: windows may leave out rows between those that they read; their
+    size is then from the first row to the last one. InputError for them otherwise, and where padding, size
+    and stride do not make as many outputs as the node has.
     """
     sizes, strides = windows
     if not len(lengths) == len(counts) == len(sizes) == len(strides):
         raise InputError("", f"a window over {len(lengths)} axes", (tuple(sizes), tuple(strides)))
-    dilations = attributes.numbers("dilations", attributes.numbers("dilation", (1,)))
-    if any(size > 1 and step > 1 for size, step in zip(sizes, each(dilations, len(sizes)), strict=True)):
+    dilations = each(attributes.numbers("dilations", attributes.numbers("dilation", (1,))), len(sizes))
+    if not dilated and any(size > 1 and step > 1 for size, step in zip(sizes, dilations, strict=True)):
         raise InputError("", "a dilation of 1", dilations, key="dilation")
+    sizes = [1 + (size - 1) * step for size, step in zip(sizes, dilations, strict=True)]
     paddings = _paddings(attributes, lengths, sizes, strides)
     found = []
     for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
@@ -69,6 +77,21 @@ def stated_windows(
             raise InputError("", f"{expected}, padded by {paddings[axis]}", count, remedy, key="padding")
         found.append(window)
     return found
+
+
+def pooling_windows(
+    node: Node, lengths: Sequence[int], counts: Sequence[int], *, dilated: bool = False
+) -> list[Windows]:
+    """The windows of a pooling along every spatial axis: stated ones, or those that divide it evenly.
+
+    ``lengths``, ``counts`` and ``dilated`` as in :func:`stated_windows`, and so are the errors.
+    """
+    if node.pooling is not None:
+        sizes, strides = (each(one, len(counts)) for one in (node.pooling.size, node.pooling.stride))
+        return stated_windows(node.attributes, lengths, counts, (sizes, strides), dilated=dilated)
+    if not node.kind.name.startswith("adaptive"):
+        raise InputError("", "the size of its window", "none")
+    return [even_window(count, length) for count, length in zip(counts, lengths, strict=True)]
 
 
 def _counts(padded: int, window: Windows, ceil_mode: bool) -> set[int]:

@@ -54,7 +54,13 @@ def _read_json(read: IntermediateRead) -> dict[str, Any]:
     data = {"layer": read.layer, "tensor": read.tensor, "dims": [list(pair) for pair in read.dims]}
     if read.windows:  # without windows the text, and with it the hash of a task, is what it always was
         data["windows"] = [
-            {"made": one.made, "used": one.used, **asdict(one.windows)} for one in read.windows
+            {
+                "made": one.made,
+                "used": one.used,
+                **asdict(one.windows),
+                **({"pools": [asdict(pool) for pool in one.pools]} if one.pools else {}),
+            }
+            for one in read.windows
         ]
     return data
 
@@ -65,6 +71,7 @@ def _read_of(data: ReadOnlyDict[str, Any]) -> IntermediateRead:
             one["made"],
             one["used"],
             Windows(one["count"], one["size"], one["stride"], one["before"]),
+            tuple(Windows(**pool) for pool in one.get("pools", ())),
         )
         for one in data.get("windows", ())
     )

@@ -33,21 +33,48 @@ class SlidingRead:
 
     ``made``: the dim of the producer whose points are the rows of the axis. ``used``: the dim of the reader
     whose point i, an output row, reads window i of ``windows``: rows that the producer makes, and padding.
+    A window has all rows from its first to its last one, also those that a dilation passes over.
+
+    ``pools``: poolings on the way, the producer's first. Rows that the reader's windows are over are then
+    results of the last one, each of which is of a window of the rows before. The whole of a producer's output
+    is held as it is made, and pooled whenever it is read.
     """
 
     made: str
     used: str
     windows: Windows
+    pools: tuple[Windows, ...] = ()
 
     def needed(self, points: int, rows: int) -> int:
         """How many of the producer's ``rows`` rows must be there for the reader's first so many points."""
         if not points:
             return 0
-        return min(rows, (points - 1) * self.windows.stride + self.windows.size - self.windows.before)
+        # from the reader backwards: as many results of a pooling as its reader needs, at most all
+        for windows, length in zip(self._backwards, self._lengths(rows), strict=True):
+            points = min(length, (points - 1) * windows.stride + windows.size - windows.before)
+        return points
 
     def begins(self, point: int) -> int:
         """The first row that the reader's point reads, padding apart."""
-        return max(0, point * self.windows.stride - self.windows.before)
+        for windows in self._backwards:
+            point = max(0, point * windows.stride - windows.before)
+        return point
+
+    @property
+    def _backwards(self) -> tuple[Windows, ...]:
+        """All windows on the way, the reader's first."""
+        return (self.windows, *reversed(self.pools))
+
+    def _lengths(self, rows: int) -> tuple[int, ...]:
+        """How many rows each of them is over; the producer makes ``rows``."""
+        return (*(pool.count for pool in reversed(self.pools)), rows)
+
+    def reaches(self, rows: int) -> bool:
+        """Whether every window, the first and the last one too, has a row that is no padding."""
+        return all(
+            0 <= one.before < one.size and one.extent - one.size - one.before < length
+            for one, length in zip(self._backwards, self._lengths(rows), strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -56,8 +83,7 @@ class IntermediateRead:
 
     ``layer``: the reader's number in the group. ``dims``: pairs of a dim of the producer and one of the
     reader that run along the same axis, so that one loop can cut both. An axis that is normalised in between,
-    or that windows slide along, is not among them. ``windows``: the axes along which windows slide. Each
-    window begins no later than right behind the one before it, so that no rows are left out.
+    or that windows slide along, is not among them. ``windows``: the axes along which windows slide.
     """
 
     layer: int
@@ -333,18 +359,14 @@ def _check_windows(maker: Layer, reader: Layer, tensor: str, sliding: SlidingRea
         expected = "a dim that is an axis of its own, and one whose windows slide along it"
         raise InputError(WHERE, expected, where, key="windows")
     stride = read.pop(sliding.used)
-    taps = [(times, reader.sizes[dim]) for dim, times in read.items() if reader.sizes[dim] > 1]
-    size = 1 + sum(times * (count - 1) for times, count in taps)
+    size = 1 + sum(times * (reader.sizes[dim] - 1) for dim, times in read.items())
     if (windows.count, windows.size, windows.stride) != (reader.sizes[sliding.used], size, stride):
         expected = f"{reader.sizes[sliding.used]} windows of {size} every {stride}"
         raise InputError(WHERE, expected, f"{windows} for {where}", key="windows")
-    if any(times != 1 for times, _ in taps) or size < stride:
-        expected = "windows without gaps between their rows or between one another"
-        raise InputError(WHERE, expected, where, key="windows")
     rows = maker.sizes[sliding.made]
-    if not 0 <= windows.before < size or sliding.begins(windows.count - 1) >= rows:
-        expected = f"windows that each begin less than {size} before one of {rows} rows"
-        raise InputError(WHERE, expected, f"{windows} for {where}", key="windows")
+    if not sliding.reaches(rows):
+        expected = f"windows that each begin less than their size before one of {rows} rows"
+        raise InputError(WHERE, expected, f"{sliding} for {where}", key="windows")
 
 
 def _looping_axes(layer: Layer, terms: tuple[tuple[tuple[str, int], ...], ...]) -> list[object]:

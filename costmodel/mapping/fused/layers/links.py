@@ -3,7 +3,8 @@
 Between two layers there may be operators without a nest: activations, additions, normalisations, views. From
 each chosen layer's output the graph is followed through these to all that needs it. On the way a *route*
 keeps what became of the axes, since a shared loop may only cut an axis that is the same at both ends: behind
-a view axes may be others, and a normalised axis is needed whole.
+a view axes may be others, and a normalised axis is needed whole. A pooling leaves channels as they are and
+makes rows and columns out of windows, along which a loop can slide as along those of a convolution.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture
@@ -23,9 +25,9 @@ from costmodel.mapping.fused.layers.group import (
 )
 from costmodel.workload.network import Layer, Network, Node, Tensor
 from costmodel.workload.operators import OperatorKind
-from costmodel.workload.windows import stated_windows
+from costmodel.workload.windows import Windows, pooling_windows, stated_windows
 
-PASSING = frozenset({"activation", "elementwise", "normalisation", "view"})
+PASSING = frozenset({"activation", "elementwise", "normalisation", "view", "pooling"})
 """Roles of operators without layers through which an intermediate passes to its readers. Their own work is
 in no layer, so nothing of it is counted, as in the sum of the layers."""
 
@@ -48,8 +50,8 @@ def group_of(
     that are scaled afterwards; that scaling is vector work and not counted. ``windows``: whether a loop over
     the rows of a convolution may slide along those of the layers before it.
 
-    An intermediate may pass through activations, element-wise operators, normalisations and views. A
-    normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
+    An intermediate may pass through activations, element-wise operators, normalisations, poolings and views.
+    A normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
     name that the network lacks or has twice, for an order in which a layer precedes one that it reads, and
     where nothing passes between the layers.
     """
@@ -68,34 +70,48 @@ def group_of(
     return LayerGroup(architecture, layers, intermediates, tuple(graph.alike()))
 
 
+class _Pooled(NamedTuple):
+    """A pooling of an image of ``lengths`` rows (and columns), by the windows along each of these axes."""
+
+    lengths: tuple[int, ...]
+    windows: tuple[Windows, ...]
+
+
 @dataclass(frozen=True)
 class _Route:
     """What became of a producer's output on the way to a reader.
 
     ``linked``: whether its axes are still those of the output. ``last_whole``: whether the last one is needed
-    whole, as it is normalised on the way.
+    whole, as it is normalised on the way. ``pools``: the poolings on the way, in their order; None: rows and
+    columns are needed whole, as nobody knows by which windows they are pooled.
     """
 
     linked: bool = True
     last_whole: bool = False
     softmax: bool = False
     """Whether it passes a softmax, as scores do on their way to the product with the values."""
+    pools: tuple[_Pooled, ...] | None = ()
 
-    def through(self, kinds: Sequence[OperatorKind]) -> _Route:
-        """The route after further operators, in their order."""
-        linked, last_whole = self.linked, self.last_whole
+    def through(self, kinds: Sequence[OperatorKind], pooled: _Pooled | None = None) -> _Route:
+        """The route after further operators, in their order; ``pooled``: what a pooling among them does."""
+        linked, last_whole, pools = self.linked, self.last_whole, self.pools
         for kind in kinds:
             if kind.role == "view":
                 linked = False
+            elif kind.role == "pooling":
+                pools = None if pools is None or pooled is None else (*pools, pooled)
             elif kind.role == "normalisation" and kind.elements != "pointwise":
                 linked, last_whole = linked and kind.name in BY_ROWS, True
         softmax = self.softmax or any(kind.name == "softmax" for kind in kinds)
-        return _Route(linked, last_whole, softmax)
+        return _Route(linked, last_whole, softmax, pools)
 
     def __and__(self, other: _Route) -> _Route:
         """What is true of both, where an operand follows from one output in two ways."""
         return _Route(
-            self.linked and other.linked, self.last_whole or other.last_whole, self.softmax or other.softmax
+            self.linked and other.linked,
+            self.last_whole or other.last_whole,
+            self.softmax or other.softmax,
+            self.pools if self.pools == other.pools else None,
         )
 
 
@@ -169,9 +185,10 @@ class LayerLinks:
                     leaves |= not self._add(found, layer, role, route)
             elif all(kind.role in PASSING for kind in node.kinds):
                 for made in node.outputs:
-                    onwards = route.through(node.kinds)
+                    shapes = self.values[value].shape, self.values[made].shape
+                    onwards = route.through(node.kinds, _pooled(node, *shapes))
                     # an addition to a larger tensor broadcasts the value: its axes may be in other positions
-                    if self.values[made].shape != self.values[value].shape:
+                    if not _pools(node.kinds) and shapes[0] != shapes[1]:
                         onwards = replace(onwards, linked=False)
                     leaves |= self._follow(made, onwards, found)
             else:
@@ -226,6 +243,24 @@ def _operands(node: Node, value: str) -> Iterator[tuple[Layer, str]]:
             yield node.layers[0], ("inputs", "weights")[factors.index(number)]
 
 
+def _pools(kinds: Sequence[OperatorKind]) -> int:
+    """How many poolings are among some operators."""
+    return sum(kind.role == "pooling" for kind in kinds)
+
+
+def _pooled(node: Node, read: tuple[int, ...], made: tuple[int, ...]) -> _Pooled | None:
+    """What a node that pools an image of the shape ``read`` to one of the shape ``made`` does to it.
+
+    None where it does not pool, or not in a way that its attributes and these shapes explain.
+    """
+    if _pools(node.kinds) != 1 or len(read) != len(made) or len(read) not in (3, 4):
+        return None
+    try:
+        return _Pooled(read[2:], tuple(pooling_windows(node, read[2:], made[2:], dilated=True)))
+    except InputError:
+        return None
+
+
 def _inputs(layer: Layer) -> Tensor:
     return next(tensor for tensor in layer.tensors if tensor.role == "inputs")
 
@@ -237,6 +272,10 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
     """
     tensor = reader.tensor(operand)
     made, read = _axes(producer, producer.output), _axes(reader, tensor)
+    if route.pools != ():  # channels and samples are what a pooling leaves as it is
+        if route.last_whole:
+            return
+        made, read = ([axis for axis in axes if not _SPATIAL & dict(axis).keys()] for axes in (made, read))
     if not route.linked or tensor.role != "inputs" or len(made) != len(read):
         return
     pairs = list(zip(made, read, strict=True))
@@ -248,16 +287,17 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
 def _slid(
     producer: Layer, node: Node, shape: tuple[int, ...], reader: Layer, operand: str, route: _Route
 ) -> Iterator[SlidingRead]:
-    """The rows of an image of this ``shape``, if windows of the reader, a convolution, slide along them.
+    """The rows of an image, if windows of the reader, a convolution, or of a pooling before it slide along
+    them.
 
-    ``node`` is the reader's, which states padding. Nothing is yielded where that does not explain the sizes,
-    or where windows leave out rows between them: then no line buffer would do.
+    ``node`` is the reader's, which states padding, and ``shape`` that of the image that it reads. Nothing is
+    yielded where that does not explain the sizes.
     """
     tensor, axes = reader.tensor(operand), len(shape) - 2
     made, read = _axes(producer, producer.output), _axes(reader, tensor)
     if not route.linked or route.last_whole or tensor.role != "inputs" or len(made) != len(read):
         return
-    if node.kind.nest != "convolution" or axes not in (1, 2):
+    if node.kind.nest != "convolution" or axes not in (1, 2) or route.pools is None:
         return
     of = {dim: axis for axis in tensor.terms for dim, _ in axis}
     names = (("P", "R"), ("Q", "S"))[-axes:]  # a 1-D convolution runs along Q and S
@@ -266,18 +306,23 @@ def _slid(
     counts, sizes = ([reader.sizes[pair[side]] for pair in names] for side in (0, 1))
     strides = [dict(of[rows])[rows] for rows, _ in names]
     try:
-        stated = stated_windows(node.attributes, shape[2:], counts, (sizes, strides))
+        stated = stated_windows(node.attributes, shape[2:], counts, (sizes, strides), dilated=True)
     except InputError:
         return
     # rows of an image, which lie one after the other; columns would have to be kept for all rows
-    windows, rows, length = stated[0], names[0][0], shape[2]
+    length = route.pools[0].lengths[0] if route.pools else shape[2]
+    pools = tuple(pool.windows[0] for pool in route.pools)
+    windows, rows = stated[0], names[0][0]
     ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
     plain = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
-    slid = windows.size > 1 and windows.size >= windows.stride and 0 <= windows.before < windows.size
-    begins = windows.extent - windows.size - windows.before  # of the last window
-    # the last window, too, must reach a row of the image
-    if plain and slid and begins < length:
-        yield SlidingRead(ours[0][0], rows, windows)
+    if plain and (pools or (windows.size, windows.stride) != (1, 1)):
+        found = SlidingRead(ours[0][0], rows, windows, pools)
+        if found.reaches(length):
+            yield found
+
+
+_SPATIAL = frozenset("DPQRST")
+"""The dims along rows, columns and depth of images and filters."""
 
 
 def _plain(*axes: tuple[tuple[str, int], ...]) -> bool:

@@ -89,7 +89,7 @@ def kept_rows(
     # In iteration i the tile reaches from the first row that some reader still needs, now or later, to the
     # last one made.
     ends = [end for _, end in made]
-    begins = list(ends)
+    begins = [begin for begin, _ in made]
     for _, link, reader in _reads(group, one.producer, name, last):
         points = rows_made(group, reader, name, step, last, anew)
         assert points is not None, "a producer's rows are known from all of its readers"

@@ -56,7 +56,7 @@ from costmodel.schedule.layer_graph.stated import stated_graph
 from costmodel.workload.digits import Digits, Shape
 from costmodel.workload.network import Network, Node, Value
 from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
-from costmodel.workload.windows import Windows, each, even_window, stated_windows
+from costmodel.workload.windows import Windows, even_window, pooling_windows
 
 
 def layer_graph(network: Network) -> LayerGraph:
@@ -289,7 +289,7 @@ class _LayerReader:
         if node.pooling is None:
             data = self.builder.plain(node.name, data)
         data = as_image(data, view.read)
-        windows = self._windows(node, view)
+        windows = pooling_windows(node, view.read[2:], view.made[2:])
         data, rows, columns = self.builder.under(node.name, data, windows)
         made = self.builder.pool(node.name, data, rows, columns)
         spatial = (full(dim, one.count) for dim, one in zip(spatial_dims(data), windows, strict=True))
@@ -305,16 +305,6 @@ class _LayerReader:
         width = value.shape[-1]
         made = self.builder.looked_up(node.name, width, value.elements // width)
         return reshaped(made, value.shape)
-
-    def _windows(self, node: Node, view: ViewNode) -> list[Windows]:
-        """The windows of a pooling along every spatial axis: stated ones, or those that divide it evenly."""
-        lengths, counts = view.read[2:], view.made[2:]
-        if node.pooling is not None:
-            sizes, strides = (each(one, len(counts)) for one in (node.pooling.size, node.pooling.stride))
-            return stated_windows(node.attributes, lengths, counts, (sizes, strides))
-        if not node.kind.name.startswith("adaptive"):
-            raise InputError("", "the size of its window", "none")
-        return [even_window(count, length) for count, length in zip(counts, lengths, strict=True)]
 
     def _reduced(self, node: Node, data: Data, view: ViewNode) -> Data:
         """The result of a reduction.

@@ -179,11 +179,15 @@ def convolutions(
     channels: tuple[int, ...] = (1, 2, 3),
     rows: tuple[int, ...] = (1, 2, 3, 4, 6),
     width: tuple[int, ...] = (1, 2),
+    gaps: bool = False,
+    pooled: bool = False,
 ) -> LayerGroup:
     """A chain of convolutions, pointwise, depthwise or neither, with strides, as a group.
 
     ``padded``: with padding, and rows behind the last window. Windows are along rows, with ``columns`` along
     columns, too. ``channels``, ``rows`` and ``width``: sizes to choose from, the last two of the last layer.
+    ``gaps``: some windows are dilated, some leave rows out between them. ``pooled``: with poolings between
+    layers.
     """
     kinds = [random.choice(("pointwise", "windows", "windows", "depthwise")) for _ in range(count)]
     through = [random.choice(channels)]
@@ -193,8 +197,9 @@ def convolutions(
     layers: list[Layer] = []
     reads: list[IntermediateRead] = []
     for number in reversed(range(count)):
-        along = [_Windows(random, made[0], kinds[number] != "pointwise", padded)]
-        along.append(_Windows(random, made[1], columns and kinds[number] != "pointwise", padded))
+        wide = kinds[number] != "pointwise"
+        along = [_Windows(random, made[0], wide, padded, gaps)]
+        along.append(_Windows(random, made[1], columns and wide, padded, gaps))
         layer = convolution(
             f"c{number}",
             N=1,
@@ -202,18 +207,30 @@ def convolutions(
             C=through[number],
             P=made[0],
             Q=made[1],
-            R=along[0].of.size,
-            S=along[1].of.size,
+            R=along[0].taps,
+            S=along[1].taps,
             stride=(along[0].of.stride, along[1].of.stride),
+            dilation=(along[0].dilation, along[1].dilation),
             groups=through[number] if kinds[number] == "depthwise" else 1,
         )
-        plain = [(dim, dim) for dim, one in zip("PQ", along, strict=True) if one.of.size == 1]
-        slid = [
-            SlidingRead(dim, dim, one.of) for dim, one in zip("PQ", along, strict=True) if one.of.size > 1
-        ]
         layers.insert(0, layer)
-        reads.insert(0, IntermediateRead(number, "Inputs", tuple(plain), tuple(slid)))
         made = (along[0].rows, along[1].rows)
+        pools: list[tuple[_Windows, _Windows]] = []
+        while number and pooled and random.random() < 0.5 and len(pools) < 2:
+            pool = (
+                _Windows(random, made[0], True, padded, gaps),
+                _Windows(random, made[1], columns, padded, gaps),
+            )
+            pools.insert(0, pool)
+            made = (pool[0].rows, pool[1].rows)
+        plain, slid = [], []
+        for axis, (dim, one) in enumerate(zip("PQ", along, strict=True)):
+            on_the_way = tuple(pool[axis].of for pool in pools)
+            if all((windows.size, windows.stride) == (1, 1) for windows in (one.of, *on_the_way)):
+                plain.append((dim, dim))
+            else:
+                slid.append(SlidingRead(dim, dim, one.of, on_the_way))
+        reads.insert(0, IntermediateRead(number, "Inputs", tuple(plain), tuple(slid)))
     channel = ["K" if "K" in layer.sizes else "C" for layer in layers]
     intermediates = tuple(
         Intermediate(number, (replace(read, dims=(*read.dims, (channel[number], "C"))),))
@@ -223,11 +240,16 @@ def convolutions(
 
 
 class _Windows:
-    """Windows at so many positions, and the rows that they are over; pointwise unless ``wide``."""
+    """Windows at so many positions, and the rows that they are over; pointwise unless ``wide``.
 
-    def __init__(self, random: Random, positions: int, wide: bool, padded: bool) -> None:
+    ``taps``: the rows that each reads, ``dilation`` rows apart.
+    """
+
+    def __init__(self, random: Random, positions: int, wide: bool, padded: bool, gaps: bool = False) -> None:
         stride = random.choice((1, 1, 2)) if wide else 1
-        size = random.randint(stride, 3) if wide else 1
+        self.taps = random.randint(1 if gaps else stride, 3) if wide else 1
+        self.dilation = random.choice((1, 2, 2, 3)) if gaps and self.taps > 1 else 1
+        size = 1 + (self.taps - 1) * self.dilation
         reach, last = (positions - 1) * stride + size, (positions - 1) * stride
         above, below = (random.randint(0, size - 1) if padded else 0 for _ in range(2))
         if reach - above - below <= max(0, last - above):  # the last window would have padding alone

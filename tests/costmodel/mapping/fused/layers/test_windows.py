@@ -34,7 +34,7 @@ from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import convolution
 from costmodel.workload.windows import Windows
 from tests.costmodel.mapping.fused.layers import random_groups
-from tests.costmodel.mapping.fused.layers.walked_turns import Walk
+from tests.costmodel.mapping.fused.layers.walked_turns import Pool, Walk
 
 
 def padding(group: LayerGroup) -> list[tuple[int, int]]:
@@ -43,6 +43,23 @@ def padding(group: LayerGroup) -> list[tuple[int, int]]:
     for one in group.intermediates:
         slid = {sliding.used: sliding.windows.before for sliding in one.reads[0].windows}
         found.append((slid.get("P", 0), slid.get("Q", 0)))
+    return found
+
+
+def pools(group: LayerGroup) -> list[list[Pool]]:
+    """Of every layer the poolings of what it reads, along rows and along columns."""
+    found: list[list[Pool]] = [[]]
+    for one in group.intermediates:
+        slid = {sliding.used: sliding.pools for sliding in one.reads[0].windows}
+        lengths = [group.layers[one.producer].sizes[dim] for dim in "PQ"]
+        many = max(map(len, slid.values()), default=0)
+        # along an axis that is not pooled every window is one row
+        rows, columns = (
+            [(pool.count, pool.size, pool.stride, pool.before) for pool in slid.get(dim, ())]
+            or [(length, 1, 1, 0)] * many
+            for dim, length in zip("PQ", lengths, strict=True)
+        )
+        found.append(list(zip(rows, columns, strict=True)))
     return found
 
 
@@ -70,6 +87,25 @@ def passes_windows(group: LayerGroup, mapping: GroupMapping) -> int:
     )
 
 
+def slid_links(group: LayerGroup, mapping: GroupMapping) -> list[SlidingRead]:
+    """The windows that shared loops of a mapping pass through."""
+    return [
+        sliding
+        for one in group.intermediates
+        for name, _ in mapping.shared.paths[one.producer]
+        for sliding in one.reads[0].windows
+        if group.slides[one.producer].get(name) == sliding.made
+    ]
+
+
+def taps_of(group: LayerGroup, link: SlidingRead) -> int:
+    """Rows that a window of the link reads, without those that a dilation passes over."""
+    reader = next(
+        group.layers[one.reads[0].layer] for one in group.intermediates if link in one.reads[0].windows
+    )
+    return reader.sizes[{"P": "R", "Q": "S"}[link.used]]
+
+
 def drops_rows(group: LayerGroup, shared: FusedMapping) -> bool:
     """Whether the tree needs rows that are made anew: no line buffers could stay in it."""
     return bool(tree_violations(group, replace(shared, recompute=frozenset())))
@@ -78,11 +114,17 @@ def drops_rows(group: LayerGroup, shared: FusedMapping) -> bool:
 @pytest.mark.parametrize("anew", [False, True])
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("count", [2, 3])
-def test_windows_cost_what_their_elements_cost(count: int, columns: bool, anew: bool) -> None:
-    random, met, slid = Random(f"{count} {columns}" + " anew" * anew), Counter[str](), 0
+@pytest.mark.parametrize("more", [(), ("gaps",), ("pooled",), ("gaps", "pooled")])
+def test_windows_cost_what_their_elements_cost(
+    more: tuple[str, ...], count: int, columns: bool, anew: bool
+) -> None:
+    seed = f"{count} {columns}" + " anew" * anew + "".join(more)
+    random, met, slid = Random(seed), Counter[str](), 0
     while slid < 80:
         machine = random_groups.architecture(random)
-        group = random_groups.convolutions(random, machine, count, columns=columns)
+        group = random_groups.convolutions(
+            random, machine, count, columns=columns, gaps="gaps" in more, pooled="pooled" in more
+        )
         shared = random_groups.window_tree(random, group, anew=anew)
         if anew and not shared.recompute:
             continue
@@ -91,7 +133,7 @@ def test_windows_cost_what_their_elements_cost(count: int, columns: bool, anew: 
         if not (passed := passes_windows(group, mapping)):
             continue
         slid += 1
-        walk = Walk(group, mapping, padding(group))
+        walk = Walk(group, mapping, padding(group), pools(group))
         walk.run()
         turns, found = turns_of(group, mapping.shared), evaluate_group(group, mapping)
         for number, one in enumerate(turns):
@@ -114,6 +156,12 @@ def test_windows_cost_what_their_elements_cost(count: int, columns: bool, anew: 
         met["of three kinds"] += any(len(one.kinds) > 2 for one in turns)
         met["hoisted tiles"] += any(one.hoisted for one in turns)
         met["loops through two windows"] += passed > 1
+        for link in slid_links(group, mapping):
+            met["loops through poolings"] += bool(link.pools)
+            met["loops through dilated windows"] += link.windows.size > taps_of(group, link)
+            met["rows between windows"] += any(
+                one.size < one.stride for one in (link.windows, *link.pools) if one.count > 1
+            )
         for one, nests, cost in zip(turns, mapping.turn_nests(group.layers), found.layers, strict=True):
             for kind, nest, costs in zip(one.kinds, nests, cost.kinds, strict=True):
                 # a turn is what evaluate says of its part, less the way of what is held
@@ -142,6 +190,8 @@ def test_windows_cost_what_their_elements_cost(count: int, columns: bool, anew: 
     expected += ["turns that go on with sums", "hoisted tiles", "counts"]
     expected += ["loops through two windows"] * (count > 2)
     expected += ["rows made more than once", "trees without line buffers"] * anew
+    expected += ["loops through poolings"] * ("pooled" in more)
+    expected += ["loops through dilated windows", "rows between windows"] * ("gaps" in more)
     assert all(met[name] >= 3 for name in expected), met
     assert met["counts"] > 40
 
@@ -305,7 +355,7 @@ def test_windows_that_a_reader_does_not_have_are_refused() -> None:
     for windows, said in (
         (Windows(8, 3, 2, 1), "8 windows of 3 every 1"),
         (Windows(7, 3, 1, 1), "8 windows of 3 every 1"),
-        (Windows(8, 3, 1, 3), "each begin less than 3 before one of 8 rows"),
+        (Windows(8, 3, 1, 3), "each begin less than their size before one of 8 rows"),
     ):
         read = IntermediateRead(1, "Inputs", (("K", "C"),), (SlidingRead("P", "P", windows),))
         with pytest.raises(InputError, match=said):

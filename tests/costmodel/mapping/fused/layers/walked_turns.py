@@ -1,12 +1,13 @@
 """Chains of convolutions run element by element: the definitions taken literally, sharing no code with ours.
 
 Reads groups and mappings as data and nothing of what the cost model works out from them. Loops are walked one
-iteration after the other. What a producer makes in an iteration is what the windows of the iteration touch,
-as a set of rows, less what the loop's earlier iterations made; the last one makes what is left. A layer that
-makes rows anew makes all that the windows touch: whatever it had of them is forgotten first. A tile is a set
-of elements, and every word that moves is counted where it moves. Elements are (channel, row, column) or, of
-weights, (in, out, row, column). Rows and columns of an operand are those of the producer's output, so
-padding has negative ones or lies behind the end; it is moved like anything else, as Timeloop counts it.
+iteration after the other. What a producer makes in an iteration are all rows up to the last one that the
+windows of the iteration reach, as a set, less what the loop's earlier iterations made; the last one makes
+what is left. A layer that makes rows anew makes all that the windows reach: whatever it had of them is
+forgotten first. A tile is a set of elements, and every word that moves is counted where it moves. Elements
+are (channel, row, column) or, of weights, (in, out, row, column). Rows and columns of an operand are those of
+the producer's output, or of its last pooling, so padding has negative ones or lies behind the end; it is
+moved like anything else, as Timeloop counts it. So are words that a dilation or a stride passes over.
 """
 
 from __future__ import annotations
@@ -23,12 +24,19 @@ class BrokenError(Exception):
     """An element is read that was not made or was dropped, or one is made twice."""
 
 
-class Walk:
-    """``before``: of every layer the padding above its first row and before its first column."""
+Pool = tuple[tuple[int, int, int, int], tuple[int, int, int, int]]
+"""A pooling along rows, and along columns: results, rows of a window, rows from one to the next, padding."""
 
-    def __init__(self, group: Any, mapping: Any, before: list[tuple[int, int]]) -> None:
+
+class Walk:
+    """``before``: of every layer the padding above its first row and before its first column. ``pools``: of
+    every layer the poolings of what it reads, in the order in which they follow one another."""
+
+    def __init__(
+        self, group: Any, mapping: Any, before: list[tuple[int, int]], pools: list[list[Pool]]
+    ) -> None:
         self.layers, self.shared = group.layers, mapping.shared
-        self.names, self.before = group.loops, before
+        self.names, self.before, self.pools = group.loops, before, pools
         self.top = len(group.architecture.levels) - 1
         self.nests = [
             (nest, *mapping.others.get(layer.name, ()))
@@ -69,15 +77,38 @@ class Walk:
             named = {dim for dim, _, _ in axis.steps}
             if tensor.role == "inputs":
                 reached = {at - (above if "P" in named else left if "Q" in named else 0) for at in reached}
+                reached = set(range(min(reached), max(reached) + 1)) if reached else reached
             axes.append((min(named & set("PQRS"), default=""), reached))
         if tensor.role == "outputs":  # columns stand before rows there
             axes[-2:] = axes[:-3:-1]
         return set(product(*(reached for _, reached in axes)))
 
-    def real(self, producer: int, elements: set[Element]) -> set[Element]:
-        """Elements that are no padding, of what the layer ``producer`` makes."""
-        sizes = self.layers[producer].sizes
-        return {one for one in elements if 0 <= one[-2] < sizes["P"] and 0 <= one[-1] < sizes["Q"]}
+    def sources(self, reader: int, elements: set[Element]) -> set[Element]:
+        """The elements of the producer's output that these of a reader's operand are, or are pooled of.
+
+        Padding is of none. Elements of a row have the same rows as sources, so each axis is followed once.
+        """
+        rows, columns = (
+            {at: self.under(reader, axis, {at}) for at in {one[axis - 2] for one in elements}}
+            for axis in (0, 1)
+        )
+        return {
+            (*one[:-2], row, column)
+            for one in elements
+            for row in rows[one[-2]]
+            for column in columns[one[-1]]
+        }
+
+    def under(self, reader: int, axis: int, reached: set[int]) -> set[int]:
+        """The producer's rows (``axis`` 0) or columns (1) that are under some of a reader's operand."""
+        sizes = self.layers[reader - 1].sizes
+        lengths = [sizes["PQ"[axis]], *(pool[axis][0] for pool in self.pools[reader])]
+        reached = {at for at in reached if 0 <= at < lengths[-1]}
+        for pool, length in zip(reversed(self.pools[reader]), reversed(lengths[:-1]), strict=True):
+            _, size, stride, before = pool[axis]
+            reached = {at * stride - before + tap for at in reached for tap in range(size)}
+            reached = {at for at in reached if 0 <= at < length}
+        return reached
 
     # -- the tree ------------------------------------------------------------------------------------
 
@@ -96,7 +127,7 @@ class Walk:
             if backed and self.shared.prefix[position] == depth:
                 reader = position + 1
                 needed = self.elements(reader, self.operand(reader), ranges[reader])
-                self.live[position] &= needed
+                self.live[position] &= self.sources(reader, needed)
                 coming = self.elements(position, self.layers[position].output, ranges[position])
                 self.most[position] = max(self.most[position], box(needed), box(self.live[position] | coming))
         branches = self.branches(group, depth)
@@ -142,22 +173,27 @@ class Walk:
                     continue
                 # windows of the next layer slide along rows or columns of this one
                 reader, dim = position + 1, owners[max(owners)]
-                taps, at = {"P": "R", "Q": "S"}[dim], "PQ".index(dim)
-                stride = next(
-                    times for axis in self.operand(reader).axes for d, times, _ in axis.steps if d == dim
+                at = "PQ".index(dim)
+                steps = next(
+                    {d: times for d, times, _ in axis.steps}
+                    for axis in self.operand(reader).axes
+                    if any(d == dim for d, _, _ in axis.steps)
                 )
-                under = {
-                    stride * p + r - self.before[reader][at]
+                tap = {"P": "R", "Q": "S"}[dim]
+                touched = {
+                    steps[dim] * p + steps[tap] * r - self.before[reader][at]
                     for p in inner[reader][dim]
-                    for r in range(self.layers[reader].sizes[taps])
+                    for r in range(self.layers[reader].sizes[tap])
                 }
+                # of a window with gaps, the rows in them too
+                touched = set(range(min(touched), max(touched) + 1)) if touched else touched
+                under = self.under(reader, at, touched)
                 whole = set(range(self.layers[position].sizes[dim]))
                 before = self.slid[position, depth]
-                rows = whole - before if start + step == first.stop else set()
+                rows = whole if start + step == first.stop else set(range(max(under) + 1)) if under else set()
+                new = sorted(rows - before)
                 if self.anew(position):
-                    new = sorted(rows | (under & whole))
-                else:
-                    new = sorted(rows | (under & whole) - before)
+                    new = sorted({*new, *(range(min(under), max(under) + 1) if under else ())})
                 before |= set(new)
                 inner[position][dim] = range(new[0], new[-1] + 1) if new else range(0)
                 if new and len(new) != len(inner[position][dim]):
@@ -185,7 +221,7 @@ class Walk:
         begun = any(sums[one] for one in self.elements(position, layer.output, ranges))
         self.turns[position][len(ranges["P"]), len(ranges["Q"]), begun] += 1
         if position and self.layers[position - 1].name in shared.backing:
-            touched = self.real(position - 1, self.elements(position, self.operand(position), ranges))
+            touched = self.sources(position, self.elements(position, self.operand(position), ranges))
             if not touched <= self.live[position - 1]:
                 raise BrokenError(f"{layer.name} reads what is not there")
         sizes = {dim: len(one) for dim, one in ranges.items()}
