@@ -48,13 +48,20 @@ def slides(group: LayerGroup, paths: Any) -> bool:
     return any(name in names for names, path in zip(group.slides, paths, strict=True) for name, _ in path)
 
 
+WIDER = {"gaps": True, "pooled": True}
+"""Windows that are dilated or leave rows out, and poolings between layers."""
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("wider", [{}, WIDER])
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_small_groups_with_windows_against_every_mapping(objective: str, recompute: bool) -> None:
+def test_small_groups_with_windows_against_every_mapping(
+    objective: str, recompute: bool, wider: dict[str, bool]
+) -> None:
     random, proven, slid = Random(objective), 0, 0
     for _ in range(3):
-        group = small(random, channels=(1, 2), rows=(3, 4), width=(1,))
+        group = small(random, channels=(1, 2), rows=(3, 4), width=(1,), **wider)
         problem = LayerFusionProblem(group, cast(Any, objective), recompute=recompute)
         outcome = solve(problem, Budget(60))
         told = enumerated_groups.least(group, objective, recompute=recompute)
@@ -73,11 +80,14 @@ def test_small_groups_with_windows_against_every_mapping(objective: str, recompu
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("wider", [{}, WIDER])
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
-def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(objective: str) -> None:
+def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(
+    objective: str, wider: dict[str, bool]
+) -> None:
     random, compared, met = Random(objective), 0, 0
     for count in (2, 3, 2, 3):
-        group = small(random, count, room=(30, 60))
+        group = small(random, count, room=(30, 60), **wider)
         parts = Parts(group.architecture, group.layers, cast(Any, objective), Deadline(60))
         options, floors = LayerOptions(parts), LayerFloors(group, parts)
         listed = structures(Run(group, 0, count - 1), recompute=True)
@@ -137,8 +147,8 @@ def test_choices_of_hoisted_tiles_against_all_of_them() -> None:
 @pytest.mark.slow
 def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
     random, compared, anew = Random(11), 0, 0
-    for count in (2, 3, 2, 3):
-        group = small(random, count, room=(60, 120), registers=24)
+    for count, wider in product((2, 3), ({}, WIDER)):
+        group = small(random, count, room=(60, 120), registers=24, **wider)
         problem = LayerFusionProblem(group, "energy", recompute=True)
         bound = solve(problem, Budget(3), Params(0.02)).bound
         energy, cycles = group_bounds(group)
