@@ -4,12 +4,13 @@ A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
 stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
-and ``recompute`` lists the layers that make the rows of every iteration anew.
+and ``recompute`` has, by layer, the loops in whose iterations it makes all rows anew.
 ``others`` has, by layer, the nests of its turns with fewer rows, and of those that go on with partial sums.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict
 from typing import Any
@@ -24,7 +25,7 @@ from costmodel.mapping.fused.layers.group import (
     LayerGroup,
     SlidingRead,
 )
-from costmodel.mapping.fused.mapping import FusedMapping
+from costmodel.mapping.fused.mapping import FusedMapping, MadeAnew
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import mapping_of_text, nest_text
 from costmodel.workload.network import Layer
@@ -107,13 +108,20 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         "nests": {name: nest_text(nest) for name, nest in zip(names, mapping.nests, strict=True)},
         "loops": {name: dict(loops) for name, loops in zip(names, group.loops, strict=True)},
         **({"slides": slides} if slides else {}),
-        **({"recompute": sorted(shared.recompute)} if shared.recompute else {}),
+        **({"recompute": _by_layer(shared.recompute)} if shared.recompute else {}),
         **(
             {"others": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.others.items()}}
             if mapping.others
             else {}
         ),
     }
+
+
+def _by_layer(recompute: Collection[MadeAnew]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, loop in sorted(recompute):
+        found.setdefault(name, []).append(loop)
+    return found
 
 
 def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> GroupMapping:
@@ -127,6 +135,7 @@ def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> 
         (),
         {renamed[name]: level_of[level] for name, level in data["backing"].items()},
         {renamed[name]: dict(tensors) for name, tensors in data["hoist"].items()},
+        frozenset((renamed[name], loop) for name, some in data.get("recompute", {}).items() for loop in some),
     )
     others = {renamed[name]: tuple(map(_nest_of, nests)) for name, nests in data.get("others", {}).items()}
     return GroupMapping(shared, tuple(map(_nest_of, data["nests"].values())), others)

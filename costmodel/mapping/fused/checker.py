@@ -39,7 +39,7 @@ def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     """Backing levels are on the chip and of intermediates; a hoisted tensor is one of its einsum's, not
     backed, and hoisted above a shared loop that there is."""
     on_chip = problem.outermost
-    for name in sorted(mapping.recompute):
+    for name, _ in sorted(mapping.recompute):
         yield f"{name} makes rows anew, which only layers on an architecture can"
     for tensor, level in mapping.backing.items():
         if tensor not in problem.intermediates:

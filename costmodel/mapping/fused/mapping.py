@@ -13,6 +13,9 @@ SharedLoop = tuple[str, int]
 Loops = tuple[SharedLoop, ...]
 """Loops, outermost first."""
 
+MadeAnew = tuple[str, str]
+"""A layer, and a loop over windows in whose iterations it makes all rows anew, by their names."""
+
 
 @dataclass(frozen=True)
 class FusedMapping:
@@ -41,9 +44,10 @@ class FusedMapping:
     is kept in the outermost level of the chip while all that share this loop run. Other tiles stand below all
     shared loops.
 
-    ``recompute``: names of layers that make the rows of every iteration of a loop over windows anew, those
-    that earlier iterations made already among them. Others leave what windows have in common in a line
-    buffer. Only layers on an architecture can; see :mod:`costmodel.mapping.fused.layers.sliding`.
+    ``recompute``: pairs of a layer's name and a loop over windows. The layer makes the rows (or columns) of
+    every iteration of this loop anew, those that earlier iterations made already among them. Others leave
+    what windows have in common in a line buffer. Only layers on an architecture can; see
+    :mod:`costmodel.mapping.fused.layers.sliding`.
     """
 
     prefix: tuple[int, ...]
@@ -51,7 +55,7 @@ class FusedMapping:
     own: tuple[tuple[Loops, ...], ...]
     backing: ReadOnlyDict[str, int] = field(default_factory=dict)
     hoist: ReadOnlyDict[str, ReadOnlyDict[str, int]] = field(default_factory=dict)
-    recompute: frozenset[str] = frozenset()
+    recompute: frozenset[MadeAnew] = frozenset()
 
     def sharing(self, einsum: int, loops: int) -> range:
         """The einsums that share at least the ``loops`` outermost loops of this one, itself included."""
@@ -105,7 +109,7 @@ class FusedMapping:
         own: list[tuple[Loops, ...]] = []
         backing: dict[str, int] = {}
         hoist: dict[str, ReadOnlyDict[str, int]] = {}
-        recompute: frozenset[str] = frozenset()
+        recompute: frozenset[MadeAnew] = frozenset()
         for part in parts:
             prefix += [*([0] if paths else []), *part.prefix]
             paths += part.paths

@@ -12,14 +12,16 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise, product
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from costmodel.mapping.fused.layers.checker import tree_violations
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
 from costmodel.mapping.fused.layers.sliding import kept_rows, rows_made
 from costmodel.mapping.fused.layers.turns import LayerTurns, backing_words, common_depth, held_tiles, turns_of
-from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops, MadeAnew
 from solvers.fusion.shared_loops import lists_beside
+
+_One = TypeVar("_One")
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,10 @@ def structures(
 
 
 class _Kept(NamedTuple):
-    """The backing levels of a structure, and the layers that make rows anew."""
+    """The backing levels of a structure, and the layers that make rows anew, each with the loop."""
 
     backing: dict[str, int]
-    anew: frozenset[str] = frozenset()
+    anew: frozenset[MadeAnew] = frozenset()
 
 
 def _bare(lists: tuple[Loops, ...]) -> FusedMapping:
@@ -154,11 +156,12 @@ class _Trees:
         None where the loop cannot slide. That is so for every choice of layers that make rows anew.
         """
         found: list[bool | None] = []
-        for one, anew in product(self._group.intermediates, self._anew):
+        for one, layers in product(self._group.intermediates, self._anew):
             for depth, (name, step) in enumerate(lists[one.producer] if one.producer < len(lists) else ()):
                 if name not in self._group.slides[one.producer]:
                     continue
                 loop = name, step, _last_below(lists, one.producer, depth)
+                anew = frozenset((layer, name) for layer in layers)
                 key = one.producer, loop, anew
                 if key not in self._carried:
                     known = rows_made(self._group, one.producer, *loop, anew) is not None
@@ -238,18 +241,20 @@ def _backings(group: LayerGroup, bare: FusedMapping) -> Iterator[dict[str, int]]
         yield {name: level for name, level in zip(names, chosen, strict=True) if level is not None}
 
 
-def _made_anew(group: LayerGroup, shared: FusedMapping, recompute: bool) -> Iterator[frozenset[str]]:
-    """The layers that make rows anew: none where line buffers can stay, else as few as it takes.
+def _made_anew(group: LayerGroup, shared: FusedMapping, recompute: bool) -> Iterator[frozenset[MadeAnew]]:
+    """The layers and loops in which rows are made anew: none where line buffers can stay, else as few as it
+    takes.
 
     ``recompute``: whether any may. Nothing is yielded where the tree has violations all the same. Tiles have
     as many rows in both cases, and what is made anew is more work, so where both can be one is enough.
     """
     sliding = [
-        layer.name
+        (layer.name, name)
         for layer, slides, path in zip(group.layers, group.slides, shared.paths, strict=True)
-        if layer.name in shared.backing and any(name in slides for name, _ in path)
+        for name, _ in path
+        if layer.name in shared.backing and name in slides
     ]
-    enough: list[frozenset[str]] = []
+    enough: list[frozenset[MadeAnew]] = []
     for some in _subsets(sliding) if recompute else [()]:
         anew = frozenset(some)
         if any(fewer <= anew for fewer in enough):
@@ -259,10 +264,10 @@ def _made_anew(group: LayerGroup, shared: FusedMapping, recompute: bool) -> Iter
             yield anew
 
 
-def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """All subsets, those of fewer names first."""
-    for count in range(len(names) + 1):
-        yield from combinations(names, count)
+def _subsets(some: Sequence[_One]) -> Iterator[tuple[_One, ...]]:
+    """All subsets, the smaller ones first."""
+    for count in range(len(some) + 1):
+        yield from combinations(some, count)
 
 
 def _levels(group: LayerGroup, one: Intermediate) -> list[int | None]:

@@ -113,13 +113,15 @@ def _kept(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
 def _anew(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
     """Only what a loop over windows slides along is made anew, and only to stay on the chip."""
     positions = {layer.name: position for position, layer in enumerate(group.layers)}
-    for name in sorted(shared.recompute):
+    for name, loop in sorted(shared.recompute):
         if name not in positions:
             yield f"rows of {name} are made anew, and there is no such layer"
         elif name not in shared.backing:
             yield f"rows of {name} are made anew, but its output has no backing level"
-        elif not any(loop in group.slides[positions[name]] for loop, _ in shared.paths[positions[name]]):
-            yield f"rows of {name} are made anew, but none of its shared loops slides along them"
+        elif loop not in group.slides[positions[name]]:
+            yield f"rows of {name} are made anew, but the loop over {loop} does not slide along them"
+        elif loop not in dict(shared.paths[positions[name]]):
+            yield f"rows of {name} are made anew, but the loop over {loop} is none of its shared loops"
 
 
 def _tensors(group: LayerGroup, one: Intermediate) -> list[tuple[int, str]]:
@@ -175,11 +177,11 @@ def _windows(group: LayerGroup, shared: FusedMapping) -> Iterator[str]:
     """The rows that a window has in common with the next one stay: no loop inside a sliding one drops any."""
     for one in group.intermediates:
         producer = group.layers[one.producer].name
-        if producer not in shared.backing or producer in shared.recompute:
+        if producer not in shared.backing:
             continue
         path = shared.paths[one.producer][: common_depth(shared, one.producer, one.last)]
         for depth, (name, step) in enumerate(path):
-            if name not in group.slides[one.producer]:
+            if name not in group.slides[one.producer] or (producer, name) in shared.recompute:
                 continue
             last = shared.last_below(one.producer, depth)
             _, carried = kept_rows(group, one, name, step, last, shared.recompute)

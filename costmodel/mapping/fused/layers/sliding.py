@@ -14,6 +14,8 @@ rows that a window has in common with the next one stay: a line buffer. No row i
 
 A producer can also make all rows of an iteration's windows *anew*: rows 0 1 2, then 1 2 3 4, 3 4 5 6 and
 5 6 7. That is more work, but nothing has to stay for the next iteration. So loops inside may move its tile.
+Rows and columns are alike, each with a loop of its own. Below a loop over rows and one over columns a layer
+can make tiles of both anew, or columns anew with rows that stay, or the other way round.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from costmodel.mapping.fused.layers.group import Intermediate, IntermediateRead, LayerGroup, SlidingRead
+from costmodel.mapping.fused.mapping import MadeAnew
 
 Rows = tuple[tuple[int, int], ...]
 """Of each iteration of a loop, the rows that a layer makes: the first one, and the first one behind them."""
@@ -32,13 +35,13 @@ def rows_made(
     name: str,
     step: int,
     last: int,
-    anew: Collection[str] = (),
+    anew: Collection[MadeAnew] = (),
 ) -> Rows | None:
     """The rows that a layer makes in each iteration of the loop ``name`` with this step.
 
-    ``last``: the last layer below the loop; what later ones read does not count. ``anew``: the names of
-    layers that make rows anew. None where no layer up to ``last`` has the windows, or where one reads the
-    rows along another dim, so that the loop cannot cut them.
+    ``last``: the last layer below the loop; what later ones read does not count. ``anew``: the layers that
+    make rows anew, each with the loop in which it does. None where no layer up to ``last`` has the windows,
+    or where one reads the rows along another dim, so that the loop cannot cut them.
     """
     # The loop's own layer makes ``step`` rows at a time. Any other makes what its readers need next, so its
     # readers are asked first.
@@ -60,7 +63,7 @@ def rows_made(
         # the last iteration makes what is left, if nothing reads it
         end = rows if number == count - 1 else end
         begin = before
-        if group.layers[position].name in anew:
+        if (group.layers[position].name, name) in anew:
             reading = [(link, *points[number]) for link, points in readers]
             begin = min([before, *(_begins(link, first) for link, first, stop in reading if first < stop)])
         found.append((begin, end))
@@ -74,7 +77,7 @@ def kept_rows(
     name: str,
     step: int,
     last: int,
-    anew: Collection[str] = (),
+    anew: Collection[MadeAnew] = (),
 ) -> tuple[int, int]:
     """The most rows that an intermediate's backing tile has below the loop ``name``, and the most that stay.
 
@@ -84,7 +87,7 @@ def kept_rows(
     """
     made = rows_made(group, one.producer, name, step, last, anew)
     assert made is not None, "rows of loops that slide along nothing are not asked for"
-    if group.layers[one.producer].name in anew:
+    if (group.layers[one.producer].name, name) in anew:
         return max(end - begin for begin, end in made), 0
     # In iteration i the tile reaches from the first row that some reader still needs, now or later, to the
     # last one made.

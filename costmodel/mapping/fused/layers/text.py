@@ -18,8 +18,8 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
     contract`` stands where the tile stands. A layer's nest is written as :func:`nest_text` writes it: it maps
     what one iteration of the loops above leaves. Where a loop slides along a layer's rows, the layer has a
     line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``; its tile says
-    ``rows made anew`` if rows are that earlier iterations made, too. Turns that go on with partial sums have
-    a line of their own: ``contract, in 3 turns that go on with sums: ...``.
+    ``rows made anew``, or columns, if those are that earlier iterations made, too. Turns that go on with
+    partial sums have a line of their own: ``contract, in 3 turns that go on with sums: ...``.
     """
     return str(_GroupText(group, mapping))
 
@@ -35,9 +35,12 @@ class _GroupText(TreeText):
 
     def keeps(self, tile: KeptTile) -> str:
         level = self.group.architecture.levels[tile.level]
-        anew = not tile.hoisted and self.name(tile.position) in self.turns[tile.position].shared.recompute
-        rows = ", rows made anew" if anew else ""
-        return f"{level.name} holds {tile.tensor} of {self.name(tile.position)}: {tile.words} words{rows}"
+        name, along = self.name(tile.position), self.group.slides[tile.position]
+        recompute = () if tile.hoisted else self.turns[tile.position].shared.recompute
+        dims = sorted(along[loop] for layer, loop in recompute if layer == name)
+        called = " and ".join("columns" if dim == "Q" else "rows" for dim in dims)
+        anew = f", {called} made anew" if called else ""
+        return f"{level.name} holds {tile.tensor} of {name}: {tile.words} words{anew}"
 
     def nest(self, position: int) -> Iterator[str]:
         turns, nests = self.turns[position], self.nests[position]

@@ -18,7 +18,7 @@ from math import prod
 
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
 from costmodel.mapping.fused.layers.sliding import kept_rows, rows_made
-from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops
+from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops, MadeAnew
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 
@@ -176,11 +176,11 @@ class LayerTurns:
 
 
 def cuts(
-    group: LayerGroup, position: int, path: Loops, lasts: Sequence[int], anew: Collection[str] = ()
+    group: LayerGroup, position: int, path: Loops, lasts: Sequence[int], anew: Collection[MadeAnew] = ()
 ) -> tuple[LoopCut, ...]:
     """What the shared loops ``path`` do to a layer; ``lasts``: of each the last layer below it.
 
-    ``anew``: the names of layers that make the rows of every iteration anew.
+    ``anew``: the layers that make the rows of every iteration anew, each with the loop in which it does.
     """
     own, sizes, found = group.dim_of[position], dict(group.layers[position].sizes), []
     for (name, step), last in zip(path, lasts, strict=True):
@@ -257,13 +257,12 @@ def _backing_tile(
 
 
 def backing_words(
-    group: LayerGroup, one: Intermediate, loops: Loops, lasts: Sequence[int], anew: Collection[str] = ()
+    group: LayerGroup, one: Intermediate, loops: Loops, lasts: Sequence[int], anew: Collection[MadeAnew] = ()
 ) -> int:
     """Words of an intermediate's backing tile below the ``loops`` that its producer and all readers share.
 
     ``lasts``: of each loop the last layer below it. Under a loop that slides along the producer's rows the
-    tile has those of a window, and rows that are made before they are read. ``anew``: the names of layers
-    that make rows anew.
+    tile has those of a window, and rows that are made before they are read. ``anew``: as in :func:`cuts`.
     """
     left = {cut.dim: cut.longest for cut in cuts(group, one.producer, loops, lasts, anew)}
     for (name, step), last in zip(loops, lasts, strict=True):

@@ -67,10 +67,15 @@ def legal(group: LayerGroup, shared: FusedMapping) -> bool:
 
 
 def _anew(group: LayerGroup, shared: FusedMapping) -> Iterator[FusedMapping]:
-    """The tree with every set of layers that make rows anew."""
-    names = [layer.name for layer in group.layers if layer.name in shared.backing]
-    for count in range(len(names) + 1):
-        for some in combinations(names, count):
+    """The tree with every set of layers and loops in which these make rows anew."""
+    pairs = [
+        (layer.name, loop)
+        for layer, path in zip(group.layers, shared.paths, strict=True)
+        for loop, _ in path
+        if layer.name in shared.backing
+    ]
+    for count in range(len(pairs) + 1):
+        for some in combinations(pairs, count):
             yield replace(shared, recompute=frozenset(some))
 
 

@@ -48,7 +48,7 @@ def slides(group: LayerGroup, paths: Any) -> bool:
     return any(name in names for names, path in zip(group.slides, paths, strict=True) for name, _ in path)
 
 
-WIDER = {"gaps": True, "pooled": True}
+WIDER: dict[str, Any] = {"gaps": True, "pooled": True}
 """Windows that are dilated or leave rows out, and poolings between layers."""
 
 
@@ -57,7 +57,7 @@ WIDER = {"gaps": True, "pooled": True}
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("objective", ["energy", "edp"])
 def test_small_groups_with_windows_against_every_mapping(
-    objective: str, recompute: bool, wider: dict[str, bool]
+    objective: str, recompute: bool, wider: dict[str, Any]
 ) -> None:
     random, proven, slid = Random(objective), 0, 0
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_small_groups_with_windows_against_every_mapping(
 @pytest.mark.parametrize("wider", [{}, WIDER])
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(
-    objective: str, wider: dict[str, bool]
+    objective: str, wider: dict[str, Any]
 ) -> None:
     random, compared, met = Random(objective), 0, 0
     for count in (2, 3, 2, 3):

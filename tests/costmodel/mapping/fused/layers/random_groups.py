@@ -293,14 +293,14 @@ def window_tree(random: Random, group: LayerGroup, *, anew: bool = False) -> Fus
         }
         found = FusedMapping(tuple(map(len, lists)), paths, (), backing, hoist)
         if anew:
-            able = [name for name in backing if slides_along(group, found, name)]
-            chosen = frozenset(name for name in able if random.random() < 0.7)
+            able = [(name, loop) for name in backing for loop in sliding(group, found, name)]
+            chosen = frozenset(one for one in able if random.random() < 0.7)
             found = replace(found, recompute=chosen)
         if not tree_violations(group, found):
             return found
 
 
-def slides_along(group: LayerGroup, shared: FusedMapping, name: str) -> bool:
-    """Whether a shared loop slides along the rows of the layer of this name."""
+def sliding(group: LayerGroup, shared: FusedMapping, name: str) -> list[str]:
+    """The shared loops that slide along the rows or columns of the layer of this name."""
     position = next(number for number, layer in enumerate(group.layers) if layer.name == name)
-    return any(loop in group.slides[position] for loop, _ in shared.paths[position])
+    return [loop for loop, _ in shared.paths[position] if loop in group.slides[position]]

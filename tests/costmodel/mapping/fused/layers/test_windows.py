@@ -11,7 +11,12 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.formats.json.fused_layers_json import group_from_json, group_mapping_to_json, group_to_json
+from costmodel.formats.json.fused_layers_json import (
+    group_from_json,
+    group_mapping_from_json,
+    group_mapping_to_json,
+    group_to_json,
+)
 from costmodel.formats.networks import load_network
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.fused.checker import violations as fused_violations
@@ -120,10 +125,17 @@ def test_windows_cost_what_their_elements_cost(
 ) -> None:
     seed = f"{count} {columns}" + " anew" * anew + "".join(more)
     random, met, slid = Random(seed), Counter[str](), 0
+    width = (2, 4) if columns and anew else (1, 2)  # of tiles in both dims there are many kinds
     while slid < 80:
         machine = random_groups.architecture(random)
         group = random_groups.convolutions(
-            random, machine, count, columns=columns, gaps="gaps" in more, pooled="pooled" in more
+            random,
+            machine,
+            count,
+            columns=columns,
+            width=width,
+            gaps="gaps" in more,
+            pooled="pooled" in more,
         )
         shared = random_groups.window_tree(random, group, anew=anew)
         if anew and not shared.recompute:
@@ -142,7 +154,7 @@ def test_windows_cost_what_their_elements_cost(
             assert walk.turns[number] == kinds
             met["turns that go on with sums"] += any(part.output.begun for part, _ in parts)
             made = sum(kind.part.macs * kind.turns for kind in one.kinds)
-            if one.layer.name in shared.recompute:
+            if one.layer.name in dict(shared.recompute):
                 assert made >= one.layer.macs
                 met["rows made more than once"] += made > one.layer.macs
             else:
@@ -152,6 +164,11 @@ def test_windows_cost_what_their_elements_cost(
                 assert walk.most[tile.position] <= tile.words
                 met["tiles as large as what they have"] += walk.most[tile.position] == tile.words
         met["trees without line buffers"] += drops_rows(group, shared)
+        along = Counter(name for name, _ in shared.recompute)
+        met["both made anew"] += max(along.values(), default=0) > 1
+        met["one anew, one with a line buffer"] += any(
+            name in along and len(random_groups.sliding(group, shared, name)) > along[name] for name in along
+        )
         met["turns of several kinds"] += any(len(one.kinds) > 1 for one in turns)
         met["of three kinds"] += any(len(one.kinds) > 2 for one in turns)
         met["hoisted tiles"] += any(one.hoisted for one in turns)
@@ -190,6 +207,8 @@ def test_windows_cost_what_their_elements_cost(
     expected += ["turns that go on with sums", "hoisted tiles", "counts"]
     expected += ["loops through two windows"] * (count > 2)
     expected += ["rows made more than once", "trees without line buffers"] * anew
+    if anew and columns:
+        expected += ["both made anew", "one anew, one with a line buffer"]
     expected += ["loops through poolings"] * ("pooled" in more)
     expected += ["loops through dilated windows", "rows between windows"] * ("gaps" in more)
     assert all(met[name] >= 3 for name in expected), met
@@ -302,17 +321,19 @@ def test_reasons_against_rows_made_anew() -> None:
     backing = {names[0]: 4, names[1]: 4}
     inside: Loops = (("P2", 4), ("K", 72))
 
-    def reasons(path: Loops, backing: dict[str, int], *anew: str) -> str:
+    def reasons(path: Loops, backing: dict[str, int], *anew: tuple[str, str]) -> str:
         shared = FusedMapping((len(path),) * 2, (path,) * 3, (), backing, recompute=frozenset(anew))
         return "; ".join(tree_violations(group, shared))
 
     assert "rows that are needed after they were dropped" in reasons(inside, backing)
-    assert reasons(inside, backing, names[0]) == ""
-    assert "there is no such layer" in reasons(inside, backing, "another")
-    assert "its output has no backing level" in reasons(inside, {names[1]: 4}, names[0])
-    assert "none of its shared loops slides along them" in reasons(inside, backing, names[1])
+    assert reasons(inside, backing, (names[0], "P2")) == ""
+    assert "there is no such layer" in reasons(inside, backing, ("another", "P2"))
+    assert "its output has no backing level" in reasons(inside, {names[1]: 4}, (names[0], "P2"))
+    assert "the loop over P2 does not slide along them" in reasons(inside, backing, (names[1], "P2"))
+    assert "the loop over K does not slide along them" in reasons(inside, backing, (names[0], "K"))
+    assert "the loop over P2 is none of its shared loops" in reasons(inside[1:], backing, (names[0], "P2"))
     # half of the channels of six rows: 13 inner iterations reach two rows beyond their own, the ends one
-    shared = FusedMapping((2, 2), (inside,) * 3, (), backing, recompute=frozenset(names[:1]))
+    shared = FusedMapping((2, 2), (inside,) * 3, (), backing, recompute=frozenset({(names[0], "P2")}))
     lines = {tile.position: tile.words for tile in held_tiles(group, shared)}
     assert lines == {0: 6 * 58 * 72, 1: 4 * 56 * 72}
     expand = turns_of(group, shared)[0]
@@ -320,7 +341,7 @@ def test_reasons_against_rows_made_anew() -> None:
     levels = FusedLevel("SRAM", 9, 1.0, 1.0), FusedLevel("DRAM", None, 1.0, 1.0)
     tensors = dict.fromkeys("AB", ((("m", 1),),))
     chain = FusedProblem((Einsum("a", {"m": 2}, tensors, "B"),), levels, 1.0)
-    alone = FusedMapping((), ((),), (((("m", 1),), ()),), recompute=frozenset("a"))
+    alone = FusedMapping((), ((),), (((("m", 1),), ()),), recompute=frozenset({("a", "m")}))
     assert "only layers on an architecture can" in "; ".join(fused_violations(chain, alone))
 
 
@@ -328,19 +349,21 @@ def test_groups_with_windows_travel_as_json() -> None:
     random = Random(2)
     for _ in range(20):
         machine = random_groups.architecture(random)
-        group = random_groups.convolutions(random, machine, 3)
+        group = random_groups.convolutions(random, machine, 3, columns=True, pooled=True, gaps=True)
         assert group_from_json(machine, json.loads(json.dumps(group_to_json(group)))) == group
         shared = random_groups.window_tree(random, group, anew=random.random() < 0.5)
         mapping = random_groups.whole(random, group, shared)
         told = group_mapping_to_json(group, mapping)
-        assert set(told.get("recompute", ())) == shared.recompute
+        assert group_mapping_from_json(group, json.loads(json.dumps(told))) == mapping
+        pairs = [(name, loop) for name, some in told.get("recompute", {}).items() for loop in some]
+        assert set(pairs) == shared.recompute
         assert {name: len(nests) for name, nests in told.get("others", {}).items()} == {
             one.layer.name: len(one.kinds) - 1
             for one in turns_of(group, mapping.shared)
             if len(one.kinds) > 1
         }
         text = group_text(group, mapping)
-        assert text.count("rows made anew") == len(shared.recompute)
+        assert text.count(" made anew") == len(dict(shared.recompute))
         lines = sum(len(one.kinds) for one in turns_of(group, mapping.shared))
         tiles = len(held_tiles(group, mapping.shared))
         assert text.count(": ") >= lines + tiles

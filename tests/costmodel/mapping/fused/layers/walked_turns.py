@@ -192,18 +192,18 @@ class Walk:
                 before = self.slid[position, depth]
                 rows = whole if start + step == first.stop else set(range(max(under) + 1)) if under else set()
                 new = sorted(rows - before)
-                if self.anew(position):
+                if self.anew(position, name):
                     new = sorted({*new, *(range(min(under), max(under) + 1) if under else ())})
                 before |= set(new)
                 inner[position][dim] = range(new[0], new[-1] + 1) if new else range(0)
                 if new and len(new) != len(inner[position][dim]):
                     raise BrokenError("the rows of an iteration are no stretch")
-                if self.anew(position):
+                if self.anew(position, name):
                     self.forget(position, inner[position])
             self.split(branch, depth + 1, inner)
 
-    def anew(self, position: int) -> bool:
-        return self.layers[position].name in self.shared.recompute
+    def anew(self, position: int, loop: str) -> bool:
+        return (self.layers[position].name, loop) in self.shared.recompute
 
     def forget(self, position: int, ranges: Ranges) -> None:
         """Drop what the layer has made in this range: it begins anew."""
@@ -239,7 +239,8 @@ class Walk:
         new = self.elements(position, layer.output, ranges)
         summed = [dim for dim in layer.sizes if dim not in layer.output.dims]
         complete = all(len(ranges[dim]) == layer.sizes[dim] for dim in summed)
-        if complete and new & self.made[position] and not self.anew(position):
+        again = any(self.anew(position, loop) for loop, _ in shared.paths[position])
+        if complete and new & self.made[position] and not again:
             raise BrokenError(f"{layer.name} makes outputs twice")
         self.made[position] |= new
         self.live[position] |= new
