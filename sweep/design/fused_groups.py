@@ -92,7 +92,12 @@ class FusedGroups:
                 # reading a group off the network knows no file: its errors get the study's name and key here
                 try:
                     group = group_of(
-                        architecture, network, names, cut_rows=choice.cut_rows, windows=choice.windows
+                        architecture,
+                        network,
+                        names,
+                        cut_rows=choice.cut_rows,
+                        windows=choice.windows,
+                        columns=choice.columns,
                     )
                 except InputError as error:
                     key = "fusion" if stated is None else f"fusion.segments[{stated}]"

@@ -36,8 +36,9 @@ class LayerFusionRequest:
     in which they run. ``longest``: how many layers may share loops or keep tensors for one another.
     ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
     computed in parts. ``windows``: whether loops over rows may pass through the windows of convolutions to
-    the layers before them. ``recompute``: whether rows that windows have in common may be made anew where
-    they cannot stay. ``overrides`` replace values of the architecture's file.
+    the layers before them, and ``columns``: whether those over columns may, too. ``recompute``: whether rows
+    that windows have in common may be made anew where they cannot stay. ``overrides`` replace values of the
+    architecture's file.
     """
 
     architecture: str
@@ -52,6 +53,7 @@ class LayerFusionRequest:
     cut_rows: bool = False
     windows: bool = True
     recompute: bool = False
+    columns: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,7 +68,14 @@ class LayerFusionRequest:
         if isinstance(network, str):
             network = load_network(network, None, self.dims or None)
         architecture = load_architecture(self.architecture, self.overrides or None)
-        group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows, windows=self.windows)
+        group = group_of(
+            architecture,
+            network,
+            self.layers,
+            cut_rows=self.cut_rows,
+            windows=self.windows,
+            columns=self.columns,
+        )
         try:
             return LayerFusionProblem(group, self.objective, self.longest, self.recompute)
         except InputError as error:

@@ -43,6 +43,8 @@ class FusionChoice(Keys):
     """Whether loops may cut rows that softmax normalises; the scaling of the parts is not counted."""
     windows: bool = True
     """Whether loops over rows may pass through the windows of convolutions to the layers before them."""
+    columns: bool = False
+    """Whether loops over columns may pass through windows, too."""
     recompute: bool = False
     """Whether rows that windows have in common may be made anew where they cannot stay on the chip."""
     solver: str = "fusion_layers"

@@ -221,7 +221,15 @@ def _shared_lists(group: LayerGroup, pair: int, before: Loops, most: int) -> Ite
         for name in group.slides[pair]
         if group.loop_sizes[name] > 1 and group.dim_under(pair + 1, name) is not None
     }
-    yield from lists_beside(before, sizes, most)
+    # nothing else may cut rows that a loop slides along, as with loops over the rows of two later layers
+    apart = {
+        frozenset(two)
+        for position in (pair, pair + 1)
+        for two in combinations(sizes, 2)
+        if not group.slides[position].keys().isdisjoint(two)
+        and len({group.dim_under(position, name) for name in two}) == 1
+    }
+    yield from lists_beside(before, sizes, most, apart)
 
 
 def _backings(group: LayerGroup, bare: FusedMapping) -> Iterator[dict[str, int]]:

@@ -272,6 +272,10 @@ def solve_fusion(
         bool,
         typer.Option(help="With --layers: loops over rows may pass through convolutions' windows."),
     ] = True,
+    columns: Annotated[
+        bool,
+        typer.Option("--columns", help="With --layers: loops over columns may pass through windows, too."),
+    ] = False,
     recompute: Annotated[
         bool,
         typer.Option(
@@ -336,6 +340,7 @@ def solve_fusion(
             cut_rows,
             windows,
             recompute,
+            columns,
             changes(values or ()),
             dims_of(dim),
         ),

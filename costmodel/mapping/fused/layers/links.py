@@ -43,25 +43,30 @@ def group_of(
     *,
     cut_rows: bool = False,
     windows: bool = True,
+    columns: bool = False,
 ) -> LayerGroup:
     """The layers of these names, in this order, with all that passes between them.
 
     ``cut_rows``: whether loops may cut the axis that softmax and the like normalise, which works in parts
     that are scaled afterwards; that scaling is vector work and not counted. ``windows``: whether a loop over
-    the rows of a convolution may slide along those of the layers before it.
+    the rows of a convolution may slide along those of the layers before it. ``columns``: whether
+    a loop over columns may, too.
 
     An intermediate may pass through activations, element-wise operators, normalisations, poolings and views.
     A normalised axis cannot be cut by a shared loop, and behind a view no axis can. Raises InputError for a
     name that the network lacks or has twice, for an order in which a layer precedes one that it reads, and
-    where nothing passes between the layers.
+    where nothing passes between the layers; and for ``columns`` without ``windows``.
     """
     where = f"network {network.name}"
+    if columns and not windows:
+        raise InputError(where, "loops over rows that pass through windows, too", "none", key="columns")
     known = [layer.name for layer in network.layers]
     for name in names:
         if known.count(name) != 1:
             expected = "the name of one layer" if known.count(name) else "the name of a layer"
             raise InputError(where, expected, name, did_you_mean(name, known), key="layers")
-    graph = LayerLinks(network, tuple(names), cut_rows, windows)
+    slid = ("rows", "columns") if columns else ("rows",)
+    graph = LayerLinks(network, tuple(names), cut_rows, slid if windows else ())
     layers = tuple(graph.layers[name][1] for name in names)
     intermediates = tuple(found for name in names if (found := graph.intermediate(name)))
     if not intermediates:
@@ -116,12 +121,19 @@ class _Route:
 
 
 class LayerLinks:
-    """What passes between the layers ``names`` of a network, in their order; see :func:`group_of`."""
+    """What passes between the layers ``names`` of a network, in their order; see :func:`group_of`.
+
+    ``slid``: the axes of images along which windows may slide, of rows and columns.
+    """
 
     def __init__(
-        self, network: Network, names: tuple[str, ...], cut_rows: bool = False, windows: bool = True
+        self,
+        network: Network,
+        names: tuple[str, ...],
+        cut_rows: bool = False,
+        slid: tuple[str, ...] = ("rows",),
     ) -> None:
-        self.network, self.names, self.cut_rows, self.windows = network, names, cut_rows, windows
+        self.network, self.names, self.cut_rows, self.slid = network, names, cut_rows, slid
         self.layers = {layer.name: (node, layer) for node in network.nodes for layer in node.layers}
         self.values = {value.name: value for value in network.values}
         self.readers: dict[str, list[Node]] = {}
@@ -172,7 +184,11 @@ class LayerLinks:
             pairs = tuple(_paired(layer, other, tensor, route))
             # of the operand that windows may slide over: the first factor of a convolution
             shape = self.values[node.inputs[(node.kind.factors or (0,))[0]]].shape
-            windows = tuple(_slid(layer, node, shape, other, tensor, route)) if self.windows else ()
+            windows = tuple(
+                windows
+                for axis, windows in _slid(layer, node, shape, other, tensor, route)
+                if axis in self.slid
+            )
             reads.append(IntermediateRead(reader, tensor, pairs, windows))
         return Intermediate(position, tuple(reads), leaves) if reads else None
 
@@ -286,12 +302,12 @@ def _paired(producer: Layer, reader: Layer, operand: str, route: _Route) -> Iter
 
 def _slid(
     producer: Layer, node: Node, shape: tuple[int, ...], reader: Layer, operand: str, route: _Route
-) -> Iterator[SlidingRead]:
-    """The rows of an image, if windows of the reader, a convolution, or of a pooling before it slide along
-    them.
+) -> Iterator[tuple[str, SlidingRead]]:
+    """Rows, and columns, of an image along which windows of the reader, a convolution, or of a pooling before
+    it slide.
 
     ``node`` is the reader's, which states padding, and ``shape`` that of the image that it reads. Nothing is
-    yielded where that does not explain the sizes.
+    yielded where that does not explain the sizes. The one axis of a 1-D convolution counts as rows.
     """
     tensor, axes = reader.tensor(operand), len(shape) - 2
     made, read = _axes(producer, producer.output), _axes(reader, tensor)
@@ -309,16 +325,15 @@ def _slid(
         stated = stated_windows(node.attributes, shape[2:], counts, (sizes, strides), dilated=True)
     except InputError:
         return
-    # rows of an image, which lie one after the other; columns would have to be kept for all rows
-    length = route.pools[0].lengths[0] if route.pools else shape[2]
-    pools = tuple(pool.windows[0] for pool in route.pools)
-    windows, rows = stated[0], names[0][0]
-    ours = next((ours for ours, theirs in zip(made, read, strict=True) if rows in dict(theirs)), ())
-    plain = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
-    if plain and (pools or (windows.size, windows.stride) != (1, 1)):
-        found = SlidingRead(ours[0][0], rows, windows, pools)
-        if found.reaches(length):
-            yield found
+    for axis, (called, (dim, _), windows) in enumerate(zip(("rows", "columns"), names, stated, strict=False)):
+        length = route.pools[0].lengths[axis] if route.pools else shape[2 + axis]
+        pools = tuple(pool.windows[axis] for pool in route.pools)
+        ours = next((ours for ours, theirs in zip(made, read, strict=True) if dim in dict(theirs)), ())
+        plain = len(ours) == 1 and ours[0][1] == 1 and producer.sizes[ours[0][0]] == length
+        if plain and (pools or (windows.size, windows.stride) != (1, 1)):
+            found = SlidingRead(ours[0][0], dim, windows, pools)
+            if found.reaches(length):
+                yield called, found
 
 
 _SPATIAL = frozenset("DPQRST")

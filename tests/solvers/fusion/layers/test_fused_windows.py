@@ -50,6 +50,8 @@ def slides(group: LayerGroup, paths: Any) -> bool:
 
 WIDER: dict[str, Any] = {"gaps": True, "pooled": True}
 """Windows that are dilated or leave rows out, and poolings between layers."""
+COLUMNS: dict[str, Any] = {"columns": True, "width": (2, 4)}
+"""Windows along columns, too."""
 
 
 @pytest.mark.slow
@@ -80,7 +82,7 @@ def test_small_groups_with_windows_against_every_mapping(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wider", [{}, WIDER])
+@pytest.mark.parametrize("wider", [{}, WIDER, COLUMNS])
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(
     objective: str, wider: dict[str, Any]
@@ -147,13 +149,13 @@ def test_choices_of_hoisted_tiles_against_all_of_them() -> None:
 @pytest.mark.slow
 def test_no_drawn_mapping_costs_less_than_the_bounds() -> None:
     random, compared, anew = Random(11), 0, 0
-    for count, wider in product((2, 3), ({}, WIDER)):
+    for count, wider in product((2, 3), ({}, WIDER, COLUMNS)):
         group = small(random, count, room=(60, 120), registers=24, **wider)
         problem = LayerFusionProblem(group, "energy", recompute=True)
         bound = solve(problem, Budget(3), Params(0.02)).bound
         energy, cycles = group_bounds(group)
         assert bound is not None
-        for _ in range(100):
+        for _ in range(150):
             shared = random_groups.window_tree(random, group, anew=random.random() < 0.5)
             if any(not tree_violations(group, fewer) for fewer in with_fewer_anew(shared)):
                 continue  # rows are made anew only where a line buffer cannot stay

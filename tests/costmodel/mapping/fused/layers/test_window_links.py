@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 import pytest
 
+from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.mapping.fused.layers.group import IntermediateRead, LayerGroup, SlidingRead
@@ -129,7 +131,8 @@ def test_windows_reach_the_rows_that_their_taps_reach() -> None:
         if length < 1:
             continue
         chain = Chain(rows, pools, last)
-        read = read_of(group_of(machine, chain.network, ["a", "b"]))
+        columns = random.random() < 0.5
+        read = read_of(group_of(machine, chain.network, ["a", "b"], columns=columns))
         assert read.dims[0] == ("K", "C")
         reached = [chain.reached(point) for point in range(length)]
         if all(one.taps == one.stride == 1 for one in (*pools, last)) and not pools:
@@ -142,7 +145,9 @@ def test_windows_reach_the_rows_that_their_taps_reach() -> None:
             assert length == 1 or not all(reached)
             continue
         slid += 1
-        (found,) = read.windows
+        found, *others = read.windows
+        assert [replace(one, made="P", used="P") for one in others] == [found] * columns
+        assert all(one.made == one.used == "Q" for one in others)
         assert (found.made, found.used, len(found.pools)) == ("P", "P", len(pools))
         for point, touched in enumerate(reached):
             assert found.begins(point) == min(touched)
@@ -171,6 +176,8 @@ def test_a_loop_over_rows_passes_through_the_poolings_of_networks() -> None:
     assert not resnet.intermediates[0].leaves
     bare = group_of(machine, load_network("resnet50"), names, windows=False)
     assert bare.slides == ({}, {}, {})
+    with pytest.raises(InputError, match="columns: expected loops over rows that pass through windows"):
+        group_of(machine, load_network("resnet50"), names, windows=False, columns=True)
 
 
 def test_a_loop_over_rows_passes_through_dilated_windows() -> None:
