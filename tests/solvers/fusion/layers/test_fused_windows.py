@@ -82,6 +82,32 @@ def test_small_groups_with_windows_against_every_mapping(
 
 
 @pytest.mark.slow
+def test_small_groups_with_tiles_in_both_dims_against_every_mapping() -> None:
+    """Loops over rows and columns together, both through windows, with either made anew."""
+    random, both, proven = Random(2), 0, 0
+    while both < 3:
+        sizes: dict[str, Any] = {"channels": (1, 2), "rows": (2,), "width": (2,)}
+        group = small(random, room=(10, 16), columns=True, **sizes)
+        problem = LayerFusionProblem(group, "energy", recompute=True)
+        listed = structures(Run(group, 0, 1), recompute=True)
+        # in some structures a layer makes rows or columns anew below loops over both
+        if not any(one.shared.recompute and len(one.shared.paths[0]) > 1 for one in listed):
+            continue
+        outcome = solve(problem, Budget(60))
+        told = enumerated_groups.least(group, "energy", recompute=True)
+        assert (outcome.objective is None) == (told is None)
+        if outcome.objective is None or outcome.bound is None or told is None:
+            continue
+        both += 1
+        assert outcome.bound <= told * (1 + 1e-12)
+        assert told <= outcome.objective * (1 + 1e-12)
+        if outcome.status is Status.OPTIMAL:
+            assert outcome.objective == pytest.approx(told, rel=1e-12)
+            proven += 1
+    assert proven >= 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("wider", [{}, WIDER, COLUMNS])
 @pytest.mark.parametrize("objective", ["energy", "cycles"])
 def test_no_layer_of_a_structure_with_windows_costs_less_than_its_bounds(
