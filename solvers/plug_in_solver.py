@@ -104,7 +104,11 @@ def _takes_three(solve: Any) -> bool:
 
 
 def _wrong(problem: Any, outcome: Any) -> tuple[str, object] | None:
-    """What was expected and what an outcome has instead; None for an outcome that claims only what is so."""
+    """What was expected and what an outcome has instead; None if nothing is found wrong.
+
+    The mapping, its objective and the bound of an OPTIMAL answer are checked. Other bounds, INFEASIBLE and
+    UNKNOWN are the plug-in's word.
+    """
     from costmodel.mapping.evaluate import evaluate
     from solvers.mapping.problem import executed_layer, objective_of, violations
     from solvers.outcome import Outcome, Status

@@ -14,9 +14,10 @@ def whole_architecture(chip: Chip) -> Architecture | None:
 
     A stack has no mesh, so its levels charge roughly what the hops cost. A write to a buffer is charged one
     hop: a multicast tree has one more link for each further tile. A read of DRAM is charged the rest of the
-    mean way from a port to a tile, all hops but that one; an update of DRAM the whole mean way. The hops of
-    the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`.
-    The rows of the mesh are the y side of DRAM's fan-out.
+    mean way from a port to a tile, all hops but that one; an update of DRAM the whole mean way, one hop at
+    least. A chip of one tile has no hops. The hops of the mapping found are counted exactly by
+    :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost`. The rows of the mesh are the y side of DRAM's
+    fan-out. Raises InputError as :func:`counted_architecture` does.
 
     Where tiles have timing, their steps are those of the buffer, inside DRAM. Mapping solvers look for such
     mappings in two turns: see :func:`solvers.mapping.untimed.improved_by_timed_cycles`.
@@ -40,7 +41,8 @@ def counted_architecture(chip: Chip) -> Architecture | None:
     """The stack of levels without hops: the levels inside a tile, its buffer, and DRAM outermost.
 
     DRAM's fan-out is the mesh. Size and write energy of the buffer are the chip's, and DRAM leaks what the
-    chip takes when idle, because both count in every cycle. None without architecture.
+    chip takes when idle, because both count in every cycle. None without architecture. Raises InputError for
+    a buffer that does not hold one word of the architecture's outermost level.
 
     To a mapping every element is a word of the buffer and of DRAM. Where elements are narrower than that,
     DRAM and links move fewer bits: :func:`costmodel.schedule.whole_chip.cost.whole_chip_cost` counts them.
@@ -83,7 +85,7 @@ def counted_architecture(chip: Chip) -> Architecture | None:
 def tile_stack(chip: Chip) -> Architecture | None:
     """One tile as a stack of levels below the chip's DRAM, as it is counted; None without architecture.
 
-    Of a chip of one tile it is :func:`counted_architecture`.
+    Of a chip of one tile it is :func:`counted_architecture`, but for the name.
     """
     counted = counted_architecture(chip)
     if counted is None:

@@ -1,9 +1,9 @@
 """Skips what a run does again and again, compiled.
 
-When a chosen tile begins a loop's body anew, the state of the whole run is described by numbers that do not
-say when it is: moments as what is left until then, and no totals. If an earlier turn of the loop began in the
-same state, all that has happened since happens again, in the same time. That goes on for as long as every
-tile stays in its loops::
+When one chosen tile (``repeats.tile`` of the run's state) begins a loop's body anew, the state of the whole
+run is described by numbers that do not say when it is: moments as what is left until then, and no totals. If
+an earlier turn of the loop began in the same state, all that has happened since happens again, in the same
+time. That goes on for as long as every tile stays in its loops::
 
     turn    1     2     3     4     5     6   ...   998   999   1000
     state   a     b     c     d     c     d          d     c     d

@@ -45,7 +45,9 @@ class Params:
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The plan that the scheme makes.
 
-    UNKNOWN where the time ends before, and for a budget that only writing in place can keep.
+    INFEASIBLE for a budget below MR, what one operator needs by itself. UNKNOWN where the time ends before,
+    and for a budget that only writing in place can keep. The bound is 0, so a plan is OPTIMAL if it moves
+    nothing, else FEASIBLE.
     """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch

@@ -47,6 +47,7 @@ class _RaisedFloors:
     costs: TabledTileCosts
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        """For layer number ``layer`` with any of ``batches`` samples a run, on up to ``tiles`` tiles."""
         found, work = (
             self.costs.floor(layer, batches, tiles),
             self.costs.floor_of_work(layer, max(batches)),

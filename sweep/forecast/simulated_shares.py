@@ -16,10 +16,10 @@ from sweep.forecast.simulated_run import BlockCosts, SimulatedBlockRun
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """One share at a sub-driver: so many ``solves``, of which ``at_once`` make a block.
+    """One share at a sub-driver: so many ``solves``, of which at most ``at_once`` make a block.
 
-    ``handed``: how many workers got; ``left``: how many are not answered. ``arrives``: when the sub-driver
-    has it. ``seconds``: what workers have spent on it.
+    ``handed``: how many solves workers got; ``left``: how many are not answered. ``arrives``: when the
+    sub-driver has it, in seconds from the start of the run. ``seconds``: what workers have spent on it.
     """
 
     arrives: float
@@ -110,6 +110,8 @@ class SimulatedShares:
     """As :class:`SimulatedBlockRun`, with sub-drivers: the same measures of the whole run.
 
     The driver serves what sub-drivers send in the order of its coming, and has a share for each in return.
+    ``workers`` are those of all ``shards`` sub-drivers together; ``seconds`` are measured ones of single
+    solves, of which each of the ``solves`` draws one.
     """
 
     def __init__(
@@ -174,7 +176,8 @@ class SimulatedShares:
         shard.shares.append(_Share(self._free + self.costs.latency, solves, at_once, solves))
 
     def _spend(self, arrives: float, solves: int, beside: float = 0.0) -> None:
-        """Half of what a share costs the driver, once it has time for it."""
+        """Half of what a share of so many ``solves`` costs the driver, from when the share ``arrives`` or, if
+        later, from when the driver is free. ``beside``: seconds of the driver to add to that half."""
         half = (self.costs.item + self._blocks.share + solves * self._blocks.share_solve) / 2
         self._free = max(self._free, arrives) + half + beside
         self.busy += half + beside

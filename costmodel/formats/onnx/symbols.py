@@ -42,7 +42,11 @@ def symbols_of(length: str) -> set[str]:
 
 
 def value_of(length: str, values: Mapping[str, int]) -> int | None:
-    """The value of a length; None where a symbol has no value, or where the result is below 0."""
+    """The value of a length; None where a symbol has no value, the result is below 0, or it divides by 0.
+
+    A division that leaves a rest is rounded down. A whole text that is a key of ``values`` has that value,
+    also if it is an expression.
+    """
     # an axis may be named by a text that is no expression, or that the user has given a length as it stands
     if length in values:
         return values[length]
@@ -106,6 +110,7 @@ def check_dims(inputs: list[onnx.ValueInfoProto], dims: Mapping[str, int]) -> di
 def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> set[str]:
     """The symbols without a value that stand for the batch, each the length of some input's first axis.
 
+    All ``inputs`` have an axis.
     The first axis of the first input is the batch whatever its symbol. That of another input is not, where
     the symbol is also the length of another axis or of a vector.
     """

@@ -34,9 +34,11 @@ class Overrides:
     where: str
 
     def applied_to(self, document: Any) -> Any:
-        """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one.
+        """A copy of ``document`` with the new values; ``document`` itself if it is no dict.
 
-        A part of a value (``SRAM.fanout.x``) wins over the whole (``SRAM.fanout``), in any order.
+        A part of a value (``SRAM.fanout.x``) wins over the whole (``SRAM.fanout``), in any order. Raises
+        InputError for an unknown key (it lists the known ones), for a part of a value that the file writes
+        without parts, and for a section of ``timing`` that the file does not have.
         """
         if not self.values or not isinstance(document, dict):
             return document

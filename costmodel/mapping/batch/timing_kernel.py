@@ -147,7 +147,10 @@ def walk_cycles(timing: TimingTables, cycles: Array, inner: float) -> Real:
     """The cycles of a walk, not rounded, from ``cycles`` as in ``WalkCounts``, where the levels inside take
     ``inner`` cycles.
 
-    They never fall when an entry other than the steps rises, or ``inner`` does.
+    They never fall when ``inner`` or an entry in cycles rises and STEPS, STORING and APART stay, nor when
+    STORING rises from 0, where nothing waits for a free buffer. So lower bounds of the cycles with STORING 0
+    give a lower bound. The result can fall with more STEPS, as the one step that overlaps with nothing is
+    shorter then, and with more STORING steps, which share the cycles of STORES.
 
     With two steps in flight the slowest component sets the pace, and what the first step loads and the last
     one computes and stores overlaps with nothing (``fill_drain`` of ``TimedCycles``)::

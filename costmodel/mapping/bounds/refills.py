@@ -106,9 +106,9 @@ def least_pj_per_mac(
     """The least energy (pJ) of one MAC and its accesses at all levels, but for fills of the outermost one.
 
     It holds for every mapping of the layer, of its parts and of its padded sizes. ``innermost``: for each
-    tensor the levels that can be the innermost to keep it; None: any that can keep it. ``outside``: fan-outs
-    of levels further out, as the mesh of a chip is to a tile; ``architecture`` keeps all tensors at its
-    outermost level. Leakage is not in it.
+    tensor the levels, by number, that can be the innermost to keep it; None: any that can keep it.
+    ``outside``: fan-outs of levels further out, as the mesh of a chip is to a tile; ``architecture`` keeps
+    all tensors at its outermost level. Leakage is not in it.
     """
     mac_pj, multicast = architecture.compute.energy_pj, allocations(architecture, layer, any_factor=True)
     every = frozenset(range(len(architecture.levels)))

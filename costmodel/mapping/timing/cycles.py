@@ -103,7 +103,8 @@ class TimedCycles:
         * clearing: outputs set to zero
         * issue: the host starts each step
         * buffers kept until stored: steps wait for a free half of the buffers
-        * first fill and last drain: what no other step hides; always there
+        * first fill and last drain: what no other step hides; always there. With one step in flight that is
+          all but the slowest component.
         """
         load, store = self.load, self.store
         left = {
@@ -207,7 +208,9 @@ def timed_cycles(
 def cycles_of(timing: Timing, counts: StepCounts, inner_cycles: float = 0.0) -> TimedCycles:
     """The cycles of what the steps of one part ask for.
 
-    No component falls when a count rises, so lower bounds of the counts give a lower bound of the cycles.
+    No component falls when a count rises, so lower bounds of the counts give lower bounds of the components.
+    ``cycles`` of the result can fall when only the number of steps rises, as the one step that overlaps with
+    nothing is shorter then, or the number of steps that store, which share the cycles of the stores.
     """
     array = _array_cycles(timing.array, counts.array) if timing.array and counts.array else 0.0
     array = max(array, inner_cycles)

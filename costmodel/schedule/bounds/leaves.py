@@ -126,7 +126,8 @@ def ways_of(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
 def group_way(asked: LayerAsked, chip: Chip, run: RoundsOf) -> LeafWays:
     """The least that a layer takes in a group that is mapped together, whatever the mapping.
 
-    Every operation takes its unit for a cycle, its own energy, and that of its operands where it gets them.
+    Every operation takes its unit for a cycle and its own energy. A MAC also takes that of its operands where
+    it gets them; a vector operation has only its own.
     What comes from DRAM crosses links. What passes between the layers of a group is brought into no buffer
     from outside, so no transfer counts, nor does what refills levels.
     """
@@ -213,7 +214,8 @@ def _is_above(point: Array, left: Array, right: Array) -> bool:
 def above(corners: Sequence[Corner], least: float) -> list[Corner]:
     """The corners of the part of a hull whose times are at least ``least``.
 
-    Where the hull goes below that time, the point on its side at ``least`` is the last corner.
+    Where the hull goes below that time, the point on its side at ``least`` is the last corner. Where all of
+    the hull is below, its least energy at the time ``least`` is the only corner.
     """
     found = [one for one in corners if one[1] >= least]
     below = [one for one in corners if one[1] < least]

@@ -78,7 +78,7 @@ class LeafMessages:
     A tuple has what takes turns: run n of the leaf takes entry n modulo its length.
 
     - ``works`` [bands], one entry without bands: by (tile, slice) the compute of each tile that has a part;
-      without streamed weights slice 0 is the part.
+      slice 0 is the part where weights are neither streamed nor shared.
     - ``weights`` [steps]: the messages of parameters by tile; a step is a slice of a run. One entry where
       they are pinned or shared, which are loaded once. ``streamed``: they come for every step.
     - ``loads`` [turns]: inputs from DRAM that come for a run, by tile; ``reads`` and ``frees`` [turns]: those
@@ -138,10 +138,11 @@ class _SharedWeights(NamedTuple):
 
 
 class SegmentMessages:
-    """The messages of one segment on tiles; ``leaves`` and ``edges`` as above.
+    """The messages of one segment on tiles, which are added to ``written``.
 
-    ``widths``: bits of elements. They are added to ``written``.
-    Messages from DRAM name no stores yet: see :func:`.writer.write_program`.
+    ``leaves``: by name of the layer, :class:`LeafMessages`; ``edges``: an :class:`EdgeMessages` for each edge
+    within the segment. ``widths``: bits of elements. Messages from DRAM name no stores yet: see
+    :func:`.writer.write_program`.
     """
 
     def __init__(
@@ -471,7 +472,10 @@ def reduced_dims(layer: NetworkLayer) -> tuple[tuple[str, int], ...]:
 
 
 def taking_turns(times: int) -> int:
-    """The fewest messages, two or more, that can take turns in so many times: the smallest prime factor."""
+    """The fewest messages, two or more, that can take turns in so many times: the smallest prime factor.
+
+    It is 1 for a single time.
+    """
     return next((turns for turns in count(2) if times % turns == 0), 1) if times > 1 else 1
 
 

@@ -51,10 +51,12 @@ class NestChoice(NamedTuple):
 
 @dataclass(frozen=True)
 class NestFront:
-    """The undominated nests of a choice: words in the outermost level of the chip, pJ, cycles.
+    """The undominated nests of a choice, n of them.
 
-    ``rows`` is sorted by words. ``origins`` says for each how it is made; :meth:`EinsumNests.loops` reads its
-    loops from that.
+    ``rows`` [n, 3], sorted by words: words of own tiles in the outermost level of the chip, pJ, cycles. What
+    the objective does not need is 0: pJ where it is cycles, cycles where it is energy. Where it is energy, pJ
+    are without what no nest changes (:meth:`EinsumNests.fixed_at`), which the caller adds. ``origins`` [n, 3]
+    says for each how it is made; :meth:`EinsumNests.loops` reads its loops from that.
     """
 
     rows: Array

@@ -148,7 +148,10 @@ def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
 
 
 def cut_off(variables: Variables, buffer: CapacityLimit, values: Sequence[int], tile: dict[str, int]) -> Row:
-    """The tangent in the direction of an overfull ``tile``: it excludes that one and no fitting tile."""
+    """The tangent in the direction of an overfull ``tile``: it excludes that one and no fitting tile.
+
+    ``values``: what the program's variables, by number, are where the tile is that one.
+    """
     words = [tensor.words(tile) for tensor in buffer.tensors]
     fractions = tuple(count / sum(words) for count in words)
     logs = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]

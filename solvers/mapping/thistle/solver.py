@@ -71,8 +71,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
 
     ``budget.iterations`` is the most programs to solve. ``program_proven`` is true when the programs of all
-    classes were solved or have no optimum. It is false where the search ended before, also if that was
-    because no class still open was estimated to be better: estimates prove nothing.
+    classes were solved or have no optimum, for the first ``params.keeps`` choices of kept tensors: of further
+    ones it says nothing. It is false where the search ended before, also if that was because no class still
+    open was estimated to be better: estimates prove nothing.
 
     The bound is the larger of the cost model's and, with ``params.prove``, of what :func:`proven_bound`
     proves for all choices of kept tensors, if there are no more than ``params.keeps``. The status is OPTIMAL

@@ -76,8 +76,11 @@ def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Ou
 def propose(
     architecture: Architecture, parts: Iterable[TilePart], objective: Objective, params: Params = Params()
 ) -> Iterator[ProposedMappings]:
-    """The best mappings of many parts, as :func:`solve` finds them one by one; parts without one are left
-    out."""
+    """The best mappings of many parts, as :func:`solve` finds them one by one.
+
+    One result for each :class:`PartForm` of the parts; parts without a mapping are left out of it, so it may
+    be empty.
+    """
     mapper = _mapper(architecture)
     by_form: dict[PartForm, list[TilePart]] = {}
     for part in parts:
@@ -155,7 +158,10 @@ class PartForm(NamedTuple):
         return _least_nest(self)
 
     def sizes(self, parts: Sequence[TilePart], layer: Layer) -> Array:
-        """The sizes int64 [n, dims] of ``parts`` of the form; ``layer`` is :attr:`layer`."""
+        """The sizes int64 [n, dims] of ``parts`` of the form; ``layer`` is :attr:`layer`.
+
+        Raises InputError for a part whose counts do not fit in 64 bits.
+        """
         columns = {"C": "groups" if self.depthwise else "c", "N": "b", "G": "groups"}
         fields = [TilePart._fields.index(columns.get(dim, dim.lower())) for dim in layer.sizes]
         # C order, whatever indexing makes: another order would be compiled for once more

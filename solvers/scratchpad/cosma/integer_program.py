@@ -18,7 +18,8 @@ spilled (S) or retrieved (R); the integers L are addresses::
 
 Three things are added: one operator a timestep (Section III-A); an operator runs only at timesteps that its
 ancestors and descendants leave it (Section III-F); a tensor comes back only after a step away, as the cost
-model replays it. Eq. 11 is read with P at t, as its prose says.
+model replays it. Network inputs differ: one may be created at the very step that reads it (Eq. 5), and one
+that the host keeps is retrieved without a spill (Eq. 4). Eq. 11 is read with P at t, as its prose says.
 
 Every step of this program runs an operator, while plans may also have steps in which none does, where tensors
 leave to come back at other addresses (:data:`costmodel.scratchpad.plan.IDLE`). So what Eqs. 9-11 add to the

@@ -89,7 +89,8 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     """The proven optimum; at the limits the best plan found with the bound proven by then.
 
     INFEASIBLE: an operator needs more than the budget (MR), or no order keeps an operator and what must be
-    live beside it within the budget. UNKNOWN: time ended before the tensors of any order were packed.
+    live beside it within the budget. UNKNOWN: time ended before there was an order, or the tensors of no
+    order that was tried could be packed.
     """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch

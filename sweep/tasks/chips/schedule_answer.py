@@ -41,7 +41,8 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | Cost
     """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
 
     Where the solver needs costs that the payload lacks, the answer is its requests, ``needs``, and the
-    seconds spent so far: the driver has the costs solved and sends the task again.
+    seconds spent so far: the driver has the costs solved and sends the task again. A task of an epoch has
+    all costs from the start, and its answer also has the ``state`` of its search for the next epoch.
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)

@@ -51,10 +51,11 @@ Int64 = numba.int64
 
 @called
 def hop_bytes(workspace: ReleasedWorkspace, placement: ReleasedPlacement, most: Int) -> Int:
-    """Hops times bytes of all data of the leaf, or any number above ``most`` where they are more than that.
+    """Hops times bytes of all data of one batch of the leaf; any number above ``most`` where they are more.
 
-    If ``placement.counted``, the bytes on every link are added to ``mesh.links``, too. Weights come first,
-    when links hold nothing else: they are loaded once a run, each batch is charged a fraction of that load,
+    If ``placement.counted``, the bytes on every link are added to ``mesh.links``, too. These have to be 0
+    before, and ``most`` large enough that nothing is left out. Weights come first, when links hold nothing
+    else: they are loaded once for all ``batches_of_run``, each batch is charged an equal part of that load,
     and the released program rounds this down for each link.
     """
     leaf, links = placement.leaf, workspace.mesh.links
@@ -226,7 +227,7 @@ def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) ->
 
 @called
 def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, batch: Int) -> Int:
-    """Samples that a range and the producer's part have in common.
+    """Samples that a range and the producer's part have in common; ``batch`` is the leaf's.
 
     Where batches differ, the smaller one is repeated, one ``period`` further each time, until it is past the
     range of the larger one.

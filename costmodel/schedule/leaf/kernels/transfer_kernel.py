@@ -58,9 +58,10 @@ quicker one by one."""
 
 @called
 def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
-    """A lower bound on :func:`transfer` for every placement of a partition; the steps do not matter.
+    """A lower bound on :func:`transfer` for every placement of a partition; ``placed.steps`` are not read.
 
-    The bound of each stream goes to the workspace, which holds the ranges and overlaps of the partition.
+    The bound of each stream, in hops times bits times DRAM ports, goes to the workspace, which holds the
+    ranges and overlaps of the partition.
     """
     total: Int = 0
     ports: Int = workspace.mesh.port_x.shape[0]
@@ -109,7 +110,9 @@ def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int, most: Int)
 
 @called
 def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int, most: Int) -> Int:
-    """Hops of a stream from DRAM or to it, or with HOPS any number above ``most`` if they are more than that.
+    """Hops times bits times DRAM ports, over all runs, of a stream from DRAM or to it.
+
+    With HOPS it is any number above ``most`` if they are more than that.
 
     The loops go through the distinct ranges of the data: where an axis of the partition does not change what
     a part needs, its first part stands for all of them, and one tree reaches all tiles (``reach``). Outputs
@@ -146,7 +149,7 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, as
 
 @called
 def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> Int:
-    """A lower bound on the hops of a stream from or to DRAM, whatever the placement; the larger of two.
+    """A lower bound on :func:`_load_or_save`, whatever the placement; the larger of two.
 
     A tree from a port to n tiles has at least n - 1 links, for it joins n tiles. It also has at least as many
     links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
@@ -218,7 +221,8 @@ def _part_along(ranges: Ranges, which: Range, dim: Int) -> Int:
 
 @called
 def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int, most: Int) -> Int:
-    """Hops times bits that the producer's tiles send: each part in one tree to all tiles that need it.
+    """Hops times bits that the producer's tiles send in all runs: each part in one tree to all tiles that
+    need it. The caller multiplies by the DRAM ports.
 
     With HOPS it is any number above ``most`` if they are more than that.
 

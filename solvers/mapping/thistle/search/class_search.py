@@ -154,7 +154,8 @@ def _sortable(walk: HoistWalk) -> tuple[object, ...]:
 @dataclass
 class ClassSearch:
     """Solves programs best first: next is always the node of the least estimate; ``may_go_on()`` is asked
-    before.
+    before. ``scale``: the rough size of the programs' objectives, which makes the cone solver accurate; an
+    optimum that is not within a factor of two of it replaces it.
 
     An estimate is a program's optimum less what first reads save (:meth:`TilingCosts.estimate`). A level
     without an order counts at most what it would with any. So a node's estimate is at most that of the nodes
@@ -166,7 +167,8 @@ class ClassSearch:
     scale: float
     may_go_on: Callable[[], bool]
     programs: int = 0
-    """Programs solved so far, those of nodes without all orders among them."""
+    """Programs solved so far, those of nodes without all orders among them; one that is solved again with a
+    better scale counts once."""
     exhausted: bool = False
     """Whether the program of every class was solved, or is covered by one without an optimum."""
     infeasible: int = 0
@@ -201,7 +203,7 @@ class ClassSearch:
 
     @property
     def still_open(self) -> list[tuple[Branching, ClassNode]]:
-        """The nodes that are solved and not yet yielded."""
+        """The nodes that are in the queue: not yet yielded, solved or with the optimum of their parent."""
         return [(branching, node) for _, _, branching, node in self._open]
 
     def _push(self, branching: Branching, orders: Orders, parent: ClassNode | None = None) -> None:
