@@ -52,12 +52,9 @@ class Overrides:
 
     def blamed_for(self, error: InputError) -> InputError:
         """``error``, or one that names the override that replaced the key at which it was raised."""
-        for key in self.values:
-            if key.startswith(("compute.", "timing.", "precision.")) or "." not in key:
-                path = key
-            else:
-                path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
-            if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
+        # Longer keys first: SRAM.fanout.x is a part of what SRAM.fanout sets, and is the one to blame for it.
+        for key in sorted(self.values, key=len, reverse=True):
+            if error.key == (path := _path(key)) or error.key.startswith((f"{path}.", f"{path}[")):
                 location = f"override of {self.where}"
                 return OverrideError(location, error.expected, error.found, error.remedy, key=key)
         return error
@@ -140,6 +137,16 @@ class Overrides:
         expected, last = f"{what}: {', '.join(names)}", key.rpartition(".")[2]
         remedy = f"Here {OTHERS_WORDS[last]}" if last in OTHERS_WORDS else did_you_mean(part, names)
         raise OverrideError(f"override of {self.where}", expected, part, remedy, key=key)
+
+
+def _path(key: str) -> str:
+    """Where the value of an override stands in the document, as errors of the document say it."""
+    if key.startswith(("compute.", "timing.", "precision.")) or "." not in key:
+        return key
+    whole, _, part = key.rpartition(".")
+    if whole.endswith(".fanout") and part in FANOUT_PARTS:
+        return f"levels.{whole}[{FANOUT_PARTS[part]}]"
+    return f"levels.{key}"
 
 
 def _copied(value: Any) -> Any:

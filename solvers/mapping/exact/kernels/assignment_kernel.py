@@ -47,8 +47,9 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
     ``walk`` are the cycles of the steps of a machine with timing, as in ``WalkCounts``: those of the loops
     that are decided, or ``Assignment.walk`` where none is.
 
-    It never falls when any of them rises. So from bounds on them it is a bound on the mapping's objective,
-    and from the mapping's own numbers it is that objective."""
+    It never falls when the energy, the demand or cycles of the walk rise, whose numbers of steps stay the same
+    (``walk_cycles``). So from bounds on these it is a bound on the mapping's objective, and from the mapping's
+    own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
     # Cycles come first, because leakage and the energy-delay product need them. They are lowered by ROUNDING

@@ -213,6 +213,15 @@ def test_wrong_overrides(key: str, value: Any, message: str) -> None:
         architecture_from_document(document(), "chip.yaml", {key: value})
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"SRAM.fanout.y": 2, "SRAM.fanout.x": 0}, {"SRAM.fanout": [2, 2], "SRAM.fanout.x": 0}],
+)
+def test_the_part_that_is_wrong_is_blamed(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="override of chip.yaml: SRAM.fanout.x: expected at least 1"):
+        architecture_from_document(document(), "chip.yaml", changes)
+
+
 def test_a_mistake_of_the_file_is_not_blamed_on_an_override() -> None:
     data = document()
     data["levels"][1]["size"] = 0
