@@ -47,7 +47,7 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
     ``walk`` are the cycles of the steps of a machine with timing, as in ``WalkCounts``: those of the loops
     that are decided, or ``Assignment.walk`` where none is.
 
-    It never falls when the energy, the demand or cycles of the walk rise, whose numbers of steps stay the same
+    It never falls when the energy, the demand or cycles of the walk rise and the walk's numbers of steps stay
     (``walk_cycles``). So from bounds on these it is a bound on the mapping's objective, and from the mapping's
     own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits

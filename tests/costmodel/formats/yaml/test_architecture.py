@@ -218,7 +218,7 @@ def test_wrong_overrides(key: str, value: Any, message: str) -> None:
     [{"SRAM.fanout.y": 2, "SRAM.fanout.x": 0}, {"SRAM.fanout": [2, 2], "SRAM.fanout.x": 0}],
 )
 def test_the_part_that_is_wrong_is_blamed(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="override of chip.yaml: SRAM.fanout.x: expected at least 1"):
+    with pytest.raises(InputError, match=r"override of chip\.yaml: SRAM\.fanout\.x: expected at least 1"):
         architecture_from_document(document(), "chip.yaml", changes)
 
 
