@@ -27,6 +27,7 @@ from solvers.mapping.kapla.orders import stationary_orders
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
@@ -36,6 +37,7 @@ def load(problem: MappingProblem, space: MappingSpace) -> None:
     """Call the compiled code without rows: the first call of a process loads it."""
     estimator = Estimator(problem, space)
     estimator.as_whole_mappings(Schemes.of_nothing(space)[:0], estimator.outermost)
+    Neighbourhood(space)
 
 
 class BottomUp:
