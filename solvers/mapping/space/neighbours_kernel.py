@@ -39,7 +39,7 @@ class Changes(NamedTuple):
     keep_sets: Array
 
 
-class Work(NamedTuple):
+class NeighbourWork(NamedTuple):
     """Scratch arrays: ``held`` int64 [factors], which a mapping has; ``used`` int64 [3 * levels], products of
     the factors at each position."""
 
@@ -47,13 +47,13 @@ class Work(NamedTuple):
     used: Array
 
 
-def work_of(changes: Changes) -> Work:
-    return Work(np.zeros(len(changes.dim), np.int64), np.zeros(len(changes.limit), np.int64))
+def work_of(changes: Changes) -> NeighbourWork:
+    return NeighbourWork(np.zeros(len(changes.dim), np.int64), np.zeros(len(changes.limit), np.int64))
 
 
 @entry
 def write_neighbours(
-    changes: Changes, rows: BatchRows, work: Work, counts: Array, out: BatchRows, writing: bool
+    changes: Changes, rows: BatchRows, work: NeighbourWork, counts: Array, out: BatchRows, writing: bool
 ) -> None:
     """Fill ``counts`` int64 [n], how many neighbours each row has; ``writing``: and write them into ``out``.
 
@@ -69,7 +69,7 @@ def write_neighbours(
 
 @called
 def _neighbours(
-    changes: Changes, rows: BatchRows, row: Int, work: Work, out: BatchRows, begin: Int, writing: bool
+    changes: Changes, rows: BatchRows, row: Int, work: NeighbourWork, out: BatchRows, begin: Int, writing: bool
 ) -> Int:
     """How many neighbours a row has; ``writing``: they go to ``out`` from number ``begin`` on.
 
@@ -95,7 +95,7 @@ def _neighbours(
 
 
 @inlined
-def _hold(changes: Changes, rows: BatchRows, row: Int, work: Work) -> Int:
+def _hold(changes: Changes, rows: BatchRows, row: Int, work: NeighbourWork) -> Int:
     """Fill ``held`` and ``used`` with what the row has; returns how many factors it holds."""
     levels, dims = rows.temporal.shape[1:]
     for position in range(3 * levels):
@@ -116,7 +116,7 @@ def _move(
     changes: Changes,
     rows: BatchRows,
     row: Int,
-    work: Work,
+    work: NeighbourWork,
     held: Int,
     outermost: bool,
     out: BatchRows,
@@ -152,7 +152,7 @@ def _exchange(
     changes: Changes,
     rows: BatchRows,
     row: Int,
-    work: Work,
+    work: NeighbourWork,
     held: Int,
     out: BatchRows,
     at: Int,
