@@ -69,7 +69,13 @@ def write_neighbours(
 
 @called
 def _neighbours(
-    changes: Changes, rows: BatchRows, row: Int, work: NeighbourWork, out: BatchRows, begin: Int, writing: bool
+    changes: Changes,
+    rows: BatchRows,
+    row: Int,
+    work: NeighbourWork,
+    out: BatchRows,
+    begin: Int,
+    writing: bool,
 ) -> Int:
     """How many neighbours a row has; ``writing``: they go to ``out`` from number ``begin`` on.
 
