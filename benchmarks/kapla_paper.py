@@ -18,10 +18,12 @@ Parts, each a table or two on the terminal, then one JSON object for all:
   pipeline, with bands and without, replayed (:mod:`kapla_evaluation.pipelines`).
 
 S is ``exact``: it searches the very space of ``kapla``, ``random_search`` and ``learned_annealing`` (all take
-the same :class:`MappingSpace`), from K's mapping on, and proves its optimum. "proven": energy over S of the
-layers whose optimum S proves in ``--wall-seconds`` on the clock; "at most": of all layers, over the bounds
-proven by then. R draws ``--probability`` times as many mappings as the space has factorisations (loop orders
-come on top), at most ``--most-draws``. M measures ``--batches`` batches of 128 mappings a layer (the
+the same :class:`MappingSpace`), from K's mapping on. "proven" counts the layers whose optimum it proves in
+``--wall-seconds`` on the clock. All ratios are of all layers: "over" the best that any method found, "at
+most" over the bounds that are proven by then.
+
+R draws ``--probability`` times as many mappings as the space has factorisations (loop orders come on top), at
+most ``--most-draws``. M measures ``--batches`` batches of 128 mappings a layer (the
 paper: 1024). Of whole networks, S costs all segments, with exact for layers, of ``--exact-networks`` only; R
 keeps each segment with ``--probability``; M has K's segments.
 

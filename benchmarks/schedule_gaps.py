@@ -97,6 +97,8 @@ PAIRS = {
     "transformer 4x4": _edge("set-transformer", 4, 4, "1 MiB", 16),
     "googlenet 4x4": _edge("set-googlenet", 4, 4, "1 MiB", 16),
     "googlenet 12x12": _edge("set-googlenet", 12, 12, "1 MiB", 144),
+    "resnet50 12x12": _edge("resnet50", 12, 12, "1 MiB", 144),
+    "transformer 12x12": _edge("set-transformer", 12, 12, "1 MiB", 144),
     "alexnet 8x8": _kapla("kapla-alexnet", 8, 16, 25),
     "lstm 8x8": _kapla("kapla-lstm", 8, 16, 25),
     "mlp training 8x8": _kapla("kapla-mlp.training", 8, 16, 25),

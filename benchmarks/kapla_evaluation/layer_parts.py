@@ -83,11 +83,11 @@ def _compared(run: LayerRun, case: Case) -> dict[str, Any]:
     """A line a network, then where the energy goes; all of it for JSON."""
     cells = LayerCells(run.file, run.effort)
     others = [method for method in run.methods if method != "S"]
-    columns = [f"{method} {what}" for method in others for what in ("proven", "at most")]
+    columns = [f"{method} {what}" for method in others for what in ("over", "at most")]
     seconds = [f"{method} CPU s" for method in run.methods]
     heads = ("network", "layers", "distinct", "proven", *columns, *seconds, "K", "R drew")
     unit = "mJ" if case.objective == "energy" else "Mcycles"
-    title = f"{case.title} ({unit}), {case.device.name}, batch {case.batch}; overheads over S"
+    title = f"{case.title} ({unit}), {case.device.name}, batch {case.batch}; overheads over the best found"
     table, found = Table(title, heads), []
     for one in results(case, run.networks, run.methods, cells):
         table.line(_line(one, run.methods, others))
@@ -97,7 +97,8 @@ def _compared(run: LayerRun, case: Case) -> dict[str, Any]:
     return {
         "title": case.title,
         "networks": [one.report(run.methods) for one in found],
-        "mean_overhead": {method: _mean(found, method) for method in others},
+        "mean_overhead": {method: _mean([one.overhead(method) for one in found]) for method in others},
+        "mean_at_most": {method: _mean([one.overhead_at_most(method) for one in found]) for method in others},
         "below_floors": [
             layer.case.layer.name for one in found for layer in one.layers if layer.below_floors
         ],
@@ -132,9 +133,7 @@ def _print_breakdown(found: Sequence[NetworkResult], methods: Sequence[str]) -> 
                 table.line([one.network, method, *(f"{100 * part / base:.1f}" for part in parts)])
 
 
-def _mean(found: Sequence[NetworkResult], method: str) -> float | None:
-    """Of the networks with anything proven; None if one of them has no mapping or there is none."""
-    ratios = [one.overhead(method) for one in found if one.proven]
-    if not ratios or None in ratios:
-        return None
-    return sum(ratio for ratio in ratios if ratio is not None) / len(ratios)
+def _mean(ratios: Sequence[float | None]) -> float | None:
+    """Of all networks; None if one of them has a layer without a mapping, or there is none."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    return sum(known) / len(known) if known and len(known) == len(ratios) else None

@@ -25,12 +25,14 @@ def kapla_paper(found: dict[str, Any]) -> Iterator[Table]:
 
 def _layers(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     letters = [letter for letter in rows[0]["methods"] if letter != "S"]
-    heads = [f"{letter} above S, {which}" for letter in letters for which in ("proven", "at most")]
+    heads = [
+        f"{letter} over {what}" for letter in letters for what in ("the best found", "the optimum, at most")
+    ]
     seconds = [f"{letter}, CPU s" for letter in rows[0]["methods"]]
     cells = []
     for row in rows:
         methods = row["methods"]
-        over = [methods[m][key] for m in letters for key in ("overhead_proven", "overhead_at_most")]
+        over = [methods[m][key] for m in letters for key in ("overhead_best", "overhead_at_most")]
         spent = [method["cpu_seconds"] for method in methods.values()]
         cells.append((*(row[key] for key in LAYERS), *over, *spent))
     return Table((*LAYERS.values(), *heads, *seconds), tuple(cells), title)

@@ -46,16 +46,17 @@ class Polish:
     def best(self, starts: list[Mapping], kicks: int, seed: int) -> Mapping:
         """The best local optimum below ``starts``, and below up to ``kicks`` random steps off the best."""
         rows = MappingBatch.of(starts, self.problem.architecture, self.problem.layer)
-        costs = self._costs(rows)
-        ends = [self._descend(rows[slice(i, i + 1)], costs[i]) for i in range(len(rows))]
-        best, cost = min(ends, key=lambda end: end[1])
+        ends, costs = self._descended(rows, self._costs(rows))
+        first = int(costs.argmin())
+        best, cost = ends[slice(first, first + 1)], float(costs[first])
         random = np.random.default_rng(seed)
         for _ in range(kicks):
             if cost <= self.close * self.bound or not self.in_time():
                 break
-            other, other_cost = self._descend(*self._kicked(best, random))
+            kicked, kicked_cost = self._kicked(best, random)
+            other, (other_cost,) = self._descended(kicked, np.array([kicked_cost]))
             if other_cost < sufficient_bound(cost, 0.0):
-                best, cost = other, other_cost
+                best, cost = other, float(other_cost)
         return best.mapping(0, self.problem.layer)
 
     def _costs(self, rows: MappingBatch) -> Array:
@@ -64,16 +65,30 @@ class Polish:
         values = objective_values(self._evaluator.evaluate(rows), self.problem.objective)
         return np.where(self._space.allowed(rows), values, np.inf)
 
-    def _descend(self, row: MappingBatch, cost: float) -> tuple[MappingBatch, float]:
-        """The local optimum below ``row``, by the best neighbour of each step."""
-        while not within_tolerance(cost, self.bound, 0.0) and self.in_time():
-            neighbours = self._neighbourhood.around(row)
-            costs = self._costs(neighbours)
-            best = int(costs.argmin()) if len(costs) else 0
-            if not len(costs) or not costs[best] < sufficient_bound(cost, 0.0):
-                break
-            row, cost = neighbours[slice(best, best + 1)], float(costs[best])
-        return row, cost
+    def _descended(self, rows: MappingBatch, costs: Array) -> tuple[MappingBatch, Array]:
+        """The local optimum below each of ``rows``, by the best neighbour of each step, and its cost.
+
+        All rows take a step at a time, so that a step is one call of the compiled code for all of them.
+        """
+        rows, costs = rows[np.arange(len(rows))], costs.copy()
+        active = np.flatnonzero([not within_tolerance(cost, self.bound, 0.0) for cost in costs])
+        while len(active) and self.in_time():
+            neighbours, counts = self._neighbourhood.around_each(rows[active])
+            found, best = self._costs(neighbours), np.full(len(active), -1)
+            begins = counts.cumsum() - counts
+            for number in np.flatnonzero(counts).tolist():
+                begin = int(begins[number])
+                first = begin + int(found[begin : begin + int(counts[number])].argmin())
+                if found[first] < sufficient_bound(float(costs[active[number]]), 0.0):
+                    best[number] = first
+            better = best >= 0
+            active, best = active[better], best[better]
+            for array, changed in zip(rows.rows, neighbours[best].rows, strict=True):
+                array[active] = changed
+            costs[active] = found[best]
+            near = [within_tolerance(cost, self.bound, 0.0) for cost in costs[active].tolist()]
+            active = active[np.flatnonzero(np.logical_not(near))]
+        return rows, costs
 
     def _kicked(self, row: MappingBatch, random: np.random.Generator) -> tuple[MappingBatch, float]:
         """A few random valid steps from ``row``, each among a handful of neighbours."""

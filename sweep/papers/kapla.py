@@ -408,7 +408,7 @@ def figure_11(rows: ReadOnlyDict[str, LayerRows], effort: Effort) -> FigureTable
     headers = ("network, k_S", "mJ", "over all chains", "gap to the bound", "CPU s of ranking and costing")
     remarks = (
         "The paper's curves have no numbers in the text that this was made from; it says that energy hardly "
-        "rises as k_S falls. Seconds are of the scheduler's last call, which has all costs of layers.",
+        "rises as k_S falls. Seconds are of all calls of the scheduler, without those that map layers.",
     )
     return FigureTable(headers, tuple(table), remarks)
 

@@ -27,6 +27,7 @@ from solvers.mapping.kapla.orders import stationary_orders
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
@@ -34,8 +35,17 @@ Array = NDArray[Any]
 
 def load(problem: MappingProblem, space: MappingSpace) -> None:
     """Call the compiled code without rows: the first call of a process loads it."""
-    estimator = Estimator(problem, space)
-    estimator.as_whole_mappings(Schemes.of_nothing(space)[:0], estimator.outermost)
+    if _LOADED:
+        return
+    _LOADED.append(True)
+    estimator, nothing = Estimator(problem, space), Schemes.of_nothing(space)[:0]
+    estimator.as_whole_mappings(nothing, estimator.outermost)
+    estimator.fits(nothing, np.ones(nothing.temporal.shape[1:], np.int64), estimator.outermost)
+    Neighbourhood(space)
+
+
+_LOADED: list[bool] = []
+"""Not empty once this process has loaded the compiled code, which is the same for all problems."""
 
 
 class BottomUp:

@@ -56,7 +56,7 @@ class Estimator:
     def costs(self, schemes: Schemes, ladder: Ladder, outer: int) -> SchemeCosts:
         """What ``schemes``, decided up to the slot of ``ladder``, cost with their open loops at ``outer``."""
         batch, fitting = self.completed(schemes, outer)
-        fitting &= self.fits(schemes, ladder, outer)
+        fitting &= self.fits(schemes, ladder.forced, outer)
         evaluation = self._evaluated(batch, outer)
         values = objective_values(evaluation, self.problem.objective)
         return SchemeCosts(
@@ -65,7 +65,7 @@ class Estimator:
 
     def fitting(self, schemes: Schemes, ladder: Ladder, outer: int) -> Array:
         """Whether tiles fit their levels and spatial factors the fan-outs, bool [n]."""
-        found: Array = self.completed(schemes, outer)[1] & self.fits(schemes, ladder, outer)
+        found: Array = self.completed(schemes, outer)[1] & self.fits(schemes, ladder.forced, outer)
         return found
 
     def accesses(self, schemes: Schemes, outer: int) -> Array:
@@ -127,6 +127,11 @@ class Estimator:
 
     def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
         """The cost model's evaluation with ``outer`` and all levels outside it unlimited in size."""
+        self.evaluations += len(batch)
+        return self._evaluator(outer).evaluate(batch)
+
+    def _evaluator(self, outer: int) -> BatchEvaluator:
+        """The evaluator with ``outer`` and all levels outside it unlimited in size."""
         if outer not in self._evaluators:
             architecture = self.problem.architecture
             levels = tuple(
@@ -135,41 +140,32 @@ class Estimator:
             )
             unlimited = replace(architecture, levels=levels)
             self._evaluators[outer] = BatchEvaluator(unlimited, self.problem.layer)
-        self.evaluations += len(batch)
-        return self._evaluators[outer].evaluate(batch)
+        return self._evaluators[outer]
 
-    def fits(self, schemes: Schemes, ladder: Ladder, outer: int) -> Array:
+    def fits(self, schemes: Schemes, forced: Array, outer: int) -> Array:
         """Whether the tiles of the level inside ``outer``, and what they force on others, fit, bool [n].
 
         A tile contains the tiles inside it, so one that fits here may already be too large further out.
+        ``forced`` [levels, dims] is the least that slots decided later put into a tile (:class:`.Ladder`): a
+        tile times that is the least it can still become.
         """
-        # ``forced`` is the least that slots decided later put into a tile, so a tile times that is the least
-        # it can still become. Levels inside ``first`` were checked when they were decided.
-        first = max(0, outer - 1)
-        tiles = tiles_inside(schemes, self.outermost)[:, first:] * ladder.forced[first : self.outermost]
-        words = tile_words(self.problem.layer, tiles)
-        fitting = np.ones(len(schemes), np.bool_)
-        for index, level in enumerate(range(first, self.outermost)):
-            if level < outer:
-                needed = (words[:, index] * (schemes.keep[:, level, None] >> self._bits & 1)).sum(axis=1)
-            else:  # what an open level keeps is not decided: the set that takes least has to fit
-                needed = (words[:, index] @ self._masks[level]).min(axis=1)
-            fitting &= needed <= self._capacities[level]
-        return fitting
+        from solvers.mapping.kapla.fitting_kernel import FittingLimits, FittingWork, Partial, fit_rows
+
+        space, layer = self.space.tables, self.problem.layer
+        limits = FittingLimits(self._capacities, space.masks, space.mask_count, forced)
+        dims, tensors = len(layer.dims), len(layer.tensors)
+        work = FittingWork(*(np.empty(size, np.int64) for size in (dims, dims, tensors)))
+        found = np.empty(len(schemes), np.bool_)
+        rows = Partial(schemes.temporal, schemes.spatial, schemes.keep)
+        fit_rows(self._evaluator(self.outermost).tables, limits, rows, outer, work, found)
+        return found
 
     @cached_property
-    def _bits(self) -> Array:
-        return np.arange(len(self.space.layer.tensors))
-
-    @cached_property
-    def _masks(self) -> list[Array]:
-        """Per level the keep sets to choose from, int64 [tensors, sets]."""
-        return [np.array(sets)[None, :] >> self._bits[:, None] & 1 for sets in self.space.keep_sets]
-
-    @cached_property
-    def _capacities(self) -> list[int]:
+    def _capacities(self) -> Array:
+        """Words of each level, int64 [levels]."""
         levels = self.problem.architecture.levels
-        return [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
+        words = [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
+        return np.array(words, np.int64)
 
 
 def tiles_inside(schemes: Schemes, levels: int) -> Array:

@@ -152,7 +152,8 @@ class Filling:
             factors = self.ladder.divisors[dim][positions]
             dims = np.full(len(rows), dim)
             products = schemes[block].chosen_and_grown(rows, self.ladder.slot, dims, factors)
-            fitting = self.estimator.fits(products, self.ladder, self.outer) & self._within_fanout(products)
+            fitting = self.estimator.fits(products, self.ladder.forced, self.outer)
+            fitting &= self._within_fanout(products)
             parts.append(products[fitting])
             origins.append(block.start + rows[fitting])
         return Schemes.joined(parts), np.concatenate(origins)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 
 from solvers.budget import InTime, always_in_time
@@ -103,23 +104,24 @@ class Candidates:
     pruned: Pruned
     costing: Costing
     _costed: set[Scheme] = field(default_factory=set)
+    _rounds: int = 0
+    """How often chains were ranked and what was new in them costed."""
 
     def cost_likely(self, limit: CostingLimit) -> None:
         """Cost the last schemes of the best chains in full, rank chains again with these costs, and so on.
 
         Estimates are optimistic: a scheme may cost more than estimated, or not fit at all. When that is
         known, other schemes take its position in the best chains. The loop ends when the best chains have no
-        new scheme, after the parameters' ``rounds``, or at the ``limit``, which also breaks off a ranking.
+        new scheme, after the parameters' ``rounds``, or at the ``limit``, which also breaks off a ranking. A
+        loop that TileCostsNeeded ended goes on where it was when this is called again.
         """
         layers = range(len(self.slicing.problem.graph.layers))
         # With these a chain from the first layer to the last exists before anything else is costed.
         self._cost([Scheme(self.slicing.single(number), BatchDivision(1)) for number in layers], limit)
         rounds = self.slicing.params.rounds
-        while not limit.reached and (new := self._likely(limit)):
+        while not limit.reached and self._rounds < (rounds or inf) and (new := self._likely(limit)):
             self._cost(new, limit)
-            rounds -= 1
-            if rounds == 0:
-                break
+            self._rounds += 1
 
     def _cost(self, schemes: list[Scheme], limit: CostingLimit) -> None:
         self.costing.cost(schemes, limit)

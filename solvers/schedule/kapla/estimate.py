@@ -184,20 +184,32 @@ class Estimates:
         the next band are left out: they may be few.
         """
         subbatches, bands = division
-        batch = self.slicing.batch // subbatches
-        layers = [self.floors[number] for number in region.layers]
-        if streamed:
-            layers = [replace(layer, weights=0) for layer in layers]
-        if self.share_weights:
-            layers = [replace(layer, repeats=False) for layer in layers]
-        if len(layers) == 1:
+        batch, numbers = self.slicing.batch // subbatches, region.layers
+        if len(numbers) == 1:
             at_once = 2 if subbatches > 1 and bands == 1 else 1
-            return layers[0].held_bits(batch * at_once, region.tiles, bands)
-        held = [layer.held_bits(batch, region.tiles, bands) for layer in layers]
-        pinned = [layer.weights if subbatches * bands > 1 else 0 for layer in layers]
+            return self._held_by(numbers[0], batch * at_once, region.tiles, bands, streamed)
+        held = [self._held_by(number, batch, region.tiles, bands, streamed) for number in numbers]
+        stay = subbatches * bands > 1 and not streamed
+        pinned = [self.floors[number].weights if stay else 0 for number in numbers]
         # what a layer holds only in its turn; the pinned weights of all layers come on top
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
+
+    def _held_by(self, number: int, samples: int, tiles: int, bands: int, streamed: bool) -> int:
+        """What a layer holds at least (:meth:`LayerFloor.held_bits`); thousands of segments ask the same."""
+        key = number, samples, tiles, bands, streamed
+        if key not in self._known_held:
+            floor = self.floors[number]
+            if streamed:
+                floor = replace(floor, weights=0)
+            if self.share_weights:
+                floor = replace(floor, repeats=False)
+            self._known_held[key] = floor.held_bits(samples, tiles, bands)
+        return self._known_held[key]
+
+    @cached_property
+    def _known_held(self) -> dict[tuple[int, int, int, int, bool], int]:
+        return {}
 
     def least(
         self, segment: Segment, divisions: Sequence[BatchDivision]

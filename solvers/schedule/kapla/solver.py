@@ -26,7 +26,7 @@ from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.tiles.cost_table import need, offers_whole_chip
+from solvers.schedule.tiles.cost_table import TileCostsNeeded, need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
 VERSION = "18"
@@ -151,12 +151,21 @@ def _searched(
     # Pruning may take half of the time. The rest is for costing, without which there is no chain at all.
     deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)
-    pruned = _pruned(_Pruning(key, seed, slicing, estimates, deadline))
+    asked = _Pruning(key, seed, slicing, estimates, deadline)
+    pruned = _pruned(asked)
     # A pruning that the clock cut short must not be remembered as the result.
     if not pruned.complete:
         _pruned.cache_clear()
-    costing = Costing(regions, evaluator, costs)
-    Candidates(slicing, pruned, costing).cost_likely(limit)
+    before = limit.count
+    candidates = _INTERRUPTED.resumed(asked, evaluator, limit)
+    if candidates is None:
+        candidates = Candidates(slicing, pruned, Costing(regions, evaluator, costs))
+    try:
+        candidates.cost_likely(limit)
+    except TileCostsNeeded:
+        _INTERRUPTED.keep(asked, evaluator, limit.most, candidates, limit.count - before)
+        raise
+    costing = candidates.costing
     chain = best_chain(costing.found, len(layers), problem.objective, costing.saved)
     note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
@@ -181,6 +190,44 @@ def _pruned(asked: _Pruning) -> Pruned:
     would prune the same schemes again.
     """
     return pruned_schemes(asked.slicing, asked.estimates, asked.seed, asked.deadline.in_time)
+
+
+class _Interrupted:
+    """The search that lacked tile costs last: when the solver is asked again, it goes on from there.
+
+    A solver that has raised TileCostsNeeded is called again from the start, for ResNet-50 some twenty times.
+    What it costed until then it would cost again, and rank as many chains, to arrive where it stopped. It
+    stops before a round, so what it knows then is what it would know again. Nothing is kept of a search that
+    ended, so no answer rests on another's.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[_Pruning, ChipEvaluator, int | None, Candidates, int] | None = None
+
+    def keep(
+        self,
+        asked: _Pruning,
+        evaluator: ChipEvaluator,
+        most: int | None,
+        candidates: Candidates,
+        count: int,
+    ) -> None:
+        """Remember a search that has costed ``count`` schemes, of at most ``most``, and lacks costs now."""
+        self._kept = asked, evaluator, most, candidates, count
+
+    def resumed(self, asked: _Pruning, evaluator: ChipEvaluator, limit: CostingLimit) -> Candidates | None:
+        """The search that was asked the same, its schemes counted in ``limit``; None if there is none.
+
+        The evaluator must be the same object, because it counted the schemes that are known.
+        """
+        kept, self._kept = self._kept, None
+        if kept is None or kept[1] is not evaluator or (kept[0], kept[2]) != (asked, limit.most):
+            return None
+        limit.count += kept[4]
+        return kept[3]
+
+
+_INTERRUPTED = _Interrupted()
 
 
 def _floor(problem: ScheduleProblem, number: int, model: ChipModel) -> LayerFloor:

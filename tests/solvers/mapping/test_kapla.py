@@ -211,7 +211,7 @@ def test_what_fits_is_what_the_cost_model_says_fits(level: int, three_levels: Ar
     problem = MappingProblem(three_levels, convolution("c", K=4, C=4, P=4, Q=1, R=3, S=1))
     space, outer = space_of(problem), level + 1
     estimator, schemes = Estimator(problem, space), grown_at_random(problem, level, 300)
-    fits = estimator.fits(schemes, list(ladders(space).values())[-1], outer)
+    fits = estimator.fits(schemes, list(ladders(space).values())[-1].forced, outer)
     batch, sides_fit = estimator.completed(schemes, estimator.outermost)
     roomy = tuple(
         replace(hardware, size_words=None) if place < level else hardware

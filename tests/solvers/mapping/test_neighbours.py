@@ -7,8 +7,11 @@ import pytest
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
 from costmodel.workload.network import Layer, convolution
+from solvers.mapping.polish import Polish
+from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.neighbours import Neighbourhood
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
@@ -73,3 +76,41 @@ def test_a_layer_of_one_point(three_levels: Architecture) -> None:
     point = convolution("point", K=1, C=1, P=1, Q=1, R=1, S=1)
     alone = Mapping(tuple(LevelMapping((), (), (), ALL) for _ in three_levels.levels))
     assert len(around(three_levels, point, alone)) == np.count_nonzero([3, 3, 0]) * 3
+
+
+def test_rows_have_the_neighbours_that_each_has_by_itself(three_levels: Architecture, start: Mapping) -> None:
+    """One behind the other, of a mapping with bypasses and one with all loops outermost, too."""
+    space = MappingSpace(three_levels, LAYER, SpaceRules("free"))
+    rows = space.sample(range(6), seed=3, rows_per_block=4)
+    neighbourhood = Neighbourhood(space)
+    every, counts = neighbourhood.around_each(rows)
+    alone = [neighbourhood.around(rows[slice(row, row + 1)]) for row in range(len(rows))]
+    assert counts.tolist() == [len(one) for one in alone]
+    assert len(set(counts.tolist())) > 1
+    for number, array in enumerate(every.rows):
+        assert (array == np.concatenate([one.rows[number] for one in alone])).all()
+
+
+def test_a_polish_of_several_starts_ends_at_the_best_of_their_ends(three_levels: Architecture) -> None:
+    """Each start by itself, by the plainest descent: the best neighbour as long as it is better."""
+    problem = MappingProblem(three_levels, LAYER, "energy")
+    space = MappingSpace(three_levels, LAYER)
+    rows = space.sample(range(12), seed=5, rows_per_block=2)
+    evaluator, neighbourhood = BatchEvaluator(three_levels, LAYER), Neighbourhood(space)
+    valid = np.flatnonzero(evaluator.evaluate(rows).valid).tolist()
+    starts = [rows.mapping(row, LAYER) for row in valid]
+    assert len(starts) > 4
+    rows, ends = MappingBatch.of(starts, three_levels, LAYER), []
+    for row in range(len(rows)):
+        here, cost = rows[slice(row, row + 1)], np.inf
+        while True:
+            found = evaluator.evaluate(here)
+            costs = np.where(space.allowed(here), found.energy_pj, np.inf)
+            best = int(costs.argmin())
+            if not costs[best] < cost * (1 - 1e-12):
+                break
+            cost, here = float(costs[best]), neighbourhood.around(here[slice(best, best + 1)])
+        ends.append(cost)
+    answer = Polish(problem, 0.0, lambda: True).best(starts, 0, 0)
+    assert len(set(ends)) > 1
+    assert evaluate(three_levels, LAYER, answer).energy_pj == pytest.approx(min(ends))

@@ -21,10 +21,12 @@ from costmodel.schedule.whole_chip.padding import padded_inputs
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla
-from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.chip_model import ChipModel, LastEvaluator
+from solvers.schedule.kapla import solver as kapla_solver
+from solvers.schedule.kapla.costing import Costing
 from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses
 from solvers.schedule.kapla.pareto import undominated
-from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TileCostDemand, TilePart, requested_parts
@@ -48,8 +50,15 @@ def product(name: str, c: int, k: int, producer: int | None, size: int = 4) -> N
 
 
 SMALL = LayerGraph("small", tuple(product(f"l{i}", 16, 16, i - 1 if i else None) for i in range(4)))
+MIXED = LayerGraph(
+    "mixed",
+    (product("a", 16, 32, None), product("b", 32, 16, 0), product("c", 16, 64, 1), product("d", 64, 8, 2)),
+)
 LARGE = LayerGraph("large", (product("first", 16, 512, None), product("second", 512, 512, 0)))
 """The second layer has more weights (256 Ki) than the four buffers (64 Ki)."""
+
+
+NOTHING = Slicing(ScheduleProblem(SMALL, ChipModel(CHIP, None), BATCH), kapla.Params())  # type: ignore[arg-type]
 
 
 def problem_of(graph: LayerGraph, costs: TileCosts) -> ScheduleProblem:
@@ -149,6 +158,45 @@ def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
     assert {request.layer for request in answers.asked} == {0}  # all layers are equal
     whole = TileCostDemand(SMALL, CHIP.tile, CHIP.tiles, BATCH).tile_parts()
     assert set(answers.tile_parts) < set(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("params", [{}, {"rounds": 1}, {"chains": 1, "pareto": 0.0}, {"probability": 0.5}])
+def test_a_search_goes_on_where_it_lacked_costs(
+    params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker does: the table is taught, and the evaluator remembered. No scheme is costed twice."""
+    here = solved(in_process(MIXED), **params)
+    answers, costed, outcome, times = Answers(MIXED), list[Scheme](), None, 0
+    once = Costing._cost
+
+    def cost(self: Costing, scheme: Scheme) -> None:
+        costed.append(scheme)
+        once(self, scheme)
+
+    monkeypatch.setattr(Costing, "_cost", cost)
+    # the first chain is costed apart, again in every call
+    monkeypatch.setattr(kapla_solver, "_one_by_one", lambda *_: kapla_solver.Searched(NOTHING, None, ""))
+    table, remembered = answers.table(), LastEvaluator()
+    while outcome is None:
+        times += 1
+        problem = ScheduleProblem(MIXED, ChipModel(CHIP, table, searching=remembered), BATCH)
+        try:
+            outcome = solved(problem, **params)
+        except TileCostsNeeded as needed:
+            answers.answer(needed.requests)
+            table.learn(answers.tile_parts, answers.whole_chip)
+    assert times > 2
+    assert (outcome.solution, outcome.note, outcome.evaluations) == (
+        here.solution,
+        here.note,
+        here.evaluations,
+    )
+    assert len(costed) == len(set(costed)) == outcome.evaluations
+    # a search that ended is not gone on with: it is another one that costs all again
+    again = solved(ScheduleProblem(MIXED, ChipModel(CHIP, table, searching=remembered), BATCH), **params)
+    assert again.evaluations == outcome.evaluations
+    assert costed[: len(costed) // 2] == costed[len(costed) // 2 :]
 
 
 def test_floors_and_needs_solve_nothing() -> None:
