@@ -57,8 +57,8 @@ class Content(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What an operator of a cut graph does: ``made`` of the output of ``operator`` (None: all of all), from
-    the input's rows or channels ``added`` (None: from all that it needs)."""
+    """What an operator of a cut graph does: ``made`` of the output of ``operator`` (None: it cannot be cut, and
+    makes all of all outputs), from the input's rows or channels ``added`` (None: from all that it needs)."""
 
     operator: int
     made: Box | None = None
@@ -79,10 +79,25 @@ class CutGraph:
         """Multiply-accumulates of all pieces."""
         return sum(_macs(self.divisible, piece) for piece in self.pieces)
 
-    @property
+    @cached_property
     def recomputed_macs(self) -> int:
-        """Those that are made more than once, without their first time."""
-        return self.macs - sum(division.macs for division in self.divisible.divisions)
+        """Those that are made more than once, without their first time.
+
+        Only bands of recomputed tensors overlap. Rows that strides skip are in none of them: they are not
+        made at all, and do not count against what is made twice.
+        """
+        rows: dict[int, list[Span]] = {}
+        for piece in self.pieces:
+            if piece.made is not None and (piece.added is None or piece.added[0] == 0):
+                if piece.made.channels[0] == 0:
+                    rows.setdefault(piece.operator, []).append(piece.made.rows)
+        again = 0
+        for operator, spans in rows.items():
+            (output,) = self.divisible.whole.operators[operator].outputs
+            every = [row for span in dict.fromkeys(spans) for row in range(*span)]
+            macs = self.divisible.divisions[operator].macs
+            again += macs * (len(every) - len(set(every))) // self.divisible.extents[output].rows
+        return again
 
 
 def _macs(divisible: DivisibleGraph, piece: Piece) -> int:
@@ -194,7 +209,7 @@ class _Cutting:
 
     def _band(self, tensor: int, number: int) -> int:
         source, boxes = self.whole.tensors[tensor], self.boxes[tensor]
-        if len(boxes) == 1:
+        if boxes == (self.divisible.extents[tensor].whole,):
             self.tensors.append(source)
             self.contents.append(Content(tensor, boxes[0]))
             return len(self.tensors) - 1
@@ -215,26 +230,26 @@ class _Cutting:
         """Add the pieces of an operator of the whole graph."""
         operator, division = self.whole.operators[number], self.divisible.divisions[number]
         parts = self._parts(operator, division)
-        summing = bool(division.sums) and self._bands_along(division, None) > 1
-        if len(parts) == 1 and not summing:
+        summing = self._summing(division)
+        if not division.cuttable:
             read = [band for tensor in operator.inputs for band in self.bands[tensor]]
             made = [band for tensor in operator.outputs for band in self.bands[tensor]]
-            overwrites = operator.overwrites if len(read) == len(operator.inputs) and len(made) == 1 else ()
-            renumbered = tuple((self.bands[a][0], self.bands[b][0]) for a, b in overwrites)
-            self._add(
-                Operator(operator.name, tuple(read), tuple(made), operator.parameter_bytes, renumbered),
-                Piece(number),
-            )
+            over = self._overwritten(operator, read, made)
+            whole = Operator(operator.name, tuple(read), tuple(made), operator.parameter_bytes, over)
+            self._add(whole, Piece(number))
             return
+        # the parameters of a single piece come and go with it, as those of an operator that is not cut
+        apart = len(parts) > 1 or summing
         for index, (box, made) in enumerate(parts):
             name = operator.name if len(parts) == 1 else f"{operator.name}#{index}"
             if summing and len(made) == 1:
                 self._sums(name, number, box, made[0])
                 continue
             read = [band for one in division.reads for band in self._read(number, one, box)]
-            read += self._parameters_of(number, box, None)
+            read += self._parameters_of(number, box, None) if apart else []
+            held = 0 if apart else operator.parameter_bytes
             over = self._overwritten(operator, read, made)
-            self._add(Operator(name, tuple(read), tuple(made), 0, over), Piece(number, box))
+            self._add(Operator(name, tuple(read), tuple(made), held, over), Piece(number, box))
 
     def _add(self, operator: Operator, piece: Piece) -> None:
         self.operators.append(operator)
@@ -244,7 +259,7 @@ class _Cutting:
         """The boxes of the output that are made apart, each with its bands."""
         output = operator.outputs[0] if len(operator.outputs) == 1 else -1
         if output < 0 or not division.cuttable:
-            return [(Box((0, 1), (0, 1)), [])]
+            return []
         whole, found = self.divisible.extents[output].whole, dict[Box, list[int]]()
         for band, box in zip(self.bands[output], self.boxes[output], strict=True):
             apart = Box(
@@ -254,9 +269,11 @@ class _Cutting:
             found.setdefault(apart, []).append(band)
         return list(found.items())
 
-    def _bands_along(self, division: Division, needed: Box | None) -> int:
-        """Into how many bands the input of a summing operator is cut along its axis."""
-        return len({getattr(box, division.sums) for box in self.boxes[division.reads[0].tensor]})
+    def _summing(self, division: Division) -> bool:
+        """Whether the input of an operator that can add up is cut along that axis."""
+        if not division.sums:
+            return False
+        return len({getattr(box, division.sums) for box in self.boxes[division.reads[0].tensor]}) > 1
 
     def _read(self, number: int, read: Read, made: Box, along: Span | None = None) -> Iterator[int]:
         """The bands of an input from which a box is made, of one step of a sum those ``along`` its axis."""
@@ -324,14 +341,20 @@ class _Cutting:
         """The bands of its inputs that a band of an element-wise operator may be written over."""
         if len(made) != 1:
             return ()
-        box, size = self.contents[made[0]].box, self.tensors[made[0]].block_bytes
+        target = made[0]
         sources = {source for source, _ in operator.overwrites}
         return tuple(
-            (band, made[0])
+            (band, target)
             for band in read
             if self.contents[band].of in sources
-            and self.contents[band].box == box
-            and self.tensors[band].block_bytes == size
+            and (self.contents[band].box == self.contents[target].box or self._both_whole(band, target))
+            and self.tensors[band].block_bytes == self.tensors[target].block_bytes
+        )
+
+    def _both_whole(self, one: int, two: int) -> bool:
+        return all(
+            self.contents[band].box == self.divisible.extents[self.contents[band].of].whole
+            for band in (one, two)
         )
 
 

@@ -115,7 +115,12 @@ def _wrong_piece(cut: CutGraph, number: int, piece: Piece) -> Iterator[str]:
             if not _held(boxes, rows, channels):
                 yield f"rows {rows} of channels {channels} of {divisible.whole.tensors[one.tensor].name} missing"
                 break
-    yield from _wrong_parameters(cut, piece, division, read)
+    if operator.parameter_bytes:
+        alone = sum(other.operator == piece.operator for other in cut.pieces) == 1
+        if operator.parameter_bytes != whole.parameter_bytes or not alone or any(c.of < 0 for c in read):
+            yield "parameters that are not those of the whole operator"
+    else:
+        yield from _wrong_parameters(cut, piece, division, read)
 
 
 def _wrong_parameters(cut: CutGraph, piece: Piece, division: Division, read: list[Content]) -> Iterator[str]:
