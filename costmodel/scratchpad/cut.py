@@ -1,4 +1,4 @@
-"""An operator graph whose tensors are cut into bands of rows or channels, for scratchpads that hold no whole one.
+"""An operator graph whose tensors are cut into bands of rows or channels.
 
 Every tensor has a :class:`TensorCut`. A band is a tensor of the graph like any other, and each piece of an
 operator makes one band, so a plan of the cut graph is replayed and counted as every plan is:
@@ -30,7 +30,7 @@ from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
 
 @dataclass(frozen=True)
 class TensorCut:
-    """``rows`` x ``channels`` bands; or, ``recomputed``, a band for each band of rows of its reader's output."""
+    """``rows`` x ``channels`` bands; ``recomputed``: a band for each band of rows of its reader's output."""
 
     rows: int = 1
     channels: int = 1
@@ -57,8 +57,9 @@ class Content(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What an operator of a cut graph does: ``made`` of the output of ``operator`` (None: it cannot be cut, and
-    makes all of all outputs), from the input's rows or channels ``added`` (None: from all that it needs)."""
+    """What an operator of a cut graph does: ``made`` of the output of ``operator`` (None: it cannot be cut,
+    and makes all of all outputs), from the input's rows or channels ``added`` (None: from all that it needs).
+    """
 
     operator: int
     made: Box | None = None
@@ -88,9 +89,9 @@ class CutGraph:
         """
         rows: dict[int, list[Span]] = {}
         for piece in self.pieces:
-            if piece.made is not None and (piece.added is None or piece.added[0] == 0):
-                if piece.made.channels[0] == 0:
-                    rows.setdefault(piece.operator, []).append(piece.made.rows)
+            begun = piece.added is None or piece.added[0] == 0
+            if begun and piece.made is not None and piece.made.channels[0] == 0:
+                rows.setdefault(piece.operator, []).append(piece.made.rows)
         again = 0
         for operator, spans in rows.items():
             (output,) = self.divisible.whole.operators[operator].outputs
@@ -114,7 +115,7 @@ def _macs(divisible: DivisibleGraph, piece: Piece) -> int:
 
 
 def may_recompute(divisible: DivisibleGraph, tensor: int) -> bool:
-    """Whether the tensor can have a band of its own for each band of rows of the one operator that reads it."""
+    """Whether the tensor can have a band for each band of rows of the one operator that reads it."""
     graph = divisible.whole
     maker, readers = graph.producers[tensor], graph.consumers[tensor]
     if maker is None or len(readers) != 1 or not divisible.divisions[maker].rows:
@@ -130,7 +131,7 @@ def may_recompute(divisible: DivisibleGraph, tensor: int) -> bool:
 
 
 def cut_graph(divisible: DivisibleGraph, cuts: Cuts, stages: Sequence[int] = ()) -> CutGraph:
-    """The graph with its tensors cut so, in an order in which a band goes through as many operators as it can.
+    """The graph with its tensors cut so, in an order in which a band goes on as far as it can.
 
     ``stages``: by operator of the whole graph a number; those of a lower one come first, as far as the graph
     allows. InputError for a cut that its tensor cannot have.
@@ -139,7 +140,7 @@ def cut_graph(divisible: DivisibleGraph, cuts: Cuts, stages: Sequence[int] = ())
 
 
 def boxes_of(divisible: DivisibleGraph, cuts: Cuts) -> tuple[tuple[Box, ...], ...]:
-    """By tensor of the whole graph its bands, rows first and then channels; InputError as :func:`cut_graph`."""
+    """By tensor of the whole graph its bands, by rows and then channels; InputError as :func:`cut_graph`."""
     graph = divisible.whole
     names = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
     if unknown := [name for name in cuts if name not in names]:
@@ -293,7 +294,7 @@ class _Cutting:
         return self.cuts.get(name, UNCUT).recomputed
 
     def _sums(self, name: str, number: int, box: Box, made: int) -> None:
-        """A chain: each operator adds a band of the input to the sum so far, which the next is written over."""
+        """A chain: each operator adds a band of the input to the sum so far, and may write over that."""
         division = self.divisible.divisions[number]
         read = division.reads[0]
         spans = list(dict.fromkeys(getattr(own, division.sums) for own in self.boxes[read.tensor]))

@@ -113,7 +113,8 @@ def _wrong_piece(cut: CutGraph, number: int, piece: Piece) -> Iterator[str]:
         boxes = [c.box for c in read if c.of == one.tensor and not c.summed]
         for rows, channels in _needed(cut, piece, division, one, output):
             if not _held(boxes, rows, channels):
-                yield f"rows {rows} of channels {channels} of {divisible.whole.tensors[one.tensor].name} missing"
+                name = divisible.whole.tensors[one.tensor].name
+                yield f"rows {rows} of channels {channels} of {name} missing"
                 break
     if operator.parameter_bytes:
         alone = sum(other.operator == piece.operator for other in cut.pieces) == 1

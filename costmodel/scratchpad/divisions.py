@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -166,7 +167,7 @@ def _clipped(span: Span, length: int) -> Span:
     return max(span[0], 0), min(span[1], length)
 
 
-def divisible_graph(network: Network, settings: ScratchpadSettings = ScratchpadSettings()) -> DivisibleGraph:
+def divisible_graph(network: Network, settings: ScratchpadSettings) -> DivisibleGraph:
     """The network's operator graph with what can be cut of it."""
     whole = operator_graph(network, settings)
     values = {value.name: value for value in network.values}
@@ -391,4 +392,4 @@ def _padding(attributes: Attributes, length: int) -> Span:
 def pieces_of(number: int, parts: int) -> Iterator[Span]:
     """``number`` rows or channels in ``parts`` bands, as equal as whole ones can be."""
     edges = [index * number // parts for index in range(parts + 1)]
-    return zip(edges[:-1], edges[1:], strict=True)
+    return pairwise(edges)

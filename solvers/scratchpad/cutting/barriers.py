@@ -7,11 +7,11 @@ these tensors are read again. In a block with a gate (squeeze and excite) ::
     x ---------------------> scale(x, gate)
 
 every band of the gate follows from all of ``x``, and every piece of ``scale`` reads a band of the gate. So
-before the first piece of ``scale`` all of ``x`` was there, and all of it is read afterwards. What of it is not
-in the scratchpad at that moment has left and comes back: of a tensor that the host does not have, each byte
-twice. That holds for bands of rows and of channels, for sums, and for any order. It holds only for a tensor
-that is not recomputed: one that several operators read, or that cannot be. Bounds of barriers that have no
-tensor in common add up.
+before the first piece of ``scale`` all of ``x`` was there, and all of it is read afterwards. What of it is
+not in the scratchpad at that moment has left and comes back: of a tensor that the host does not have, each
+byte twice. That holds for bands of rows and of channels, for sums, and for any order. It holds only for a
+tensor that is not recomputed: one that several operators read, or that cannot be. Bounds of barriers that
+have no tensor in common add up.
 """
 
 from __future__ import annotations

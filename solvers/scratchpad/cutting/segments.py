@@ -15,6 +15,7 @@ solver of the cut graph looks for better orders and replacements itself.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -27,27 +28,35 @@ from solvers.budget import InTime
 
 Axis = Literal["rows", "channels"]
 
+MOST_KNOWN = 2_000
+"""Runs whose pieces are kept for the next time that they are tried."""
+
 
 class Way(NamedTuple):
     """Bands of at most ``most_bytes`` along ``axis``, and along the other one, too, where a single row or
-    channel has more than ``most_single`` bytes; ``recomputed``: of tensors that one operator of the run reads,
-    bands for that operator's."""
+    channel has more than ``most_single`` bytes; channels also so that parts of the parameters have at most
+    twice as many.
+
+    ``recomputed``: tensors that one operator of the run reads have a band for each band of its output.
+    """
 
     axis: Axis
     most_bytes: int
     most_single: int
     recomputed: bool = False
 
-    def cut(self, extent: Extent, size_bytes: int) -> TensorCut:
-        """The bands of a tensor."""
+    def cut(self, extent: Extent, size_bytes: int, parameters: int = 0) -> TensorCut:
+        """The bands of a tensor; ``parameters``: bytes of those that make it, which its channels divide."""
         wanted = max(1, -(-size_bytes // max(self.most_bytes, 1)))
-        along, across = extent.rows, extent.channels
-        if self.axis == "channels":
-            along, across = across, along
-        parts = min(wanted, along)
-        single = -(-size_bytes // along)
-        further = min(-(-single // max(self.most_single, 1)), across) if wanted > along else 1
-        return TensorCut(parts, further) if self.axis == "rows" else TensorCut(further, parts)
+        single = max(self.most_single, 1)
+        weighed = min(extent.channels, max(1, -(-parameters // (2 * single))))
+        if self.axis == "rows":
+            rows = min(wanted, extent.rows)
+            further = -(-size_bytes // extent.rows // single) if wanted > extent.rows else 1
+            return TensorCut(rows, max(min(further, extent.channels), weighed))
+        channels = min(max(wanted, weighed), extent.channels)
+        further = -(-size_bytes // extent.channels // single) if wanted > extent.channels else 1
+        return TensorCut(min(max(1, further), extent.rows), channels)
 
 
 class Band(NamedTuple):
@@ -82,7 +91,7 @@ class Run:
 
 
 class Cutting(NamedTuple):
-    """A cut of the graph, by tensors' names, the run that each operator is in, and the bytes that it moved."""
+    """A cut of the graph, by tensors' names, the run of each operator, and the bytes that it moved."""
 
     cuts: dict[str, TensorCut]
     stages: tuple[int, ...]
@@ -105,6 +114,7 @@ class RunSearch:
         position = {operator: number for number, operator in enumerate(self.order)}
         self.readers = [sorted(position[reader] for reader in readers) for readers in self.graph.consumers]
         self.makers = [-1 if maker is None else position[maker] for maker in self.graph.producers]
+        self._known: dict[tuple[Run, tuple[TensorCut, ...]], _Pieces] = {}
         self.runs: list[Run] = []
         self.reached: list[Left] = []
         """What is left before each of the runs, and after the last."""
@@ -203,47 +213,52 @@ class RunSearch:
                     found[tensor] = TensorCut(recomputed=True)
                 else:
                     size = self.graph.tensors[tensor].traffic_bytes
-                    found[tensor] = run.way.cut(self.divisible.extents[tensor], size)
+                    maker = self.graph.producers[tensor]
+                    held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
+                    found[tensor] = run.way.cut(self.divisible.extents[tensor], size, held)
         return found
 
     def _through(self, left: Left, run: Run, most: float) -> Left | None:
         """What is left after the run; None where it does not fit, or moves more than ``most``."""
         cuts = left.cuts | self._cuts(run, left.cuts)
-        part, numbers = self._part(run)
-        named = {self.graph.tensors[number].name: cuts[number] for number in numbers}
-        cut = cut_graph(part, named)
-        if cut.graph.required_bytes > self.capacity:
+        pieces = self._pieces(run, cuts)
+        if pieces.cut.graph.required_bytes > self.capacity:
             return None
-        played = _Play(self, run.end, cut, numbers, left)
-        if not all(played.step(step) and played.moved <= most for step in range(len(cut.graph.operators))):
+        played = _Play(self, pieces, left)
+        if not all(played.step(step) and played.moved <= most for step in range(len(pieces.names))):
             return None
         return Left(
             played.moved,
-            left.macs + cut.macs,
+            left.macs + pieces.cut.macs,
             played.resident,
             frozenset(played.copied),
             {t: c for t, c in cuts.items() if self.readers[t] and self.readers[t][-1] >= run.end},
         )
 
-    def _part(self, run: Run) -> tuple[DivisibleGraph, list[int]]:
-        """The graph of the run's operators, and the numbers of its tensors in the whole graph."""
+    def _pieces(self, run: Run, cuts: dict[int, TensorCut]) -> _Pieces:
+        """The pieces of a run; the same run comes again and again behind others that are tried."""
+        touched = self._touched(run)
+        key = (run, tuple(cuts[tensor] for tensor in touched))
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            named = {self.graph.tensors[number].name: cuts[number] for number in touched}
+            self._known[key] = _Pieces.of(self, run, cut_graph(self._part(run, touched), named), touched)
+        return self._known[key]
+
+    def _touched(self, run: Run) -> tuple[int, ...]:
+        operators = (self.graph.operators[self.order[position]] for position in range(run.first, run.end))
+        return tuple(dict.fromkeys(t for own in operators for t in (*own.inputs, *own.outputs)))
+
+    def _part(self, run: Run, touched: Sequence[int]) -> DivisibleGraph:
+        """The graph of the run's operators; what earlier runs made arrives."""
         operators = [self.order[position] for position in range(run.first, run.end)]
-        touched = dict.fromkeys(
-            tensor
-            for number in operators
-            for tensor in (*self.graph.operators[number].inputs, *self.graph.operators[number].outputs)
-        )
         index = {tensor: number for number, tensor in enumerate(touched)}
         tensors = tuple(self._arriving(tensor, run) for tensor in touched)
-        graph = OperatorGraph(
-            "",
-            tuple(_renumbered(self.graph.operators[o], index) for o in operators),
-            tensors,
-            self.graph.settings,
-        )
+        own = tuple(_renumbered(self.graph.operators[o], index) for o in operators)
+        graph = OperatorGraph("", own, tensors, self.graph.settings)
         divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
-        extents = tuple(self.divisible.extents[tensor] for tensor in touched)
-        return DivisibleGraph(graph, extents, divisions), list(touched)
+        return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
 
     def _arriving(self, tensor: int, run: Run) -> GraphTensor:
         own = self.graph.tensors[tensor]
@@ -255,54 +270,76 @@ class RunSearch:
         return next((reader for reader in self.readers[tensor] if reader >= end), inf)
 
 
+class _Pieces(NamedTuple):
+    """The pieces of a run, and what every play of them needs of the run's bands.
+
+    By piece ``names`` of what it touches; by tensor of the cut graph its band, and where it is read behind
+    the run (inf: nowhere). ``uses``: by a band's name the steps that touch it.
+    """
+
+    cut: CutGraph
+    end: int
+    names: tuple[tuple[str, ...], ...]
+    bands: tuple[Band, ...]
+    later: tuple[float, ...]
+    uses: dict[str, tuple[int, ...]]
+
+    @staticmethod
+    def of(search: RunSearch, run: Run, cut: CutGraph, numbers: Sequence[int]) -> _Pieces:
+        tensors = cut.graph.tensors
+        bands = tuple(
+            Band(tensor.block_bytes, tensor.traffic_bytes, -1 if content.of < 0 else numbers[content.of])
+            for tensor, content in zip(tensors, cut.contents, strict=True)
+        )
+        later = tuple(
+            search.next_reader(band.of, run.end) if band.of >= 0 and not content.summed else inf
+            for band, content in zip(bands, cut.contents, strict=True)
+        )
+        names = tuple(
+            tuple(tensors[tensor].name for tensor in (*operator.inputs, *operator.outputs))
+            for operator in cut.graph.operators
+        )
+        uses: dict[str, list[int]] = {}
+        for step, touched in enumerate(names):
+            for name in touched:
+                uses.setdefault(name, []).append(step)
+        return _Pieces(cut, run.end, names, bands, later, {name: tuple(own) for name, own in uses.items()})
+
+
 class _Play:
     """The pieces of a run, played through one after the other."""
 
-    def __init__(
-        self, search: RunSearch, end: int, cut: CutGraph, numbers: Sequence[int], left: Left
-    ) -> None:
-        self.search, self.end, self.graph = search, end, cut.graph
+    def __init__(self, search: RunSearch, pieces: _Pieces, left: Left) -> None:
+        self.search, self.pieces = search, pieces
         self.resident, self.copied, self.moved = dict(left.resident), set(left.copied), left.moved
         self.used = sum(band.block for band in self.resident.values())
-        self.bands = [
-            Band(tensor.block_bytes, tensor.traffic_bytes, -1 if content.of < 0 else numbers[content.of])
-            for tensor, content in zip(cut.graph.tensors, cut.contents, strict=True)
-        ]
-        self.later = [
-            search.next_reader(b.of, end) if b.of >= 0 and not c.summed else inf
-            for b, c in zip(self.bands, cut.contents, strict=True)
-        ]
-        self.uses: dict[str, list[int]] = {}
-        for step, operator in enumerate(cut.graph.operators):
-            for tensor in (*operator.inputs, *operator.outputs):
-                self.uses.setdefault(cut.graph.tensors[tensor].name, []).append(step)
-        for steps in self.uses.values():
-            steps.reverse()  # the next one is the last of the list
+        self.now = 0
 
     def step(self, number: int) -> bool:
         """Run a piece; False where it does not fit."""
-        operator, tensors = self.graph.operators[number], self.graph.tensors
+        self.now = number
+        pieces, resident = self.pieces, self.resident
+        operator, names = pieces.cut.graph.operators[number], pieces.names[number]
         touched = (*operator.inputs, *operator.outputs)
-        names = [tensors[tensor].name for tensor in touched]
-        for name in names:
-            self.uses[name].pop()
-        more = [t for t, name in zip(touched, names, strict=True) if name not in self.resident]
-        saved = self._written_over(operator)
-        wanted = sum(self.bands[t].block for t in more) + operator.parameter_bytes - saved
-        if not self._made_room(wanted, set(names)):
+        more = [(t, name) for t, name in zip(touched, names, strict=True) if name not in resident]
+        wanted = operator.parameter_bytes - self._written_over(operator)
+        for tensor, _ in more:
+            wanted += pieces.bands[tensor].block
+        if self.used + wanted > self.search.capacity and not self._made_room(wanted, set(names)):
             return False
-        for tensor in more:
-            self.resident[tensors[tensor].name] = self.bands[tensor]
-            self.used += self.bands[tensor].block
+        for tensor, name in more:
+            resident[name] = pieces.bands[tensor]
+            self.used += pieces.bands[tensor].block
         for tensor, name in zip(touched, names, strict=True):
-            if not self.uses[name] and self.later[tensor] == inf:
-                self.used -= self.resident.pop(name).block
+            if pieces.uses[name][-1] == number and pieces.later[tensor] == inf:
+                self.used -= resident.pop(name).block
         return True
 
     def _written_over(self, operator: Operator) -> int:
         for source, target in operator.overwrites:
-            if not self.uses[self.graph.tensors[source].name] and self.later[source] == inf:
-                return self.bands[target].block
+            name = self.pieces.cut.graph.tensors[source].name
+            if self.pieces.uses[name][-1] == self.now and self.pieces.later[source] == inf:
+                return self.pieces.bands[target].block
         return 0
 
     def _made_room(self, wanted: int, pinned: set[str]) -> bool:
@@ -323,9 +360,10 @@ class _Play:
 
     def _next_use(self, name: str) -> float:
         """The step of the next use; one behind the run counts from the run's end on."""
-        if steps := self.uses.get(name):
-            return steps[-1]
-        return len(self.graph.operators) + self.search.next_reader(self.resident[name].of, self.end)
+        steps = self.pieces.uses.get(name, ())
+        if steps and steps[-1] > self.now:
+            return steps[bisect(steps, self.now)]
+        return len(self.pieces.names) + self.search.next_reader(self.resident[name].of, self.pieces.end)
 
 
 def _with_window(runs: Sequence[Run], window: Run) -> list[Run]:

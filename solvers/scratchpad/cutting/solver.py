@@ -5,30 +5,32 @@
 2. Runs of operators are cut by rows that are kept, by rows that are recomputed, or by channels
    (:mod:`.segments`), in the order of the graph.
 3. The cheapest cut's graph is planned: first in the order of its runs, with the best replacement and
-   addresses, then by the solver that was asked for.
+   addresses, then by the solver that was asked for. Of a small graph some more cuts are planned so.
 
-The bound is that of barriers (:mod:`.barriers`). It holds for all cuts; a proof of the solver holds for the
-one cut that it was given, which the note says.
+The bound is that of barriers (:mod:`.barriers`), or the optimum of the finest cut, where that is solved and
+no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver for another
+cut holds for that one, which the note says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import inf
 
-from costmodel.scratchpad.cut import CutGraph, cut_graph
+from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
+from costmodel.scratchpad.divisions import DivisibleGraph, Window
 from costmodel.scratchpad.plan import Plan, off_chip_bytes
 from solvers.budget import Budget, Deadline
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.cutting.barriers import barrier_bound
 from solvers.scratchpad.cutting.segments import Cutting, Run, RunSearch, Way
 from solvers.scratchpad.masks import GraphMasks
-from solvers.scratchpad.packed import packed
+from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.problem import (
     ScratchpadProblem,
     answer,
     below_requirement,
-    cut_of,
     objective_of,
     unknown,
 )
@@ -45,6 +47,8 @@ LARGEST_SINGLE = 8
 GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
+FEW_PIECES = 60
+"""Bands of a cut that is planned exactly besides the one that the search found."""
 MOST_PIECES = 20_000
 """Pieces of a cut of the whole graph beyond which it is not tried."""
 
@@ -73,30 +77,23 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
     if refused := below_requirement(problem, watch):
         return refused
     bound = barrier_bound(divisible, problem.capacity_bytes)
-    best, notes = None, list[str]()
+    best: Plan | None = None
     if problem.graph.required_bytes <= problem.capacity_bytes:
         outcome = solve(replace(problem, divisible=None), _until(deadline, WHOLE_END, budget.seed))
         best = outcome.solution
         if best is not None and objective_of(problem, best) <= bound:
             return answer(problem, best, bound, watch)
-    cutting = _cut(problem, deadline, bound)
-    if cutting is not None and (best is None or cutting.moved < objective_of(problem, best)):
-        cut = cut_graph(divisible, cutting.cuts, cutting.stages)
-        plan, note = _planned(problem, cut, cutting, deadline, budget.seed, bound, solve)
-        notes += [note] if note else []
-        if plan is not None and (best is None or objective_of(problem, plan) < objective_of(problem, best)):
-            best = plan
-    if best is None:
-        late = (
-            "no cut was found of which every piece fits"
-            if cutting is None
-            else "the cut was not planned in time"
-        )
-        return unknown(late, watch, bound)
-    used = cut_of(problem, best)
-    if used is not None:
-        notes.insert(0, _said(used))
-    return answer(problem, best, bound, watch, note="; ".join(notes) if used is not None else "")
+    searched = _search(problem, deadline, bound)
+    tried = _Tried(problem, deadline, budget.seed, bound, solve, best)
+    if searched is not None and (best is None or searched.moved < objective_of(problem, best)):
+        tried.plan(searched, REPLACED_END)
+    for cutting in _of_few_pieces(problem):
+        if tried.moved > tried.bound:
+            tried.plan(cutting, 1.0)
+    if tried.best is None:
+        late = "no cut was found of which every piece fits"
+        return unknown(late if searched is None else "the cut was not planned in time", watch, tried.bound)
+    return answer(problem, tried.best, tried.bound, watch, note=tried.note)
 
 
 def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
@@ -105,7 +102,7 @@ def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
     return Budget(max(1e-3, seconds), seed=seed)
 
 
-def _cut(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting | None:
+def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting | None:
     """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them."""
     divisible, size = problem.divisible, problem.capacity_bytes
     assert divisible is not None
@@ -131,39 +128,100 @@ def _cut(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting 
 
 def _pieces(problem: ScratchpadProblem, way: Way) -> int:
     """About how many pieces the graph has, cut in one way."""
+    return sum(cut.rows * cut.channels for _, cut in _cuts_of(problem, way))
+
+
+def _of_few_pieces(problem: ScratchpadProblem) -> Iterator[Cutting]:
+    """Cuts of all of a small graph, of which some can be planned exactly: the finest first, then by one axis.
+
+    The finest has every row of every channel for itself.
+    """
+    single = Way("rows", 1, 1)
+    halves = [problem.capacity_bytes // parts for parts in BANDS]
+    ways = [single, *(Way(axis, max(1, most), 1) for most in halves for axis in ("rows", "channels"))]
+    known = list[dict[str, TensorCut]]()
+    for way in ways:
+        cuts = dict(_cuts_of(problem, way))
+        if cuts not in known and sum(cut.rows * cut.channels for cut in cuts.values()) <= FEW_PIECES:
+            known.append(cuts)
+            yield Cutting(cuts, (), 0, 0)
+
+
+def _cuts_of(problem: ScratchpadProblem, way: Way) -> Iterator[tuple[str, TensorCut]]:
     divisible = problem.divisible
     assert divisible is not None
-    total = 0
     for tensor, extent in zip(problem.graph.tensors, divisible.extents, strict=True):
-        cut = way.cut(extent, tensor.traffic_bytes)
-        total += cut.rows * cut.channels
-    return total
+        yield tensor.name, way.cut(extent, tensor.traffic_bytes)
 
 
-def _planned(
-    problem: ScratchpadProblem,
-    cut: CutGraph,
-    cutting: Cutting,
-    deadline: Deadline,
-    seed: int,
-    bound: int,
-    solve: Solve,
-) -> tuple[Plan | None, str]:
-    """A plan of the cut graph with its cuts, and what is to be said about it."""
-    part = ScratchpadProblem(cut.graph, problem.budget_bytes)
-    order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
-    plan = packed(part, [order], _until(deadline, REPLACED_END, seed), bound)
-    note = ""
-    if plan is None or off_chip_bytes(cut.graph, plan) > bound:
-        outcome = solve(part, _until(deadline, 1.0, seed))
-        other = outcome.solution
-        if outcome.status is Status.OPTIMAL:
-            note = f"no plan of this cut moves less than {outcome.objective:.0f} bytes"
-        if other is not None and (plan is None or objective_of(part, other) < objective_of(part, plan)):
-            plan = other
-    if plan is None:
-        return None, note
-    return replace(plan, cuts=tuple(sorted(cutting.cuts.items()))), note
+def _finest_is_best(divisible: DivisibleGraph) -> bool:
+    """Whether no cut moves less than that with every row of every channel for itself.
+
+    What a piece does in one step, the rows and channels in it can do one after the other at the addresses
+    that they have in it: they read no more, and a sum so far lies where its last one will. So the finest cut
+    can do whatever a coarser one can, if bands have no bytes of their own: neither padding to the alignment
+    nor parts of a byte. A recomputed tensor is another matter, but where its reader's windows are single rows
+    nothing of it is made again.
+    """
+    settings, graph = divisible.whole.settings, divisible.whole
+    if settings.alignment_bytes > 1 or settings.bits_per_element % 8:
+        return False
+    for tensor in range(len(graph.tensors)):
+        if may_recompute(divisible, tensor):
+            reads = divisible.divisions[graph.consumers[tensor][0]].reads
+            if any(read.tensor == tensor and read.window != Window() for read in reads):
+                return False
+    return True
+
+
+class _Tried:
+    """The best plan so far, what it moves, and what is proven."""
+
+    def __init__(
+        self,
+        problem: ScratchpadProblem,
+        deadline: Deadline,
+        seed: int,
+        bound: float,
+        solve: Solve,
+        best: Plan | None,
+    ) -> None:
+        self.problem, self.deadline, self.seed = problem, deadline, seed
+        self.bound, self.solve, self.best = bound, solve, best
+        self.note = ""
+
+    @property
+    def moved(self) -> float:
+        """Bytes of the best plan so far; infinitely many without one."""
+        return inf if self.best is None else objective_of(self.problem, self.best)
+
+    def plan(self, cutting: Cutting, order_end: float) -> None:
+        """Plan a cut: until a fraction of the time in the order of its runs, then by the solver."""
+        divisible = self.problem.divisible
+        assert divisible is not None
+        cut = cut_graph(divisible, cutting.cuts, cutting.stages)
+        part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
+        if cut.graph.required_bytes > part.capacity_bytes or not self.deadline.in_time():
+            return
+        plan, said = None, ""
+        if cutting.stages:
+            order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
+            plan = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+        if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
+            outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
+            if outcome.status is Status.OPTIMAL:
+                said = f"no plan of this cut moves less than {outcome.objective:.0f} bytes"
+                finest = all(
+                    (own.rows, own.channels) == (extent.rows, extent.channels)
+                    for tensor, extent in zip(divisible.whole.tensors, divisible.extents, strict=True)
+                    for own in [cutting.cuts.get(tensor.name, TensorCut())]
+                )
+                if finest and _finest_is_best(divisible):
+                    self.bound = max(self.bound, outcome.objective or 0)
+            plan = cheaper(part, plan, outcome.solution)
+        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
+            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
+            self.note = "; ".join(filter(None, (_said(cut), said)))
 
 
 def _said(cut: CutGraph) -> str:

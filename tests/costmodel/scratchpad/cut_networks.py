@@ -1,4 +1,4 @@
-"""Small networks with every kind of operator that can be cut, and the numbers that cut graphs of them make."""
+"""A small network with every kind of operator that can be cut, and the numbers that its pieces make."""
 
 from __future__ import annotations
 

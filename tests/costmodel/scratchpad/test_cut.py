@@ -24,7 +24,7 @@ PLAIN = ScratchpadSettings()
 
 def in_rows(network: Network, limit: int) -> OperatorGraph:
     """The graph with all tensors in bands of rows of at most so many bytes, or of one row."""
-    divisible = divisible_graph(network)
+    divisible = divisible_graph(network, PLAIN)
     cuts = {
         tensor.name: TensorCut(rows=max(1, min(extent.rows, -(-tensor.traffic_bytes // limit))))
         for tensor, extent in zip(divisible.whole.tensors, divisible.extents, strict=True)
@@ -183,7 +183,7 @@ def test_recomputed_rows_are_counted() -> None:
         ("a", "conv2d", ["image", "w3"], [1, 2, 12, 4], {"padding": [1, 1]}),
         ("b", "conv2d", ["a", "w3"], [1, 2, 12, 4], {"padding": [1, 1]}),
     )
-    divisible = divisible_graph(chain)
+    divisible = divisible_graph(chain, PLAIN)
     cut = cut_graph(divisible, {"a": TensorCut(recomputed=True), "b": TensorCut(rows=3)})
     assert [t.traffic_bytes for t in cut.graph.tensors if t.name.startswith("a#")] == [40, 48, 40]
     assert cut.recomputed_macs == (5 + 6 + 5 - 12) * 4 * 2 * 2 * 9
@@ -225,7 +225,7 @@ def test_parameters_in_parts_add_up() -> None:
     ],
 )
 def test_a_cut_that_its_tensor_cannot_have_is_an_error(wrong: Cuts, expected: str) -> None:
-    divisible = divisible_graph(network(("a", "conv2d", ["image", "w1"], [1, 2, 12, 4], {})))
+    divisible = divisible_graph(network(("a", "conv2d", ["image", "w1"], [1, 2, 12, 4], {})), PLAIN)
     with pytest.raises(InputError, match=expected):
         cut_graph(divisible, wrong)
 
