@@ -17,6 +17,7 @@ operator makes one band, so a plan of the cut graph is replayed and counted as e
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,6 +197,11 @@ class _Cutting:
         self.operators: list[Operator] = []
         self.pieces: list[Piece] = []
         self.bands = [[self._band(t, k) for k in range(len(self.boxes[t]))] for t in range(len(self.boxes))]
+        self.spans = [
+            (list(dict.fromkeys(b.rows for b in own)), list(dict.fromkeys(b.channels for b in own)))
+            for own in self.boxes
+        ]
+        """By tensor the rows and the channels of its bands, of which each row has all channels in turn."""
         self._parameters: dict[Content, int] = {}
 
     def graph(self, stages: Sequence[int]) -> CutGraph:
@@ -274,30 +280,32 @@ class _Cutting:
         """Whether the input of an operator that can add up is cut along that axis."""
         if not division.sums:
             return False
-        return len({getattr(box, division.sums) for box in self.boxes[division.reads[0].tensor]}) > 1
+        rows, channels = self.spans[division.reads[0].tensor]
+        return len(channels if division.sums == "channels" else rows) > 1
 
     def _read(self, number: int, read: Read, made: Box, along: Span | None = None) -> Iterator[int]:
         """The bands of an input from which a box is made, of one step of a sum those ``along`` its axis."""
         needed = self.divisible.needs(number, read, made)
         if needed is None:
             return
-        source, sums = self.whole.tensors[read.tensor].name, self.divisible.divisions[number].sums
-        for band, box in zip(self.bands[read.tensor], self.boxes[read.tensor], strict=True):
-            if along is not None and getattr(box, sums) != along:
-                continue
-            # of bands that overlap, the one that is made for these rows and no other
-            rows = box.rows == needed.rows if self._recomputes(source) else _meet(box.rows, needed.rows)
-            if rows and _meet(box.channels, needed.channels):
-                yield band
-
-    def _recomputes(self, name: str) -> bool:
-        return self.cuts.get(name, UNCUT).recomputed
+        if along is not None:
+            needed = needed._replace(**{self.divisible.divisions[number].sums: along})
+        rows, channels = self.spans[read.tensor]
+        if self.cuts.get(self.whole.tensors[read.tensor].name, UNCUT).recomputed:
+            # bands overlap: the one that is made for these rows, and no other
+            in_rows = range(rows.index(needed.rows), rows.index(needed.rows) + 1)
+        else:
+            in_rows = _meeting(rows, needed.rows)
+        for row in in_rows:
+            for channel in _meeting(channels, needed.channels):
+                yield self.bands[read.tensor][row * len(channels) + channel]
 
     def _sums(self, name: str, number: int, box: Box, made: int) -> None:
         """A chain: each operator adds a band of the input to the sum so far, and may write over that."""
         division = self.divisible.divisions[number]
         read = division.reads[0]
-        spans = list(dict.fromkeys(getattr(own, division.sums) for own in self.boxes[read.tensor]))
+        rows, channels = self.spans[read.tensor]
+        spans = channels if division.sums == "channels" else rows
         before: tuple[int, ...] = ()
         output = self.tensors[made]
         for step, span in enumerate(spans):
@@ -359,8 +367,11 @@ class _Cutting:
         )
 
 
-def _meet(one: Span, two: Span) -> bool:
-    return one[0] < two[1] and two[0] < one[1]
+def _meeting(spans: Sequence[Span], needed: Span) -> range:
+    """The positions of those of some spans, one behind the other, that have something of the needed one."""
+    first = bisect_right(spans, needed[0], key=lambda span: span[1])
+    end = bisect_left(spans, needed[1], key=lambda span: span[0])
+    return range(first, end)
 
 
 def _deepest_first(

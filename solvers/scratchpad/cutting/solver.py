@@ -21,8 +21,9 @@ from math import inf
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, Window
 from costmodel.scratchpad.plan import Plan, off_chip_bytes
-from solvers.budget import Budget, Deadline
+from solvers.budget import Budget, Deadline, always_in_time
 from solvers.outcome import Outcome, Status
+from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cutting.barriers import barrier_bound
 from solvers.scratchpad.cutting.segments import Cutting, Run, RunSearch, Way
 from solvers.scratchpad.masks import GraphMasks
@@ -206,7 +207,10 @@ class _Tried:
         plan, said = None, ""
         if cutting.stages:
             order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
+            # It takes little time, and whatever happens afterwards there is an answer.
+            first = first_plan(part, order, always_in_time)
             plan = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+            plan = cheaper(part, plan, first)
         if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
             outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
             if outcome.status is Status.OPTIMAL:

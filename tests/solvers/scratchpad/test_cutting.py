@@ -143,13 +143,14 @@ def test_an_input_of_the_host_comes_back_without_a_spill() -> None:
         ("scaled", "mul", ["image", "gate"], [1, 2, 2, 3], {}),
         image=[1, 2, 2, 3],
     )
-    for on_host, bound in ((False, 8), (True, 4)):
+    for on_host, bound, best in ((False, 8, 18), (True, 4, 9)):
         settings = ScratchpadSettings(inputs_on_host=on_host)
         divisible = divisible_graph(gated, settings)
         assert barrier_bound(divisible, 8) == bound
         problem = ScratchpadProblem(divisible.whole, 8, divisible)
         outcome = solve_cut(problem, Budget(10), lambda part, left: cosma.solve(part, left))
-        assert (outcome.status, outcome.objective) == ("optimal", bound)
+        assert (outcome.status, outcome.objective) == ("optimal", best)
+        assert best == least_of_all_cuts(divisible, 8)
 
 
 def test_a_budget_below_any_piece_is_infeasible() -> None:
