@@ -31,8 +31,12 @@ def _wrong_bands(cut: CutGraph, cuts: Cuts) -> Iterator[str]:
     """Bands of other sizes than their elements', and tensors of which a row is missing or twice there."""
     whole, settings = cut.divisible.whole, cut.graph.settings
     boxes: dict[int, list[Box]] = {}
+    steps: dict[int, set[int]] = {}
+    for piece in cut.pieces:
+        if piece.added is not None:
+            steps.setdefault(piece.operator, set()).add(piece.added[1])
     for tensor, content in zip(cut.graph.tensors, cut.contents, strict=True):
-        elements = _elements(cut, content)
+        elements = _elements(cut, content, steps.get(content.operator, set()))
         size = -(-elements * settings.bits_per_element // 8)
         block = -(-size // settings.alignment_bytes) * settings.alignment_bytes
         if (tensor.traffic_bytes, tensor.block_bytes) != (size, block):
@@ -54,7 +58,8 @@ def _wrong_bands(cut: CutGraph, cuts: Cuts) -> Iterator[str]:
             yield f"{tensor.name}: its bands are not the tensor"
 
 
-def _elements(cut: CutGraph, content: Content) -> int:
+def _elements(cut: CutGraph, content: Content, steps: set[int]) -> int:
+    """Elements of what a tensor holds; ``steps``: where the steps of its operator's sums end."""
     box = content.box
     if content.of >= 0:
         rows, channels = box.rows[1] - box.rows[0], box.channels[1] - box.channels[0]
@@ -64,12 +69,7 @@ def _elements(cut: CutGraph, content: Content) -> int:
     if not content.summed:
         return (division.weights + division.others) * outputs + division.loose
     # the input's channels of this step: from the end of the step before
-    ends = sorted(
-        piece.added[1]
-        for piece in cut.pieces
-        if piece.operator == content.operator and piece.added is not None
-    )
-    begin = max((end for end in ends if end < content.summed), default=0)
+    begin = max((end for end in steps if end < content.summed), default=0)
     source = cut.divisible.extents[division.reads[0].tensor].channels
     own = division.weights * (content.summed - begin) * outputs // source
     return own + (0 if begin else division.others * outputs + division.loose)
