@@ -142,14 +142,15 @@ class ScratchpadAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that ``archsweep solve scratchpad --json`` prints."""
+        cut = {"recomputed_macs": self.recomputed_macs} if self.plan and self.plan.cuts else {}
         return {
+            **cut,
             "status": str(self.status),
             "objective_bytes": self.objective,
             "bound_bytes": self.bound,
             "gap": self.gap,
             "cpu_seconds": self.cpu_seconds,
             "budget_bytes": self.budget_bytes,
-            "recomputed_macs": self.recomputed_macs,
             "plan": self.plan and self.plan.to_json(),
             "note": self.note,
         }
