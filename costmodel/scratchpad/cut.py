@@ -25,13 +25,13 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.scratchpad.divisions import Box, DivisibleGraph, Division, Read, Span, pieces_of
+from costmodel.scratchpad.divisions import Box, DivisibleGraph, Division, InputRead, Span, pieces_of
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
 
 
 @dataclass(frozen=True)
 class TensorCut:
-    """``rows`` x ``channels`` bands; ``recomputed``: a band for each band of rows of its reader's output."""
+    """``rows`` x ``channels`` bands; ``recomputed``: rows for each band of rows of its reader's output."""
 
     rows: int = 1
     channels: int = 1
@@ -57,7 +57,7 @@ class Content(NamedTuple):
     operator: int = -1
 
 
-class Piece(NamedTuple):
+class CutPiece(NamedTuple):
     """What an operator of a cut graph does: ``made`` of the output of ``operator`` (None: it cannot be cut,
     and makes all of all outputs), from the input's rows or channels ``added`` (None: from all that it needs).
     """
@@ -74,7 +74,7 @@ class CutGraph:
     divisible: DivisibleGraph
     graph: OperatorGraph
     contents: tuple[Content, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CutPiece, ...]
 
     @cached_property
     def macs(self) -> int:
@@ -102,7 +102,7 @@ class CutGraph:
         return again
 
 
-def _macs(divisible: DivisibleGraph, piece: Piece) -> int:
+def _macs(divisible: DivisibleGraph, piece: CutPiece) -> int:
     division = divisible.divisions[piece.operator]
     if piece.made is None or not division.macs:
         return division.macs
@@ -168,8 +168,8 @@ def _check(divisible: DivisibleGraph, tensor: int, cut: TensorCut) -> None:
     for key, most in (("rows", own.rows), ("channels", own.channels)):
         if not 1 <= getattr(cut, key) <= most:
             raise InputError(where, f"from 1 to {most} bands", getattr(cut, key), key=key)
-    if cut.recomputed and (cut != TensorCut(recomputed=True) or not may_recompute(divisible, tensor)):
-        expected = "no bands of its own, one reader, and rows that can be made apart on both sides"
+    if cut.recomputed and (cut.rows > 1 or not may_recompute(divisible, tensor)):
+        expected = "no rows of its own, one reader, and rows that can be made apart on both sides"
         raise InputError(where, expected, cut, key="recomputed")
 
 
@@ -195,7 +195,7 @@ class _Cutting:
         self.tensors: list[GraphTensor] = []
         self.contents: list[Content] = []
         self.operators: list[Operator] = []
-        self.pieces: list[Piece] = []
+        self.pieces: list[CutPiece] = []
         self.bands = [[self._band(t, k) for k in range(len(self.boxes[t]))] for t in range(len(self.boxes))]
         self.spans = [
             (list(dict.fromkeys(b.rows for b in own)), list(dict.fromkeys(b.channels for b in own)))
@@ -243,7 +243,7 @@ class _Cutting:
             made = [band for tensor in operator.outputs for band in self.bands[tensor]]
             over = self._overwritten(operator, read, made)
             whole = Operator(operator.name, tuple(read), tuple(made), operator.parameter_bytes, over)
-            self._add(whole, Piece(number))
+            self._add(whole, CutPiece(number))
             return
         # the parameters of a single piece come and go with it, as those of an operator that is not cut
         apart = len(parts) > 1 or summing
@@ -256,9 +256,9 @@ class _Cutting:
             read += self._parameters_of(number, box, None) if apart else []
             held = 0 if apart else operator.parameter_bytes
             over = self._overwritten(operator, read, made)
-            self._add(Operator(name, tuple(read), tuple(made), held, over), Piece(number, box))
+            self._add(Operator(name, tuple(read), tuple(made), held, over), CutPiece(number, box))
 
-    def _add(self, operator: Operator, piece: Piece) -> None:
+    def _add(self, operator: Operator, piece: CutPiece) -> None:
         self.operators.append(operator)
         self.pieces.append(piece)
 
@@ -283,7 +283,7 @@ class _Cutting:
         rows, channels = self.spans[division.reads[0].tensor]
         return len(channels if division.sums == "channels" else rows) > 1
 
-    def _read(self, number: int, read: Read, made: Box, along: Span | None = None) -> Iterator[int]:
+    def _read(self, number: int, read: InputRead, made: Box, along: Span | None = None) -> Iterator[int]:
         """The bands of an input from which a box is made, of one step of a sum those ``along`` its axis."""
         needed = self.divisible.needs(number, read, made)
         if needed is None:
@@ -317,7 +317,7 @@ class _Cutting:
             bands = [*self._read(number, read, box, span), *self._parameters_of(number, box, span)]
             over = tuple((source, summed) for source in before)
             operator = Operator(f"{name}#{step}", (*before, *bands), (summed,), 0, over)
-            self._add(operator, Piece(number, box, span))
+            self._add(operator, CutPiece(number, box, span))
             before = (summed,)
 
     def _parameters_of(self, number: int, made: Box, added: Span | None) -> list[int]:
@@ -375,7 +375,7 @@ def _meeting(spans: Sequence[Span], needed: Span) -> range:
 
 
 def _deepest_first(
-    operators: Sequence[Operator], pieces: Sequence[Piece], stages: Sequence[int]
+    operators: Sequence[Operator], pieces: Sequence[CutPiece], stages: Sequence[int]
 ) -> list[int]:
     """The pieces in an order in which a band goes through as many operators of its stage as it can.
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from costmodel.scratchpad.cut import Content, CutGraph, Cuts, Piece, TensorCut
-from costmodel.scratchpad.divisions import Box, Division, Read, Span
+from costmodel.scratchpad.cut import Content, CutGraph, CutPiece, Cuts, TensorCut
+from costmodel.scratchpad.divisions import Box, Division, InputRead, Span
 
 
 def cut_violations(cut: CutGraph, cuts: Cuts) -> list[str]:
@@ -75,7 +75,7 @@ def _elements(cut: CutGraph, content: Content, steps: set[int]) -> int:
     return own + (0 if begin else division.others * outputs + division.loose)
 
 
-def _wrong_piece(cut: CutGraph, number: int, piece: Piece) -> Iterator[str]:
+def _wrong_piece(cut: CutGraph, number: int, piece: CutPiece) -> Iterator[str]:
     divisible, operator = cut.divisible, cut.graph.operators[number]
     whole, division = divisible.whole.operators[piece.operator], divisible.divisions[piece.operator]
     read = [cut.contents[tensor] for tensor in operator.inputs]
@@ -124,7 +124,9 @@ def _wrong_piece(cut: CutGraph, number: int, piece: Piece) -> Iterator[str]:
         yield from _wrong_parameters(cut, piece, division, read)
 
 
-def _wrong_parameters(cut: CutGraph, piece: Piece, division: Division, read: list[Content]) -> Iterator[str]:
+def _wrong_parameters(
+    cut: CutGraph, piece: CutPiece, division: Division, read: list[Content]
+) -> Iterator[str]:
     own = [content for content in read if content.of < 0]
     assert piece.made is not None
     channel_sum = piece.added if division.sums == "channels" else None
@@ -141,7 +143,7 @@ def _wrong_parameters(cut: CutGraph, piece: Piece, division: Division, read: lis
 
 
 def _needed(
-    cut: CutGraph, piece: Piece, division: Division, read: Read, output: int
+    cut: CutGraph, piece: CutPiece, division: Division, read: InputRead, output: int
 ) -> Iterator[tuple[Span, Span]]:
     """Single rows and their channels of an input, by the definition of each output row and channel."""
     source, made = cut.divisible.extents[read.tensor], cut.divisible.extents[output]

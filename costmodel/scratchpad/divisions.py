@@ -57,7 +57,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Window:
+class RowWindow:
     """Which rows of an input an operator's rows need: ``size`` rows ``dilation`` apart, ``stride`` a row, the
     first of them ``before`` rows above."""
 
@@ -71,9 +71,16 @@ class Window:
         first = rows[0] * self.stride - self.before
         return first, (rows[1] - 1) * self.stride - self.before + (self.size - 1) * self.dilation + 1
 
+    def touches(self, made: Span, rows: Span) -> bool:
+        """Whether any of these input rows is needed for the output rows ``made``: strides may skip them all."""
+        taps = range(0, self.size * self.dilation, self.dilation)
+        return any(
+            rows[0] <= row * self.stride - self.before + tap < rows[1] for row in range(*made) for tap in taps
+        )
+
 
 @dataclass(frozen=True)
-class Read:
+class InputRead:
     """Which box of input ``tensor`` a box of the output needs.
 
     ``window``: its rows; None: all of them. ``groups``: channels are in so many groups, and an output reads
@@ -82,7 +89,7 @@ class Read:
     """
 
     tensor: int
-    window: Window | None = None
+    window: RowWindow | None = None
     groups: int = 1
     joined_at: int | None = None
 
@@ -100,7 +107,7 @@ class Division:
     output channel (bias, normalisation), ``loose``: those that every piece needs. ``macs``: of all of it.
     """
 
-    reads: tuple[Read, ...]
+    reads: tuple[InputRead, ...]
     rows: bool = False
     channels: bool = False
     sums: Axis = ""
@@ -122,7 +129,7 @@ class DivisibleGraph:
     extents: tuple[Extent, ...]
     divisions: tuple[Division, ...]
 
-    def needs(self, operator: int, read: Read, made: Box) -> Box | None:
+    def needs(self, operator: int, read: InputRead, made: Box) -> Box | None:
         """The box of an input from which a box of the output is made; None if that input has no part in it.
 
         Padding is left out, and what strides skip between two rows is in it.
@@ -155,7 +162,7 @@ class DivisibleGraph:
         return held
 
 
-def _channels_read(read: Read, made: Span, channels: int, outputs: int) -> Span:
+def _channels_read(read: InputRead, made: Span, channels: int, outputs: int) -> Span:
     if read.joined_at is not None:
         return _clipped((made[0] - read.joined_at, made[1] - read.joined_at), channels)
     made_by_group, read_by_group = outputs // read.groups, channels // read.groups
@@ -199,7 +206,7 @@ class _Facts:
         """What of the node can be cut; a node that is not understood is left whole."""
         operator = self.whole.operators[number]
         macs = sum(layer.macs for layer in node.layers)
-        reads = tuple(Read(tensor) for tensor in operator.inputs)
+        reads = tuple(InputRead(tensor) for tensor in operator.inputs)
         uncut = Division(reads, macs=macs, loose=sum(value.elements for value in self._parameters(node)))
         if len(operator.outputs) != 1 or not operator.inputs:
             return uncut
@@ -257,11 +264,11 @@ class _Facts:
         rows = window is not None
         if node.pooling is not None:
             apart = source.channels == made.channels
-            read = Read(inputs[0], window, made.channels if apart else 1)
+            read = InputRead(inputs[0], window, made.channels if apart else 1)
             return self._with_parameters(node, Division((read,), rows, apart, macs=uncut.macs), made.channels)
         groups = source.channels // kernel[1] if source.channels % kernel[1] == 0 else 0
         known = groups > 0 and made.channels % groups == 0 and kernel[0] == made.channels
-        read = Read(inputs[0], window, groups if known else 1)
+        read = InputRead(inputs[0], window, groups if known else 1)
         sums: Axis = "channels" if known and groups == 1 else ""
         division = Division((read,), rows, known, sums, macs=uncut.macs)
         return self._with_parameters(node, division, made.channels, prod(kernel[1:]))
@@ -274,11 +281,11 @@ class _Facts:
         # of a tensor whose reshaping the file leaves out only the number of elements is as the product says
         same = len(self._shape(inputs[0])) == len(self._shape(output)) and source.elements == made.elements
         rows = same and source.rows == made.rows and len(self._shape(output)) == 3
-        window = Window() if rows else None
+        window = RowWindow() if rows else None
         read = source.rows * source.channels * source.elements * made.channels
         wide = read // max(made.rows * made.channels * made.elements, 1)
         sums: Axis = "channels" if same and source.rows == made.rows and wide == source.channels else ""
-        division = Division((Read(inputs[0], window),), rows, True, sums, macs=uncut.macs)
+        division = Division((InputRead(inputs[0], window),), rows, True, sums, macs=uncut.macs)
         return self._with_parameters(node, division, made.channels, wide)
 
     def _average(self, node: Node, inputs: tuple[int, ...], output: int, uncut: Division) -> Division:
@@ -289,7 +296,7 @@ class _Facts:
         one_each = made.rows == 1 and made.elements == self._shape(inputs[0])[0]
         if not one_each or made.channels != source.channels:
             return uncut
-        read = Read(inputs[0], None, made.channels)
+        read = InputRead(inputs[0], None, made.channels)
         return self._with_parameters(
             node, Division((read,), False, True, "rows", macs=uncut.macs), made.channels
         )
@@ -311,7 +318,8 @@ class _Facts:
         if len(names) != len(inputs) or sum(channels) != made.channels or not rows:
             return uncut
         reads = tuple(
-            Read(tensor, Window(), joined_at=sum(channels[:number])) for number, tensor in enumerate(inputs)
+            InputRead(tensor, RowWindow(), joined_at=sum(channels[:number]))
+            for number, tensor in enumerate(inputs)
         )
         return Division(reads, True, True, macs=uncut.macs)
 
@@ -325,7 +333,7 @@ class _Facts:
         else:
             last = node.attributes.get("dim", node.attributes.get("axis")) in (-1, 2)
         return (
-            Division((Read(inputs[0], Window()),), True, loose=uncut.loose, macs=uncut.macs)
+            Division((InputRead(inputs[0], RowWindow()),), True, loose=uncut.loose, macs=uncut.macs)
             if last
             else uncut
         )
@@ -342,8 +350,8 @@ class _Facts:
                 or own.channels not in (1, made.channels)
             ):
                 return uncut
-            window = Window() if own.rows == made.rows else None
-            reads.append(Read(tensor, window, made.channels if own.channels == made.channels else 1))
+            window = RowWindow() if own.rows == made.rows else None
+            reads.append(InputRead(tensor, window, made.channels if own.channels == made.channels else 1))
         if length < 2 or (length == 2 and made.rows != 1):
             return uncut
         division = Division(tuple(reads), made.rows > 1, made.channels > 1, macs=uncut.macs)
@@ -355,7 +363,7 @@ def _is_local(kind: object) -> bool:
     return getattr(kind, "elements", "") == "pointwise" or getattr(kind, "name", "") == "batch_norm"
 
 
-def _window(node: Node, kernel: tuple[int, ...], rows: int, made: int) -> Window | None:
+def _window(node: Node, kernel: tuple[int, ...], rows: int, made: int) -> RowWindow | None:
     """The window along the rows of a convolution or a pooling; None where the file does not tell it."""
     stated = node.attributes
     if node.pooling is not None:
@@ -367,7 +375,7 @@ def _window(node: Node, kernel: tuple[int, ...], rows: int, made: int) -> Window
     left = rows + above + below - (size - 1) * dilation - 1
     # Where the rows do not come out as the window says, the node means something that is not read here.
     counts = {left // stride + 1, -(-left // stride) + 1} if stated.get("ceil_mode") else {left // stride + 1}
-    return Window(size, stride, above, dilation) if made in counts else None
+    return RowWindow(size, stride, above, dilation) if made in counts else None
 
 
 def _stated(attributes: Attributes, name: str, onnx_name: str, default: int) -> int:

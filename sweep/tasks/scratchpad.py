@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent, Read, Window
+from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent, InputRead, RowWindow
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad.plan import Plan
 from results.store.schema.rows import ScratchpadColumns, ScratchpadRow
@@ -156,9 +156,9 @@ def _divisible(graph: OperatorGraph, content: ReadOnlyDict[str, Any]) -> Divisib
     return DivisibleGraph(graph, tuple(Extent(**extent) for extent in content["extents"]), divisions)
 
 
-def _read(data: ReadOnlyDict[str, Any]) -> Read:
-    window = None if data["window"] is None else Window(**data["window"])
-    return Read(data["tensor"], window, data["groups"], data["joined_at"])
+def _read(data: ReadOnlyDict[str, Any]) -> InputRead:
+    window = None if data["window"] is None else RowWindow(**data["window"])
+    return InputRead(data["tensor"], window, data["groups"], data["joined_at"])
 
 
 def _plan(problem: ScratchpadProblem, plan: Plan) -> dict[str, Any]:

@@ -17,7 +17,7 @@ have no tensor in common add up.
 from __future__ import annotations
 
 from costmodel.scratchpad.cut import may_recompute
-from costmodel.scratchpad.divisions import DivisibleGraph, Read, Window
+from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, RowWindow
 from solvers.scratchpad.masks import bits
 
 
@@ -120,13 +120,13 @@ class _Needs:
     def _rows(self, number: int) -> int:
         return self.divisible.extents[self.graph.operators[number].outputs[0]].rows
 
-    def _reads_all_at_once(self, number: int, read: Read) -> bool:
+    def _reads_all_at_once(self, number: int, read: InputRead) -> bool:
         """Whether each row of each channel of the output follows from all of an input."""
         own = self.divisible.extents[read.tensor]
-        rows = read.window is None or (own.rows == 1 and read.window == Window())
+        rows = read.window is None or (own.rows == 1 and read.window == RowWindow())
         return rows and read.joined_at is None and (read.groups == 1 or own.channels == 1)
 
-    def _reads_always(self, number: int, read: Read) -> bool:
+    def _reads_always(self, number: int, read: InputRead) -> bool:
         """Whether no row of the output reads padding only."""
         if read.window is None:
             return True

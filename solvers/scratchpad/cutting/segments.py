@@ -37,7 +37,8 @@ class Way(NamedTuple):
     channel has more than ``most_single`` bytes; channels also so that parts of the parameters have at most
     twice as many.
 
-    ``recomputed``: tensors that one operator of the run reads have a band for each band of its output.
+    ``recomputed``: tensors that one operator of the run reads have rows for each band of its output; along
+    channels in so many bands each, of which one is made, read and left before the next.
     """
 
     axis: Axis
@@ -82,7 +83,7 @@ NOTHING = Left(0, 0, {}, frozenset(), {})
 
 
 @dataclass(frozen=True)
-class Run:
+class CutRun:
     """Operators ``order[first:end]`` cut in one way."""
 
     first: int
@@ -114,8 +115,8 @@ class RunSearch:
         position = {operator: number for number, operator in enumerate(self.order)}
         self.readers = [sorted(position[reader] for reader in readers) for readers in self.graph.consumers]
         self.makers = [-1 if maker is None else position[maker] for maker in self.graph.producers]
-        self._known: dict[tuple[Run, tuple[TensorCut, ...]], _Pieces] = {}
-        self.runs: list[Run] = []
+        self._known: dict[tuple[CutRun, tuple[TensorCut, ...]], _Pieces] = {}
+        self.runs: list[CutRun] = []
         self.reached: list[Left] = []
         """What is left before each of the runs, and after the last."""
 
@@ -124,7 +125,7 @@ class RunSearch:
         """Bytes moved and multiply-accumulates of the best runs so far."""
         return self.reached[-1][:2] if self.reached else (inf, inf)
 
-    def try_runs(self, runs: Sequence[Run]) -> bool:
+    def try_runs(self, runs: Sequence[CutRun]) -> bool:
         """Take these runs if they cost less than the best so far; whether they do."""
         same = 0
         while same < min(len(runs), len(self.runs)) and runs[same] == self.runs[same]:
@@ -147,7 +148,7 @@ class RunSearch:
         Nothing is found where an operator fits in none of the ways, or the time is up before the end.
         """
         count = len(self.order)
-        found: list[tuple[Left, list[Run]] | None] = [(NOTHING, []), *[None] * count]
+        found: list[tuple[Left, list[CutRun]] | None] = [(NOTHING, []), *[None] * count]
         for first in range(count):
             if (begun := found[first]) is None:
                 continue
@@ -160,9 +161,9 @@ class RunSearch:
                     if not in_time():
                         return
                     most = self.cost[0] if known is None else known[0].moved
-                    after = self._through(left, Run(first, end, way), most)
+                    after = self._through(left, CutRun(first, end, way), most)
                     if after is not None and (known is None or after[:2] < known[0][:2]):
-                        found[end] = (after, [*runs, Run(first, end, way)])
+                        found[end] = (after, [*runs, CutRun(first, end, way)])
             found[first] = None
         if (last := found[-1]) is not None:
             self.try_runs(last[1])
@@ -183,7 +184,7 @@ class RunSearch:
                     for way in ways:
                         if not self.in_time() or self.cost[0] <= target:
                             return
-                        gained |= self.try_runs(_with_window(self.runs, Run(first, first + length, way)))
+                        gained |= self.try_runs(_with_window(self.runs, CutRun(first, first + length, way)))
 
     def cutting(self) -> Cutting | None:
         """The cut and the order of the best runs; None where there are none."""
@@ -199,7 +200,7 @@ class RunSearch:
         left = self.reached[-1]
         return Cutting(named, tuple(stages), left.moved, left.macs)
 
-    def _cuts(self, run: Run, before: dict[int, TensorCut]) -> dict[int, TensorCut]:
+    def _cuts(self, run: CutRun, before: dict[int, TensorCut]) -> dict[int, TensorCut]:
         """The cuts of the tensors that the run makes, and of inputs of the network that it reads first."""
         found: dict[int, TensorCut] = {}
         for position in range(run.first, run.end):
@@ -209,16 +210,17 @@ class RunSearch:
                     continue
                 readers = self.readers[tensor]
                 inside = len(readers) == 1 and self.makers[tensor] >= run.first and readers[0] < run.end
+                size = self.graph.tensors[tensor].traffic_bytes
+                maker = self.graph.producers[tensor]
+                held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
+                cut = run.way.cut(self.divisible.extents[tensor], size, held)
                 if run.way.recomputed and inside and may_recompute(self.divisible, tensor):
-                    found[tensor] = TensorCut(recomputed=True)
-                else:
-                    size = self.graph.tensors[tensor].traffic_bytes
-                    maker = self.graph.producers[tensor]
-                    held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
-                    found[tensor] = run.way.cut(self.divisible.extents[tensor], size, held)
+                    channels = cut.channels if run.way.axis == "channels" else 1
+                    cut = TensorCut(channels=channels, recomputed=True)
+                found[tensor] = cut
         return found
 
-    def _through(self, left: Left, run: Run, most: float) -> Left | None:
+    def _through(self, left: Left, run: CutRun, most: float) -> Left | None:
         """What is left after the run; None where it does not fit, or moves more than ``most``."""
         cuts = left.cuts | self._cuts(run, left.cuts)
         pieces = self._pieces(run, cuts)
@@ -235,7 +237,7 @@ class RunSearch:
             {t: c for t, c in cuts.items() if self.readers[t] and self.readers[t][-1] >= run.end},
         )
 
-    def _pieces(self, run: Run, cuts: dict[int, TensorCut]) -> _Pieces:
+    def _pieces(self, run: CutRun, cuts: dict[int, TensorCut]) -> _Pieces:
         """The pieces of a run; the same run comes again and again behind others that are tried."""
         touched = self._touched(run)
         key = (run, tuple(cuts[tensor] for tensor in touched))
@@ -246,11 +248,11 @@ class RunSearch:
             self._known[key] = _Pieces.of(self, run, cut_graph(self._part(run, touched), named), touched)
         return self._known[key]
 
-    def _touched(self, run: Run) -> tuple[int, ...]:
+    def _touched(self, run: CutRun) -> tuple[int, ...]:
         operators = (self.graph.operators[self.order[position]] for position in range(run.first, run.end))
         return tuple(dict.fromkeys(t for own in operators for t in (*own.inputs, *own.outputs)))
 
-    def _part(self, run: Run, touched: Sequence[int]) -> DivisibleGraph:
+    def _part(self, run: CutRun, touched: Sequence[int]) -> DivisibleGraph:
         """The graph of the run's operators; what earlier runs made arrives."""
         operators = [self.order[position] for position in range(run.first, run.end)]
         index = {tensor: number for number, tensor in enumerate(touched)}
@@ -260,7 +262,7 @@ class RunSearch:
         divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
         return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
 
-    def _arriving(self, tensor: int, run: Run) -> GraphTensor:
+    def _arriving(self, tensor: int, run: CutRun) -> GraphTensor:
         own = self.graph.tensors[tensor]
         given = self.makers[tensor] < run.first
         return own if own.given == given else GraphTensor(own.name, own.traffic_bytes, own.block_bytes, given)
@@ -285,7 +287,7 @@ class _Pieces(NamedTuple):
     uses: dict[str, tuple[int, ...]]
 
     @staticmethod
-    def of(search: RunSearch, run: Run, cut: CutGraph, numbers: Sequence[int]) -> _Pieces:
+    def of(search: RunSearch, run: CutRun, cut: CutGraph, numbers: Sequence[int]) -> _Pieces:
         tensors = cut.graph.tensors
         bands = tuple(
             Band(tensor.block_bytes, tensor.traffic_bytes, -1 if content.of < 0 else numbers[content.of])
@@ -316,7 +318,7 @@ class _Play:
         self.now = 0
 
     def step(self, number: int) -> bool:
-        """Run a piece; False where it does not fit."""
+        """CutRun a piece; False where it does not fit."""
         self.now = number
         pieces, resident = self.pieces, self.resident
         operator, names = pieces.cut.graph.operators[number], pieces.names[number]
@@ -366,7 +368,7 @@ class _Play:
         return len(self.pieces.names) + self.search.next_reader(self.resident[name].of, self.pieces.end)
 
 
-def _with_window(runs: Sequence[Run], window: Run) -> list[Run]:
+def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
     """The runs with another one in their midst; of the runs that it cuts into the rest stays as it is."""
     before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
     after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]

@@ -19,13 +19,13 @@ from dataclasses import replace
 from math import inf
 
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
-from costmodel.scratchpad.divisions import DivisibleGraph, Window
+from costmodel.scratchpad.divisions import DivisibleGraph, RowWindow
 from costmodel.scratchpad.plan import Plan, off_chip_bytes
 from solvers.budget import Budget, Deadline, always_in_time
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.cutting.barriers import barrier_bound
-from solvers.scratchpad.cutting.segments import Cutting, Run, RunSearch, Way
+from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.problem import (
@@ -119,10 +119,10 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
     channels = [Way("channels", way.most_bytes, single) for way in rows[:3]]
     for way in (*rows, *channels):
         if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
-            search.try_runs([Run(0, len(search.order), way)])
+            search.try_runs([CutRun(0, len(search.order), way)])
     if search.cost[0] > bound:
         search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, lambda: before(GROWN_END))
-    recomputed = [way._replace(recomputed=True) for way in rows[:3]]
+    recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
     search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
     return search.cutting()
 
@@ -133,19 +133,31 @@ def _pieces(problem: ScratchpadProblem, way: Way) -> int:
 
 
 def _of_few_pieces(problem: ScratchpadProblem) -> Iterator[Cutting]:
-    """Cuts of all of a small graph, of which some can be planned exactly: the finest first, then by one axis.
+    """Cuts of all of a small graph, of which some can be planned exactly.
 
-    The finest has every row of every channel for itself.
+    The finest first, which has every row of every channel for itself; then with all recomputed that can be,
+    and coarser ones along one axis.
     """
     single = Way("rows", 1, 1)
     halves = [problem.capacity_bytes // parts for parts in BANDS]
     ways = [single, *(Way(axis, max(1, most), 1) for most in halves for axis in ("rows", "channels"))]
     known = list[dict[str, TensorCut]]()
-    for way in ways:
-        cuts = dict(_cuts_of(problem, way))
+    finest = dict(_cuts_of(problem, single))
+    for cuts in (finest, _recomputed(problem, finest), *(dict(_cuts_of(problem, way)) for way in ways[1:])):
         if cuts not in known and sum(cut.rows * cut.channels for cut in cuts.values()) <= FEW_PIECES:
             known.append(cuts)
             yield Cutting(cuts, (), 0, 0)
+
+
+def _recomputed(problem: ScratchpadProblem, finest: dict[str, TensorCut]) -> dict[str, TensorCut]:
+    """The finest cut, but that tensors are recomputed, channel by channel, where they can be."""
+    divisible = problem.divisible
+    assert divisible is not None
+    found = dict(finest)
+    for number, tensor in enumerate(problem.graph.tensors):
+        if may_recompute(divisible, number):
+            found[tensor.name] = TensorCut(channels=finest[tensor.name].channels, recomputed=True)
+    return found
 
 
 def _cuts_of(problem: ScratchpadProblem, way: Way) -> Iterator[tuple[str, TensorCut]]:
@@ -170,7 +182,7 @@ def _finest_is_best(divisible: DivisibleGraph) -> bool:
     for tensor in range(len(graph.tensors)):
         if may_recompute(divisible, tensor):
             reads = divisible.divisions[graph.consumers[tensor][0]].reads
-            if any(read.tensor == tensor and read.window != Window() for read in reads):
+            if any(read.tensor == tensor and read.window != RowWindow() for read in reads):
                 return False
     return True
 

@@ -72,7 +72,8 @@ def random_cuts(divisible: DivisibleGraph, seed: int) -> dict[str, TensorCut]:
     random, cuts = Random(seed), dict[str, TensorCut]()
     for number, (tensor, extent) in enumerate(zip(divisible.whole.tensors, divisible.extents, strict=True)):
         if random.random() < 0.3 and may_recompute(divisible, number):
-            cuts[tensor.name] = TensorCut(recomputed=True)
+            bands = random.randint(1, min(extent.channels, 3))
+            cuts[tensor.name] = TensorCut(channels=bands, recomputed=True)
         else:
             cuts[tensor.name] = TensorCut(
                 random.randint(1, min(extent.rows, 4)), random.randint(1, min(extent.channels, 3))

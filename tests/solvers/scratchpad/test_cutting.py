@@ -25,11 +25,13 @@ from tests.solvers.scratchpad.random_graphs import least_bytes
 PLAIN = ScratchpadSettings()
 
 
-def graph_of(*ops: tuple[str, str, list[str], list[int], dict[str, Any]], image: list[int]) -> Network:
-    """A network of (name, type, inputs, shape of the output, attributes)."""
-    shapes = {"image": image, "w3": [2, 2, 3, 3], "w1": [2, 2, 1, 1]}
-    shapes |= {name: shape for name, _, _, shape, _ in ops}
-    kinds = {"image": "input", "w3": "parameter", "w1": "parameter"}
+def graph_of(
+    *ops: tuple[str, str, list[str], list[int], dict[str, Any]], image: list[int], **parameters: list[int]
+) -> Network:
+    """A network of (name, type, inputs, shape of the output, attributes), and shapes of parameters."""
+    weights = {"w3": [2, 2, 3, 3], "w1": [2, 2, 1, 1], **parameters}
+    shapes = {"image": image, **weights} | {name: shape for name, _, _, shape, _ in ops}
+    kinds = {"image": "input", **dict.fromkeys(weights, "parameter")}
     return network_of_graph(
         {
             "name": "small",
@@ -70,7 +72,8 @@ def every_cut(divisible: DivisibleGraph) -> Iterator[dict[str, TensorCut]]:
     options = []
     for number, extent in enumerate(divisible.extents):
         own = [TensorCut(r, c) for r in range(1, extent.rows + 1) for c in range(1, extent.channels + 1)]
-        options.append(own + [TensorCut(recomputed=True)] * may_recompute(divisible, number))
+        again = [TensorCut(channels=c, recomputed=True) for c in range(1, extent.channels + 1)]
+        options.append(own + again * may_recompute(divisible, number))
     names = [tensor.name for tensor in divisible.whole.tensors]
     for chosen in product(*options):
         yield dict(zip(names, chosen, strict=True))
@@ -109,6 +112,30 @@ def test_plans_are_as_good_as_the_best_of_all_cuts(network: Network, size: int) 
     assert outcome.objective == objective_of(problem, outcome.solution) == best
     assert outcome.bound is not None
     assert outcome.bound <= best
+
+
+def test_rows_are_recomputed_where_the_halo_does_not_fit() -> None:
+    """Three channels between two windows of 3 rows: kept, their halo takes more than the image they come from."""
+    same = {"padding": [1, 0]}
+    wide = graph_of(
+        ("a", "conv2d", ["image", "up"], [1, 3, 3, 1], same),
+        ("b", "conv2d", ["a", "down"], [1, 1, 3, 1], same),
+        image=[1, 1, 3, 1],
+        up=[3, 1, 3, 1],
+        down=[1, 3, 3, 1],
+    )
+    divisible = divisible_graph(wide, PLAIN)
+    kept = cut_graph(divisible, {"image": TensorCut(3), "a": TensorCut(3, 3), "b": TensorCut(3)})
+    assert cosma.solve(ScratchpadProblem(kept.graph, 7), Budget(30)).objective == 4
+    problem = ScratchpadProblem(divisible.whole, 7, divisible)
+    outcome = solve_cut(problem, Budget(30), lambda part, left: cosma.solve(part, left))
+    assert (outcome.status, outcome.objective) == ("optimal", 0)
+    assert outcome.solution is not None
+    cut = cut_of(problem, outcome.solution)
+    assert cut is not None
+    # each of 3 channels: rows 1 and 2, all 3, and rows 2 and 3, of which 4 are made again; 3 products a row
+    assert cut.recomputed_macs == 3 * 4 * 3
+    assert "36 multiply-accumulates are made again" in outcome.note
 
 
 def test_the_bound_of_a_gate_is_what_its_map_lacks_twice() -> None:
