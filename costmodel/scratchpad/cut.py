@@ -297,6 +297,8 @@ class _Cutting:
         else:
             in_rows = _meeting(rows, needed.rows)
         for row in in_rows:
+            if read.window is not None and not read.window.touches(made.rows, rows[row]):
+                continue
             for channel in _meeting(channels, needed.channels):
                 yield self.bands[read.tensor][row * len(channels) + channel]
 

@@ -72,7 +72,7 @@ class RowWindow:
         return first, (rows[1] - 1) * self.stride - self.before + (self.size - 1) * self.dilation + 1
 
     def touches(self, made: Span, rows: Span) -> bool:
-        """Whether any of these input rows is needed for the output rows ``made``: strides may skip them all."""
+        """Whether any of these input rows is needed for the output rows ``made``: strides may skip all."""
         taps = range(0, self.size * self.dilation, self.dilation)
         return any(
             rows[0] <= row * self.stride - self.before + tap < rows[1] for row in range(*made) for tap in taps

@@ -115,7 +115,7 @@ def test_plans_are_as_good_as_the_best_of_all_cuts(network: Network, size: int) 
 
 
 def test_rows_are_recomputed_where_the_halo_does_not_fit() -> None:
-    """Three channels between two windows of 3 rows: kept, their halo takes more than the image they come from."""
+    """Three channels between two windows of 3 rows: kept, their halo is larger than the image."""
     same = {"padding": [1, 0]}
     wide = graph_of(
         ("a", "conv2d", ["image", "up"], [1, 3, 3, 1], same),
