@@ -97,7 +97,7 @@ def least_of_all_cuts(divisible: DivisibleGraph, size: int) -> float | None:
 
 @pytest.mark.parametrize(
     ("network", "size"),
-    [(CHAIN, 16), (CHAIN, 20), (POINTWISE, 4), (POINTWISE, 6), (GATED, 8), (GATED, 10), (GATED, 13)],
+    [(CHAIN, 20), (POINTWISE, 6), (GATED, 10), (GATED, 13)],
 )
 def test_plans_are_as_good_as_the_best_of_all_cuts(network: Network, size: int) -> None:
     """Below MR; every cut of the small graph is planned and proven, and the bound is below all of them."""
@@ -106,7 +106,7 @@ def test_plans_are_as_good_as_the_best_of_all_cuts(network: Network, size: int) 
     assert divisible.whole.required_bytes > size
     best = least_of_all_cuts(divisible, size)
     assert best is not None
-    outcome = solve_cut(problem, Budget(10), lambda part, left: cosma.solve(part, left))
+    outcome = solve_cut(problem, Budget(60), lambda part, left: cosma.solve(part, left))
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
     assert outcome.objective == objective_of(problem, outcome.solution) == best
@@ -205,7 +205,7 @@ def test_networks_are_planned_below_their_largest_operator(parameters: bool) -> 
     size = 400_000
     assert divisible.whole.required_bytes > size
     problem = ScratchpadProblem(divisible.whole, size, divisible)
-    outcome = solve_cut(problem, Budget(20), lambda part, left: cosma.solve(part, left))
+    outcome = solve_cut(problem, Budget(5), lambda part, left: cosma.solve(part, left))
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
     cut = cut_of(problem, outcome.solution)
