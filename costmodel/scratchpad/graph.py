@@ -53,13 +53,15 @@ class ScratchpadSettings:
 class GraphTensor:
     """A tensor: ``traffic_bytes`` to spill or to retrieve it, ``block_bytes`` in the scratchpad.
 
-    ``given`` tensors are the network's inputs, which arrive without charge at their first use.
+    ``given`` tensors are the network's inputs, which arrive without charge at their first use, and, of a cut
+    graph, ``parameters`` of an operator in several pieces: of these the host always has a copy.
     """
 
     name: str
     traffic_bytes: int
     block_bytes: int
     given: bool
+    parameters: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,14 @@ class OperatorGraph:
             for tensor in operator.outputs:
                 maker[tensor] = index
         return tuple(maker)
+
+    @cached_property
+    def on_host(self) -> frozenset[int]:
+        """The tensors that may be dropped at no cost, because the host has a copy from the beginning."""
+        kept = self.settings.inputs_on_host
+        return frozenset(
+            index for index, tensor in enumerate(self.tensors) if tensor.given and (kept or tensor.parameters)
+        )
 
     def working_bytes(self, operator: Operator) -> int:
         """Scratchpad bytes of the operator's own timestep: inputs, outputs, parameters (Section V-A).

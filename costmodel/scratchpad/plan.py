@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from costmodel.scratchpad.cut import TensorCut
 from costmodel.scratchpad.graph import OperatorGraph
 
 IDLE = ""
@@ -40,16 +41,23 @@ class TensorPlan:
 @dataclass(frozen=True)
 class Plan:
     """Operators in the order they run, one a timestep (or none: IDLE); per tensor its plan; per operator with
-    parameters in the scratchpad the address of their block."""
+    parameters in the scratchpad the address of their block.
+
+    ``cuts``: how tensors of the graph are cut, by name. Then operators and tensors are those of the cut graph
+    (:func:`costmodel.scratchpad.cut.cut_graph`)."""
 
     order: tuple[str, ...]
     tensors: tuple[TensorPlan, ...]
     parameter_addresses: tuple[tuple[str, int], ...] = ()
+    cuts: tuple[tuple[str, TensorCut], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: ``order``, ``tensors`` by name with ``residency`` (start, end exclusive, address),
-        ``spilled_at`` and ``retrieved_at`` steps, and ``parameters`` (operator -> address)."""
+        ``spilled_at`` and ``retrieved_at`` steps, ``parameters`` (operator -> address), and, where tensors
+        are cut, ``cuts`` (tensor -> how)."""
+        cuts = {"cuts": {name: asdict(cut) for name, cut in self.cuts}} if self.cuts else {}
         return {
+            **cuts,
             "order": list(self.order),
             "tensors": {
                 tensor.tensor: {
@@ -129,13 +137,12 @@ def _untimely(graph: OperatorGraph, plans: dict[str, TensorPlan], times: list[in
 
 
 def _broken_transfers(graph: OperatorGraph, plans: dict[str, TensorPlan]) -> Iterator[str]:
-    for tensor in graph.tensors:
+    for number, tensor in enumerate(graph.tensors):
         plan = plans[tensor.name]
         again = tuple(residency.start for residency in plan.residencies[1:])
         if plan.retrieved != again:
             yield f"{tensor.name}: retrieved at {plan.retrieved}, but resident again from {again}"
-        on_host = tensor.given and graph.settings.inputs_on_host
-        if again and plan.spilled is None and not on_host:
+        if again and plan.spilled is None and number not in graph.on_host:
             yield f"{tensor.name}: retrieved without a spill"
         if plan.spilled is not None and plan.spilled != plan.residencies[0].end:
             yield f"{tensor.name}: spilled at {plan.spilled}, resident until {plan.residencies[0].end}"

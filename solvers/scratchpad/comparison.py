@@ -138,7 +138,7 @@ class _ArenaRun:
         return self.masks.traffic[tensor] * (1 if copied else 2)
 
     def _on_host(self, tensor: int) -> bool:
-        return self.graph.tensors[tensor].given and self.graph.settings.inputs_on_host
+        return tensor in self.graph.on_host
 
     def _next_use(self, name: str) -> int:
         return next(use for use in self.uses[self.index[name]] if use >= self.executed)

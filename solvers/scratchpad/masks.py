@@ -29,7 +29,8 @@ class GraphMasks:
     """What the searches ask of each operator and tensor in their inner loops; a set is the bits of an int.
 
     Of each tensor: ``blocks`` are its bytes in the scratchpad, ``traffic`` those that a spill or a retrieval
-    moves, ``readers`` the operators that read it. ``given`` are the network's inputs.
+    moves, ``readers`` the operators that read it. ``given`` are the network's inputs,
+    ``on_host`` the tensors that the host has a copy of from the beginning.
 
     Of each operator: ``inputs`` are the tensors that it reads; ``kept`` the outputs that some operator reads
     (others are freed after the operator's own step), and ``kept_bytes`` their bytes; ``step_bytes`` the bytes
@@ -42,6 +43,7 @@ class GraphMasks:
     blocks: tuple[int, ...]
     traffic: tuple[int, ...]
     given: int
+    on_host: int
     readers: tuple[int, ...]
     inputs: tuple[int, ...]
     kept: tuple[int, ...]
@@ -71,6 +73,7 @@ class GraphMasks:
             blocks=blocks,
             traffic=tuple(tensor.traffic_bytes for tensor in graph.tensors),
             given=mask_of([index for index, tensor in enumerate(graph.tensors) if tensor.given]),
+            on_host=mask_of(sorted(graph.on_host)),
             readers=readers,
             inputs=tuple(mask_of(operator.inputs) for operator in operators),
             kept=tuple(map(mask_of, kept)),

@@ -36,7 +36,7 @@ def serial_parts(masks: GraphMasks) -> list[Part]:
     The time is linear in operators and tensors: graphs of language models have thousands of both.
     """
     last_read = _inputs_by_last_read(masks)
-    host = masks.given if masks.graph.settings.inputs_on_host else 0
+    host = masks.on_host
     starts, begun = [start(masks)], 0
     for cut in _cuts(masks):
         for operator in range(begun, cut + 1):
@@ -59,7 +59,7 @@ def same_problem(masks: GraphMasks, part: Part) -> object:
         tensors = tuple(numbers.setdefault(tensor, len(numbers)) for tensor in touched)
         described.append((tensors, len(graph.operators[operator].inputs), _own(masks, operator)))
     sizes = tuple(
-        (masks.blocks[t], masks.traffic[t], masks.given >> t & 1, not masks.readers[t] & part.operators)
+        (masks.blocks[t], masks.traffic[t], *_kind(masks, t), not masks.readers[t] & part.operators)
         for t in numbers
     )
     return tuple(described), sizes, tuple(numbers.get(t, -1) for t in bits(part.start.state.resident))
@@ -75,6 +75,11 @@ def at_positions(order: Sequence[int], part: Part) -> tuple[int, ...]:
     """The operators of the part at these positions: the reverse of :func:`positions`."""
     operators = tuple(bits(part.operators))
     return tuple(operators[position] for position in order)
+
+
+def _kind(masks: GraphMasks, tensor: int) -> tuple[int, int]:
+    """Whether a tensor arrives, and whether it may be dropped at no cost."""
+    return masks.given >> tensor & 1, masks.on_host >> tensor & 1
 
 
 def _own(masks: GraphMasks, operator: int) -> object:

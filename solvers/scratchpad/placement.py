@@ -117,6 +117,6 @@ def _tensor_plan(schedule: Schedule, index: int, residencies: tuple[Residency, .
     graph = schedule.masks.graph
     tensor = graph.tensors[index]
     retrieved = tuple(residency.start for residency in residencies[1:])
-    copied = tensor.given and graph.settings.inputs_on_host
+    copied = index in graph.on_host
     spilled = residencies[0].end if retrieved and not copied else None
     return TensorPlan(tensor.name, residencies, spilled, retrieved)

@@ -114,10 +114,9 @@ class Schedule:
 
     def cost(self, away: frozenset[Gap]) -> int:
         """Bytes retrieved and spilled (Eq. 12) with the tensors away in those gaps."""
-        masks, settings = self.masks, self.masks.graph.settings
-        spilled = {gap.tensor for gap in away}
-        if settings.inputs_on_host:  # what the host has already is never written out
-            spilled = {tensor for tensor in spilled if not masks.given >> tensor & 1}
+        masks = self.masks
+        # what the host has already is never written out
+        spilled = {gap.tensor for gap in away if not masks.on_host >> gap.tensor & 1}
         return sum(masks.traffic[gap.tensor] for gap in away) + sum(masks.traffic[t] for t in spilled)
 
 
@@ -173,7 +172,7 @@ class _ReplacementProgram:
 
     def _minimise_bytes(self, deadline: Deadline) -> None:
         masks = self.schedule.masks
-        free = masks.given if masks.graph.settings.inputs_on_host else 0
+        free = masks.on_host
         spilled: dict[int, cp_model.IntVar] = {}
         terms: list[cp_model.LinearExprT] = []
         for index, stays in self.stays.items():

@@ -9,7 +9,7 @@ from functools import cached_property
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, StorageLevel
-from costmodel.scratchpad.bands import banded_graph
+from costmodel.scratchpad.divisions import divisible_graph
 from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 from costmodel.workload.network import Network
 from results.store.schema.rows import DesignRow
@@ -51,24 +51,23 @@ class ScratchpadPlans:
         return cls(study.networks, choice, loaded, solve, study.where)
 
     @cached_property
-    def _graphs(self) -> dict[tuple[str, int, int | None], PlannedGraph]:
-        """Operator graphs by network, bits of an element and, where they are cut for it, the scratchpad's
-        bytes; made as they are needed."""
+    def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
+        """Operator graphs by network and bits of an element, made as they are needed."""
         return {}
 
     def _graph(self, choice: NetworkChoice, level: StorageLevel) -> PlannedGraph:
         bits = self.choice.bits_per_element or level.word_bits
-        size = capacity_bytes(level) if self.choice.bands else None
-        key = (choice.shown, bits, size)
+        key = (choice.shown, bits)
         if key not in self._graphs:
             try:
                 network, settings = self.loaded[choice.shown], self._settings(bits)
-                graph = operator_graph(network, settings)
-                if size is not None:
-                    graph = banded_graph(network, settings, size)
+                graph = replace(operator_graph(network, settings), name=choice.shown)
+                divisible = divisible_graph(network, settings) if self.choice.bands else None
             except InputError as error:
                 raise error.at(self.where, "scratchpad") from None
-            self._graphs[key] = PlannedGraph(replace(graph, name=choice.shown))
+            if divisible is not None:
+                divisible = replace(divisible, whole=graph)
+            self._graphs[key] = PlannedGraph(graph, divisible)
         return self._graphs[key]
 
     def _settings(self, bits: int) -> ScratchpadSettings:
@@ -99,7 +98,8 @@ class ScratchpadPlans:
         if level.size_words is None:
             return f"scratchpad: {level.name} is of unlimited size"
         for network in self.networks:
-            problem = ScratchpadProblem(self._graph(network, level).graph, capacity_bytes(level))
+            planned = self._graph(network, level)
+            problem = ScratchpadProblem(planned.graph, capacity_bytes(level), planned.divisible)
             if refused := below_requirement(problem, Stopwatch()):
                 return f"scratchpad of {network.shown}: {refused.note}"
         return ""

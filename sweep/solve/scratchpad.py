@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.networks import load_network
-from costmodel.scratchpad.bands import banded_graph
+from costmodel.scratchpad.divisions import divisible_graph
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from costmodel.scratchpad.plan import Plan
 from costmodel.workload.counting import size_warnings
@@ -18,7 +18,8 @@ from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.budgets import budget_bytes
-from solvers.scratchpad.problem import ScratchpadProblem
+from solvers.scratchpad.cutting.solver import planned
+from solvers.scratchpad.problem import ScratchpadProblem, cut_of
 from sweep.solve.parameters import check_named_values, solver_params
 
 FAMILY = "scratchpad"
@@ -30,8 +31,8 @@ class ScratchpadRequest:
 
     ``network`` is a value, or the name of a library network or a file, which ``batch`` and ``dims`` complete.
     ``size`` is the scratchpad's: a number of bytes as text, or MR, MH, MP (:func:`budget_bytes`). ``budget``
-    limits the solve. ``bands``: where the largest operator does not fit, tensors are cut into bands of rows
-    (:func:`costmodel.scratchpad.bands.banded_graph`).
+    limits the solve. ``bands``: tensors may be cut into bands of rows or channels
+    (:mod:`costmodel.scratchpad.cut`).
     """
 
     network: Network | str
@@ -78,16 +79,10 @@ class ScratchpadRequest:
         params, graph = solver_params(self.solver, FAMILY, self.params), self.graph
         watch = Stopwatch()
         size = budget_bytes(graph, self.size, self.budget.wall_seconds / 4)
-        notes = [size.note]
-        if self.bands:
-            cut = banded_graph(self.chosen_network, self.settings, size.size_bytes)
-            if cut is not graph and len(cut.operators) > len(graph.operators):
-                pieces = f"{len(graph.operators)} operators are cut into {len(cut.operators)} by rows"
-                notes.append(f"{pieces}; what is proven holds for this cut")
-            graph = cut
-        problem = ScratchpadProblem(graph, size.size_bytes)
-        outcome = solver(self.solver).load().solve(problem, self.budget, params)
-        return ScratchpadAnswer(problem, outcome, watch.cpu_seconds, "; ".join(filter(None, notes)))
+        divisible = divisible_graph(self.chosen_network, self.settings) if self.bands else None
+        problem = ScratchpadProblem(graph, size.size_bytes, divisible)
+        outcome = planned(problem, self.budget, solver(self.solver).load().solve, params)
+        return ScratchpadAnswer(problem, outcome, watch.cpu_seconds, size.note)
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ class ScratchpadAnswer:
 
     ``problem`` holds the operator graph and the scratchpad's size in bytes, ``outcome`` the solver's whole
     answer. ``cpu_seconds`` include finding the size; ``size_note`` says what was not proven about a size that
-    was asked for by name, and into how many operators a graph was cut.
+    was asked for by name.
     """
 
     problem: ScratchpadProblem
@@ -130,6 +125,12 @@ class ScratchpadAnswer:
         return self.outcome.gap
 
     @property
+    def recomputed_macs(self) -> int:
+        """Multiply-accumulates that the plan's cuts make more than once, without their first time."""
+        cut = None if self.plan is None else cut_of(self.problem, self.plan)
+        return 0 if cut is None else cut.recomputed_macs
+
+    @property
     def budget_bytes(self) -> int:
         """The scratchpad's size in bytes."""
         return self.problem.budget_bytes
@@ -141,7 +142,9 @@ class ScratchpadAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that ``archsweep solve scratchpad --json`` prints."""
+        cut = {"recomputed_macs": self.recomputed_macs} if self.plan and self.plan.cuts else {}
         return {
+            **cut,
             "status": str(self.status),
             "objective_bytes": self.objective,
             "bound_bytes": self.bound,

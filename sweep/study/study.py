@@ -185,7 +185,7 @@ class ScratchpadChoice(Keys):
     in_place: bool = False
     """Whether an element-wise operator may write its output over an input that nothing reads later."""
     bands: bool = False
-    """Whether tensors are cut into bands of rows where the largest operator does not fit."""
+    """Whether tensors may be cut into bands of rows or channels: to fit, and to move fewer bytes."""
     bits_per_element: Annotated[int, Field(ge=1)] | None = None
     """Bits of an element of a tensor. Absent: a word of the level."""
     alignment_bytes: Annotated[int, Field(ge=1)] = 1

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent, InputRead, RowWindow
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad.plan import Plan
 from results.store.schema.rows import ScratchpadColumns, ScratchpadRow
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
-from solvers.scratchpad.problem import ScratchpadProblem
+from solvers.scratchpad.cutting.solver import VERSION as CUTTING_VERSION
+from solvers.scratchpad.cutting.solver import planned as planned_by
+from solvers.scratchpad.problem import ScratchpadProblem, cut_of
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
-from sweep.tasks.mapping import check_versions, solve_columns, solve_content
+from sweep.tasks.mapping import VersionMismatchError, check_versions, solve_columns, solve_content
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,30 @@ class ScratchpadSolve:
 
 @dataclass(frozen=True, eq=False)
 class PlannedGraph:
-    """An operator graph; its content, without its name, and the hash of that are made once for all tasks."""
+    """An operator graph; its content, without its name, and the hash of that are made once for all tasks.
+
+    ``divisible``: what of it a plan may cut; None: nothing.
+    """
 
     graph: OperatorGraph
+    divisible: DivisibleGraph | None = None
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Operators, tensors and settings as plain JSON data, not to be changed."""
+        """Operators, tensors and settings as plain JSON data, not to be changed.
+
+        With what may be cut, where anything may: of other graphs the content stays what it was, for stored
+        answers are found by its hash.
+        """
         data = asdict(self.graph)
-        return {key: data[key] for key in ("operators", "tensors", "settings")}
+        for tensor in data["tensors"]:
+            del tensor["parameters"]  # only bands of a cut graph are parts of parameters
+        content = {key: data[key] for key in ("operators", "tensors", "settings")}
+        if self.divisible is not None:
+            cuts = asdict(replace(self.divisible, whole=self.graph))
+            content["extents"], content["divisions"] = cuts["extents"], cuts["divisions"]
+            content["cutting_version"] = CUTTING_VERSION
+        return content
 
     @cached_property
     def id(self) -> str:
@@ -102,9 +120,11 @@ def run_scratchpad_task(content: ReadOnlyDict[str, Any]) -> ScratchpadColumns:
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
-    problem = ScratchpadProblem(_graph(content["graph"]), content["budget_bytes"])
+    graph = _graph(content["graph"])
+    problem = ScratchpadProblem(graph, content["budget_bytes"], _divisible(graph, content["graph"]))
     params = checked_params(content["solver"], content["params"])
-    return _columns(solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params))
+    solve = solver(content["solver"]).load().solve
+    return _columns(problem, planned_by(problem, Budget(**content["budget"]), solve, params))
 
 
 def _graph(content: ReadOnlyDict[str, Any]) -> OperatorGraph:
@@ -122,14 +142,47 @@ def _graph(content: ReadOnlyDict[str, Any]) -> OperatorGraph:
     return OperatorGraph("", operators, tensors, ScratchpadSettings(**content["settings"]))
 
 
-def _columns(outcome: Outcome[Plan]) -> ScratchpadColumns:
+def _divisible(graph: OperatorGraph, content: ReadOnlyDict[str, Any]) -> DivisibleGraph | None:
+    """What of the graph may be cut; None where its content says nothing of it."""
+    if "divisions" not in content:
+        return None
+    found = content["cutting_version"]
+    if found != CUTTING_VERSION:
+        raise VersionMismatchError(f"cuts of graphs: version {CUTTING_VERSION} here, {found} asked for")
+    divisions = tuple(
+        Division(**{**division, "reads": tuple(_read(read) for read in division["reads"])})
+        for division in content["divisions"]
+    )
+    return DivisibleGraph(graph, tuple(Extent(**extent) for extent in content["extents"]), divisions)
+
+
+def _read(data: ReadOnlyDict[str, Any]) -> InputRead:
+    window = None if data["window"] is None else RowWindow(**data["window"])
+    return InputRead(data["tensor"], window, data["groups"], data["joined_at"])
+
+
+def _plan(problem: ScratchpadProblem, plan: Plan) -> dict[str, Any]:
+    """The plan as plain data; with the bytes of its tensors where they are other ones than the task's."""
+    cut = cut_of(problem, plan)
+    if cut is None:
+        return plan.to_json()
+    tensors = cut.graph.tensors
+    return {
+        **plan.to_json(),
+        "block_bytes": {tensor.name: tensor.block_bytes for tensor in tensors},
+        "traffic_bytes": {tensor.name: tensor.traffic_bytes for tensor in tensors},
+        "recomputed_macs": cut.recomputed_macs,
+    }
+
+
+def _columns(problem: ScratchpadProblem, outcome: Outcome[Plan]) -> ScratchpadColumns:
     """The columns of a ``scratchpads`` row that the solve decides (``results/store/schema/tables.py``)."""
     return {
         "status": str(outcome.status),
         "objective_bytes": None if outcome.objective is None else round(outcome.objective),
         "bound_bytes": outcome.bound,
         "gap": outcome.gap,
-        "plan": None if outcome.solution is None else outcome.solution.to_json(),
+        "plan": None if outcome.solution is None else _plan(problem, outcome.solution),
         "cpu_seconds": outcome.cpu_seconds,
         "wall_seconds": outcome.wall_seconds,
         "note": outcome.note or None,

@@ -173,7 +173,10 @@ class ScratchpadSummary:
     @classmethod
     def of(cls, row: ScratchpadRow, task: ScratchpadTask) -> ScratchpadSummary:
         traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
-        tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
+        plan = row.get("plan") or {"tensors": {}}
+        # a plan whose tensors are cut names its bands, and says their bytes
+        traffic |= plan.get("traffic_bytes", {})
+        tensors = plan["tensors"].items()
         return cls(
             intern(row["status"]),
             bool(row.get("cached")),

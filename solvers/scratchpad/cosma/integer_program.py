@@ -166,14 +166,13 @@ class _PaperProgram:
     def _order_of_actions(self) -> None:
         """Eqs. 1-4 and 8."""
         c, p, s, r = self.created, self.preserved, self.spilled, self.retrieved
-        on_host = self.graph.settings.inputs_on_host
         for tensor, t in p:
             self.deadline.check()
             self.model.add(self._sum((c, p, s, r), tensor, t) <= 1)
             self.model.add(p[tensor, t] <= self._sum((c, p, r), tensor, t - 1))
             self.model.add(s[tensor, t] <= self._sum((c, p), tensor, t - 1))
             self.model.add(r[tensor, t] + self._resident(tensor, t - 1) <= 1)
-            if on_host and self.graph.tensors[tensor].given:
+            if tensor in self.graph.on_host:
                 self.model.add(r[tensor, t] <= sum(c[tensor, k] for k in range(t)))
             else:
                 self.model.add(r[tensor, t] <= sum(s[tensor, k] for k in range(t) if (tensor, k) in s))

@@ -84,8 +84,7 @@ class _Entry(NamedTuple):
 
 def start(masks: GraphMasks) -> Reached:
     """Nothing ran; the host has the network's inputs where the settings say so."""
-    host = masks.given if masks.graph.settings.inputs_on_host else 0
-    return Reached(State(0, masks.sources, 0, host, 0, 0), ())
+    return Reached(State(0, masks.sources, 0, masks.on_host, 0, 0), ())
 
 
 def operators_of(path: Any) -> tuple[int, ...]:

@@ -212,7 +212,7 @@ def solve_scratchpad(
         ),
     ] = False,
     bands: Annotated[
-        bool, typer.Option("--bands", help="Cut tensors into bands of rows where an operator does not fit.")
+        bool, typer.Option("--bands", help="Cut operators by rows or channels where that moves fewer bytes.")
     ] = False,
     bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
     alignment: Annotated[int, typer.Option(help="Blocks start at multiples of this many bytes.")] = 1,

@@ -115,8 +115,12 @@ def _setting(row: ScratchpadRow) -> str:
 
 def blocks(row: ScratchpadRow) -> Iterator[MemoryBlock]:
     """The blocks of a plan in the order of its tensors; none where the row has no plan or no sizes."""
-    plan, sizes = row["plan"], row["block_bytes"]
-    if not isinstance(plan, dict) or not isinstance(sizes, dict):
+    plan = row["plan"]
+    if not isinstance(plan, dict):
+        return
+    # a plan whose tensors are cut has the sizes of the bands that it cut them into
+    sizes = plan.get("block_bytes", row["block_bytes"])
+    if not isinstance(sizes, dict):
         return
     for name, tensor in plan.get("tensors", {}).items():
         for index, residency in enumerate(tensor["residency"]):

@@ -1,0 +1,389 @@
+"""Runs of operators that are cut alike: a search for which runs, and how each is cut.
+
+The operators stand in one order. A run of neighbours in it is cut in one way (:class:`Way`): by rows that are
+kept, by rows that are recomputed, or by channels, into bands of at most so many bytes. The pieces of a run
+go depth first, and the next run begins when all of them are done::
+
+    order   conv1 pool1 | conv2 conv3 conv4 add1 | conv5 ...
+    run      rows       |  recomputed            |  channels
+
+Every run is played through from what the runs before it left in the scratchpad: where a piece does not fit,
+the band that is used again the latest leaves. For each end of a run the cheapest way there is kept, so that
+cuts, sizes and runs are decided together, after what they cost. What comes out is a cut and an order; the
+solver of the cut graph looks for better orders and replacements itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Literal, NamedTuple
+
+from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
+from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
+from solvers.budget import InTime
+
+Axis = Literal["rows", "channels"]
+
+MOST_KNOWN = 2_000
+"""Runs whose pieces are kept for the next time that they are tried."""
+
+
+class Way(NamedTuple):
+    """Bands of at most ``most_bytes`` along ``axis``, and along the other one, too, where a single row or
+    channel has more than ``most_single`` bytes; channels also so that parts of the parameters have at most
+    twice as many.
+
+    ``recomputed``: tensors that one operator of the run reads have rows for each band of its output; along
+    channels in so many bands each, of which one is made, read and left before the next.
+    """
+
+    axis: Axis
+    most_bytes: int
+    most_single: int
+    recomputed: bool = False
+
+    def cut(self, extent: Extent, size_bytes: int, parameters: int = 0) -> TensorCut:
+        """The bands of a tensor; ``parameters``: bytes of those that make it, which its channels divide."""
+        wanted = max(1, -(-size_bytes // max(self.most_bytes, 1)))
+        single = max(self.most_single, 1)
+        weighed = min(extent.channels, max(1, -(-parameters // (2 * single))))
+        if self.axis == "rows":
+            rows = min(wanted, extent.rows)
+            further = -(-size_bytes // extent.rows // single) if wanted > extent.rows else 1
+            return TensorCut(rows, max(min(further, extent.channels), weighed))
+        channels = min(max(wanted, weighed), extent.channels)
+        further = -(-size_bytes // extent.channels // single) if wanted > extent.channels else 1
+        return TensorCut(min(max(1, further), extent.rows), channels)
+
+
+class Band(NamedTuple):
+    """A band that is in the scratchpad: its bytes there and on the way, and its tensor (-1: parameters)."""
+
+    block: int
+    traffic: int
+    of: int
+
+
+class Left(NamedTuple):
+    """What the runs so far left: bytes moved, multiply-accumulates, the bands in the scratchpad by name,
+    those of which the host has a copy, and the cuts of the tensors that are still to be read."""
+
+    moved: int
+    macs: int
+    resident: dict[str, Band]
+    copied: frozenset[str]
+    cuts: dict[int, TensorCut]
+
+
+NOTHING = Left(0, 0, {}, frozenset(), {})
+
+
+@dataclass(frozen=True)
+class CutRun:
+    """Operators ``order[first:end]`` cut in one way."""
+
+    first: int
+    end: int
+    way: Way
+
+
+class Cutting(NamedTuple):
+    """A cut of the graph, by tensors' names, the run of each operator, and the bytes that it moved."""
+
+    cuts: dict[str, TensorCut]
+    stages: tuple[int, ...]
+    moved: int
+    macs: int
+
+
+class RunSearch:
+    """The search over the runs of one order of the operators.
+
+    :meth:`grow` finds runs from nothing, :meth:`improve` cuts some of their operators in another way.
+    """
+
+    def __init__(
+        self, divisible: DivisibleGraph, capacity: int, order: Sequence[int], in_time: InTime
+    ) -> None:
+        self.divisible, self.capacity = divisible, capacity
+        self.order, self.in_time = tuple(order), in_time
+        self.graph = divisible.whole
+        position = {operator: number for number, operator in enumerate(self.order)}
+        self.readers = [sorted(position[reader] for reader in readers) for readers in self.graph.consumers]
+        self.makers = [-1 if maker is None else position[maker] for maker in self.graph.producers]
+        self._known: dict[tuple[CutRun, tuple[TensorCut, ...]], _Pieces] = {}
+        self.runs: list[CutRun] = []
+        self.reached: list[Left] = []
+        """What is left before each of the runs, and after the last."""
+
+    @property
+    def cost(self) -> tuple[float, float]:
+        """Bytes moved and multiply-accumulates of the best runs so far."""
+        return self.reached[-1][:2] if self.reached else (inf, inf)
+
+    def try_runs(self, runs: Sequence[CutRun]) -> bool:
+        """Take these runs if they cost less than the best so far; whether they do."""
+        same = 0
+        while same < min(len(runs), len(self.runs)) and runs[same] == self.runs[same]:
+            same += 1
+        reached = self.reached[: same + 1] if self.reached else [NOTHING]
+        for run in runs[same:]:
+            # what came late is no better than what is there, but without anything a first answer is due
+            after = self._through(reached[-1], run, self.cost[0])
+            if after is None or (self.reached and not self.in_time()):
+                return False
+            reached.append(after)
+        if reached[-1][:2] >= self.cost:
+            return False
+        self.runs, self.reached = list(runs), reached
+        return True
+
+    def grow(self, ways: Sequence[Way], lengths: Sequence[int], in_time: InTime) -> None:
+        """Find the cheapest way to the end of each run from those to its beginning; take what is found.
+
+        Nothing is found where an operator fits in none of the ways, or the time is up before the end.
+        """
+        count = len(self.order)
+        found: list[tuple[Left, list[CutRun]] | None] = [(NOTHING, []), *[None] * count]
+        for first in range(count):
+            if (begun := found[first]) is None:
+                continue
+            left, runs = begun
+            for end in (first + length for length in lengths if first + length <= count):
+                for way in ways:
+                    known = found[end]
+                    if known is not None and known[0][:2] <= (left.moved, self._macs(end)):
+                        continue
+                    if not in_time():
+                        return
+                    most = self.cost[0] if known is None else known[0].moved
+                    after = self._through(left, CutRun(first, end, way), most)
+                    if after is not None and (known is None or after[:2] < known[0][:2]):
+                        found[end] = (after, [*runs, CutRun(first, end, way)])
+            found[first] = None
+        if (last := found[-1]) is not None:
+            self.try_runs(last[1])
+
+    def _macs(self, end: int) -> int:
+        return sum(self.divisible.divisions[operator].macs for operator in self.order[:end])
+
+    def improve(self, ways: Sequence[Way], lengths: Sequence[int], target: float) -> None:
+        """Cut windows of the order in other ways, as long as that gains and there is time.
+
+        ``target``: bytes with which the search ends, a proven bound.
+        """
+        gained = True
+        while gained and self.runs and self.cost[0] > target:
+            gained = False
+            for length in lengths:
+                for first in range(0, len(self.order) - length + 1, max(1, length // 2)):
+                    for way in ways:
+                        if not self.in_time() or self.cost[0] <= target:
+                            return
+                        gained |= self.try_runs(_with_window(self.runs, CutRun(first, first + length, way)))
+
+    def cutting(self) -> Cutting | None:
+        """The cut and the order of the best runs; None where there are none."""
+        if not self.runs:
+            return None
+        cuts: dict[int, TensorCut] = {}
+        stages = [0] * len(self.order)
+        for number, run in enumerate(self.runs):
+            cuts |= self._cuts(run, cuts)
+            for position in range(run.first, run.end):
+                stages[self.order[position]] = number
+        named = {self.graph.tensors[t].name: cut for t, cut in cuts.items() if cut != TensorCut()}
+        left = self.reached[-1]
+        return Cutting(named, tuple(stages), left.moved, left.macs)
+
+    def _cuts(self, run: CutRun, before: dict[int, TensorCut]) -> dict[int, TensorCut]:
+        """The cuts of the tensors that the run makes, and of inputs of the network that it reads first."""
+        found: dict[int, TensorCut] = {}
+        for position in range(run.first, run.end):
+            operator = self.graph.operators[self.order[position]]
+            for tensor in (*operator.inputs, *operator.outputs):
+                if tensor in before or tensor in found:
+                    continue
+                readers = self.readers[tensor]
+                inside = len(readers) == 1 and self.makers[tensor] >= run.first and readers[0] < run.end
+                size = self.graph.tensors[tensor].traffic_bytes
+                maker = self.graph.producers[tensor]
+                held = 0 if maker is None else self.graph.operators[maker].parameter_bytes
+                cut = run.way.cut(self.divisible.extents[tensor], size, held)
+                if run.way.recomputed and inside and may_recompute(self.divisible, tensor):
+                    channels = cut.channels if run.way.axis == "channels" else 1
+                    cut = TensorCut(channels=channels, recomputed=True)
+                found[tensor] = cut
+        return found
+
+    def _through(self, left: Left, run: CutRun, most: float) -> Left | None:
+        """What is left after the run; None where it does not fit, or moves more than ``most``."""
+        cuts = left.cuts | self._cuts(run, left.cuts)
+        pieces = self._pieces(run, cuts)
+        if pieces.cut.graph.required_bytes > self.capacity:
+            return None
+        played = _Play(self, pieces, left)
+        if not all(played.step(step) and played.moved <= most for step in range(len(pieces.names))):
+            return None
+        return Left(
+            played.moved,
+            left.macs + pieces.cut.macs,
+            played.resident,
+            frozenset(played.copied),
+            {t: c for t, c in cuts.items() if self.readers[t] and self.readers[t][-1] >= run.end},
+        )
+
+    def _pieces(self, run: CutRun, cuts: dict[int, TensorCut]) -> _Pieces:
+        """The pieces of a run; the same run comes again and again behind others that are tried."""
+        touched = self._touched(run)
+        key = (run, tuple(cuts[tensor] for tensor in touched))
+        if key not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            named = {self.graph.tensors[number].name: cuts[number] for number in touched}
+            self._known[key] = _Pieces.of(self, run, cut_graph(self._part(run, touched), named), touched)
+        return self._known[key]
+
+    def _touched(self, run: CutRun) -> tuple[int, ...]:
+        operators = (self.graph.operators[self.order[position]] for position in range(run.first, run.end))
+        return tuple(dict.fromkeys(t for own in operators for t in (*own.inputs, *own.outputs)))
+
+    def _part(self, run: CutRun, touched: Sequence[int]) -> DivisibleGraph:
+        """The graph of the run's operators; what earlier runs made arrives."""
+        operators = [self.order[position] for position in range(run.first, run.end)]
+        index = {tensor: number for number, tensor in enumerate(touched)}
+        tensors = tuple(self._arriving(tensor, run) for tensor in touched)
+        own = tuple(_renumbered(self.graph.operators[o], index) for o in operators)
+        graph = OperatorGraph("", own, tensors, self.graph.settings)
+        divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
+        return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
+
+    def _arriving(self, tensor: int, run: CutRun) -> GraphTensor:
+        own = self.graph.tensors[tensor]
+        given = self.makers[tensor] < run.first
+        return own if own.given == given else GraphTensor(own.name, own.traffic_bytes, own.block_bytes, given)
+
+    def next_reader(self, tensor: int, end: int) -> float:
+        """The next position in the order from ``end`` on at which the tensor is read; inf: none."""
+        return next((reader for reader in self.readers[tensor] if reader >= end), inf)
+
+
+class _Pieces(NamedTuple):
+    """The pieces of a run, and what every play of them needs of the run's bands.
+
+    By piece ``names`` of what it touches; by tensor of the cut graph its band, and where it is read behind
+    the run (inf: nowhere). ``uses``: by a band's name the steps that touch it.
+    """
+
+    cut: CutGraph
+    end: int
+    names: tuple[tuple[str, ...], ...]
+    bands: tuple[Band, ...]
+    later: tuple[float, ...]
+    uses: dict[str, tuple[int, ...]]
+
+    @staticmethod
+    def of(search: RunSearch, run: CutRun, cut: CutGraph, numbers: Sequence[int]) -> _Pieces:
+        tensors = cut.graph.tensors
+        bands = tuple(
+            Band(tensor.block_bytes, tensor.traffic_bytes, -1 if content.of < 0 else numbers[content.of])
+            for tensor, content in zip(tensors, cut.contents, strict=True)
+        )
+        later = tuple(
+            search.next_reader(band.of, run.end) if band.of >= 0 and not content.summed else inf
+            for band, content in zip(bands, cut.contents, strict=True)
+        )
+        names = tuple(
+            tuple(tensors[tensor].name for tensor in (*operator.inputs, *operator.outputs))
+            for operator in cut.graph.operators
+        )
+        uses: dict[str, list[int]] = {}
+        for step, touched in enumerate(names):
+            for name in touched:
+                uses.setdefault(name, []).append(step)
+        return _Pieces(cut, run.end, names, bands, later, {name: tuple(own) for name, own in uses.items()})
+
+
+class _Play:
+    """The pieces of a run, played through one after the other."""
+
+    def __init__(self, search: RunSearch, pieces: _Pieces, left: Left) -> None:
+        self.search, self.pieces = search, pieces
+        self.resident, self.copied, self.moved = dict(left.resident), set(left.copied), left.moved
+        self.used = sum(band.block for band in self.resident.values())
+        self.now = 0
+
+    def step(self, number: int) -> bool:
+        """CutRun a piece; False where it does not fit."""
+        self.now = number
+        pieces, resident = self.pieces, self.resident
+        operator, names = pieces.cut.graph.operators[number], pieces.names[number]
+        touched = (*operator.inputs, *operator.outputs)
+        more = [(t, name) for t, name in zip(touched, names, strict=True) if name not in resident]
+        wanted = operator.parameter_bytes - self._written_over(operator)
+        for tensor, _ in more:
+            wanted += pieces.bands[tensor].block
+        if self.used + wanted > self.search.capacity and not self._made_room(wanted, set(names)):
+            return False
+        for tensor, name in more:
+            resident[name] = pieces.bands[tensor]
+            self.used += pieces.bands[tensor].block
+        for tensor, name in zip(touched, names, strict=True):
+            if pieces.uses[name][-1] == number and pieces.later[tensor] == inf:
+                self.used -= resident.pop(name).block
+        return True
+
+    def _written_over(self, operator: Operator) -> int:
+        for source, target in operator.overwrites:
+            name = self.pieces.cut.graph.tensors[source].name
+            if self.pieces.uses[name][-1] == self.now and self.pieces.later[source] == inf:
+                return self.pieces.bands[target].block
+        return 0
+
+    def _made_room(self, wanted: int, pinned: set[str]) -> bool:
+        """Let the bands that are used again the latest leave; what comes back is counted here."""
+        while self.used + wanted > self.search.capacity:
+            free = [name for name in self.resident if name not in pinned]
+            if not free:
+                return False
+            victim = max(free, key=self._next_use)
+            band = self.resident.pop(victim)
+            self.used -= band.block
+            self.moved += band.traffic
+            on_host = band.of < 0 or band.of in self.search.graph.on_host
+            if not on_host and victim not in self.copied:
+                self.moved += band.traffic
+                self.copied.add(victim)
+        return True
+
+    def _next_use(self, name: str) -> float:
+        """The step of the next use; one behind the run counts from the run's end on."""
+        steps = self.pieces.uses.get(name, ())
+        if steps and steps[-1] > self.now:
+            return steps[bisect(steps, self.now)]
+        return len(self.pieces.names) + self.search.next_reader(self.resident[name].of, self.pieces.end)
+
+
+def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
+    """The runs with another one in their midst; of the runs that it cuts into the rest stays as it is."""
+    before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
+    after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]
+    return [*before, window, *after]
+
+
+def _renumbered(operator: Operator, index: dict[int, int]) -> Operator:
+    return Operator(
+        operator.name,
+        tuple(index[t] for t in operator.inputs),
+        tuple(index[t] for t in operator.outputs),
+        operator.parameter_bytes,
+        tuple((index[one], index[two]) for one, two in operator.overwrites),
+    )
+
+
+def _with_tensors(division: Division, index: dict[int, int]) -> Division:
+    return replace(division, reads=tuple(replace(r, tensor=index[r.tensor]) for r in division.reads))

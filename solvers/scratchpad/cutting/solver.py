@@ -1,0 +1,251 @@
+"""The scratchpad problem with operators that may be cut: a cut, and a plan of the cut graph.
+
+1. Where the graph fits whole, it is planned so first. A plan that moves no more than the bound for every cut
+   ends the search.
+2. Runs of operators are cut by rows that are kept, by rows that are recomputed, or by channels
+   (:mod:`.segments`), in the order of the graph.
+3. The cheapest cut's graph is planned: first in the order of its runs, with the best replacement and
+   addresses, then by the solver that was asked for. Of a small graph some more cuts are planned so.
+
+The bound is that of barriers (:mod:`.barriers`), or the optimum of the finest cut, where that is solved and
+no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver for another
+cut holds for that one, which the note says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import inf
+
+from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
+from costmodel.scratchpad.divisions import DivisibleGraph, RowWindow
+from costmodel.scratchpad.plan import Plan, off_chip_bytes
+from solvers.budget import Budget, Deadline, always_in_time
+from solvers.outcome import Outcome, Status
+from solvers.scratchpad.comparison import first_plan
+from solvers.scratchpad.cutting.barriers import barrier_bound
+from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
+from solvers.scratchpad.masks import GraphMasks
+from solvers.scratchpad.packed import cheaper, packed
+from solvers.scratchpad.problem import (
+    ScratchpadProblem,
+    answer,
+    below_requirement,
+    objective_of,
+    unknown,
+)
+from solvers.scratchpad.replacement import Schedule
+
+VERSION = "1"
+WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.2, 0.4, 0.6, 0.8
+"""Fractions of the wall time at which the solve of the whole graph, the first runs, the search for cuts, and
+the plan in their order end."""
+BANDS = (4, 16, 64)
+"""Bands have at most the scratchpad's bytes divided by one of these."""
+LARGEST_SINGLE = 8
+"""A single row or channel of more than the scratchpad's bytes divided by this is cut along the other axis."""
+GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
+"""Operators of a run, and of the windows of a run that are cut in another way."""
+FEW_PIECES = 60
+"""Bands of a cut that is planned exactly besides the one that the search found."""
+MOST_PIECES = 20_000
+"""Pieces of a cut of the whole graph beyond which it is not tried."""
+
+Solve = Callable[[ScratchpadProblem, Budget], Outcome[Plan]]
+
+
+def planned(
+    problem: ScratchpadProblem, budget: Budget, solve: Callable[..., Outcome[Plan]], params: object
+) -> Outcome[Plan]:
+    """The answer of a solver and its parameters to a problem, of which the graph may be cut or may not."""
+    if problem.divisible is None:
+        return solve(problem, budget, params)
+    return solve_cut(problem, budget, lambda part, left: solve(part, left, params))
+
+
+def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outcome[Plan]:
+    """The best plan found of the graph, cut or whole; ``solve`` plans a graph as it is.
+
+    INFEASIBLE: some piece of an operator needs more than the scratchpad in any cut. UNKNOWN: no cut was found
+    of which every piece fits, or no plan of it in time.
+    """
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
+    divisible = problem.divisible
+    assert divisible is not None
+    if refused := below_requirement(problem, watch):
+        return refused
+    bound = barrier_bound(divisible, problem.capacity_bytes)
+    best: Plan | None = None
+    if problem.graph.required_bytes <= problem.capacity_bytes:
+        outcome = solve(replace(problem, divisible=None), _until(deadline, WHOLE_END, budget.seed))
+        best = outcome.solution
+        if best is not None and objective_of(problem, best) <= bound:
+            return answer(problem, best, bound, watch)
+    searched = _search(problem, deadline, bound)
+    tried = _Tried(problem, deadline, budget.seed, bound, solve, best)
+    if searched is not None and (best is None or searched.moved < objective_of(problem, best)):
+        tried.plan(searched, REPLACED_END)
+    for cutting in _of_few_pieces(problem):
+        if tried.moved > tried.bound:
+            tried.plan(cutting, 1.0)
+    if tried.best is None:
+        late = "no cut was found of which every piece fits"
+        return unknown(late if searched is None else "the cut was not planned in time", watch, tried.bound)
+    return answer(problem, tried.best, tried.bound, watch, note=tried.note)
+
+
+def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
+    """What is left until this fraction of the time; a millisecond where that is nothing."""
+    seconds = fraction * deadline.wall_seconds - deadline.watch.wall_seconds
+    return Budget(max(1e-3, seconds), seed=seed)
+
+
+def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutting | None:
+    """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them."""
+    divisible, size = problem.divisible, problem.capacity_bytes
+    assert divisible is not None
+    watch, wall = deadline.watch, deadline.wall_seconds
+
+    def before(fraction: float) -> bool:
+        return watch.wall_seconds < fraction * wall
+
+    search = RunSearch(divisible, size, range(len(problem.graph.operators)), lambda: before(CUT_END))
+    single = max(1, size // LARGEST_SINGLE)
+    rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
+    rows.append(Way("rows", 1, 1))
+    channels = [Way("channels", way.most_bytes, single) for way in rows[:3]]
+    for way in (*rows, *channels):
+        if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
+            search.try_runs([CutRun(0, len(search.order), way)])
+    if search.cost[0] > bound:
+        search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, lambda: before(GROWN_END))
+    recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
+    search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
+    return search.cutting()
+
+
+def _pieces(problem: ScratchpadProblem, way: Way) -> int:
+    """About how many pieces the graph has, cut in one way."""
+    return sum(cut.rows * cut.channels for _, cut in _cuts_of(problem, way))
+
+
+def _of_few_pieces(problem: ScratchpadProblem) -> Iterator[Cutting]:
+    """Cuts of all of a small graph, of which some can be planned exactly.
+
+    The finest first, which has every row of every channel for itself; then with all recomputed that can be,
+    and coarser ones along one axis.
+    """
+    single = Way("rows", 1, 1)
+    halves = [problem.capacity_bytes // parts for parts in BANDS]
+    ways = [single, *(Way(axis, max(1, most), 1) for most in halves for axis in ("rows", "channels"))]
+    known = list[dict[str, TensorCut]]()
+    finest = dict(_cuts_of(problem, single))
+    for cuts in (finest, _recomputed(problem, finest), *(dict(_cuts_of(problem, way)) for way in ways[1:])):
+        if cuts not in known and sum(cut.rows * cut.channels for cut in cuts.values()) <= FEW_PIECES:
+            known.append(cuts)
+            yield Cutting(cuts, (), 0, 0)
+
+
+def _recomputed(problem: ScratchpadProblem, finest: dict[str, TensorCut]) -> dict[str, TensorCut]:
+    """The finest cut, but that tensors are recomputed, channel by channel, where they can be."""
+    divisible = problem.divisible
+    assert divisible is not None
+    found = dict(finest)
+    for number, tensor in enumerate(problem.graph.tensors):
+        if may_recompute(divisible, number):
+            found[tensor.name] = TensorCut(channels=finest[tensor.name].channels, recomputed=True)
+    return found
+
+
+def _cuts_of(problem: ScratchpadProblem, way: Way) -> Iterator[tuple[str, TensorCut]]:
+    divisible = problem.divisible
+    assert divisible is not None
+    for tensor, extent in zip(problem.graph.tensors, divisible.extents, strict=True):
+        yield tensor.name, way.cut(extent, tensor.traffic_bytes)
+
+
+def _finest_is_best(divisible: DivisibleGraph) -> bool:
+    """Whether no cut moves less than that with every row of every channel for itself.
+
+    What a piece does in one step, the rows and channels in it can do one after the other at the addresses
+    that they have in it: they read no more, and a sum so far lies where its last one will. So the finest cut
+    can do whatever a coarser one can, if bands have no bytes of their own: neither padding to the alignment
+    nor parts of a byte. A recomputed tensor is another matter, but where its reader's windows are single rows
+    nothing of it is made again.
+    """
+    settings, graph = divisible.whole.settings, divisible.whole
+    if settings.alignment_bytes > 1 or settings.bits_per_element % 8:
+        return False
+    for tensor in range(len(graph.tensors)):
+        if may_recompute(divisible, tensor):
+            reads = divisible.divisions[graph.consumers[tensor][0]].reads
+            if any(read.tensor == tensor and read.window != RowWindow() for read in reads):
+                return False
+    return True
+
+
+class _Tried:
+    """The best plan so far, what it moves, and what is proven."""
+
+    def __init__(
+        self,
+        problem: ScratchpadProblem,
+        deadline: Deadline,
+        seed: int,
+        bound: float,
+        solve: Solve,
+        best: Plan | None,
+    ) -> None:
+        self.problem, self.deadline, self.seed = problem, deadline, seed
+        self.bound, self.solve, self.best = bound, solve, best
+        self.note = ""
+
+    @property
+    def moved(self) -> float:
+        """Bytes of the best plan so far; infinitely many without one."""
+        return inf if self.best is None else objective_of(self.problem, self.best)
+
+    def plan(self, cutting: Cutting, order_end: float) -> None:
+        """Plan a cut: until a fraction of the time in the order of its runs, then by the solver."""
+        divisible = self.problem.divisible
+        assert divisible is not None
+        cut = cut_graph(divisible, cutting.cuts, cutting.stages)
+        part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
+        if cut.graph.required_bytes > part.capacity_bytes or not self.deadline.in_time():
+            return
+        plan, said = None, ""
+        if cutting.stages:
+            order = Schedule(GraphMasks.of(cut.graph), tuple(range(len(cut.graph.operators))))
+            # It takes little time, and whatever happens afterwards there is an answer.
+            first = first_plan(part, order, always_in_time)
+            plan = packed(part, [order], _until(self.deadline, order_end, self.seed), self.bound)
+            plan = cheaper(part, plan, first)
+        if plan is None or off_chip_bytes(cut.graph, plan) > self.bound:
+            outcome = self.solve(part, _until(self.deadline, 1.0, self.seed))
+            if outcome.status is Status.OPTIMAL:
+                said = f"no plan of this cut moves less than {outcome.objective:.0f} bytes"
+                finest = all(
+                    (own.rows, own.channels) == (extent.rows, extent.channels)
+                    for tensor, extent in zip(divisible.whole.tensors, divisible.extents, strict=True)
+                    for own in [cutting.cuts.get(tensor.name, TensorCut())]
+                )
+                if finest and _finest_is_best(divisible):
+                    self.bound = max(self.bound, outcome.objective or 0)
+            plan = cheaper(part, plan, outcome.solution)
+        if plan is not None and off_chip_bytes(cut.graph, plan) < self.moved:
+            self.best = replace(plan, cuts=tuple(sorted(cutting.cuts.items())))
+            self.note = "; ".join(filter(None, (_said(cut), said)))
+
+
+def _said(cut: CutGraph) -> str:
+    """Into how much the graph is cut, and what is made twice."""
+    whole = cut.divisible.whole
+    said = f"{len(whole.operators)} operators are cut into {len(cut.graph.operators)} pieces"
+    again = cut.recomputed_macs
+    if not again:
+        return said
+    share = again / max(1, cut.macs - again)
+    return f"{said}; {again} multiply-accumulates are made again, {share:.1%} of all"
