@@ -134,18 +134,27 @@ def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
 
 def stages_cost(stages: Sequence[LayerTurns], nests: Sequence[Sequence[Mapping]]) -> PipelineCost:
     """What the stages of one pipeline cost beside their own energies; ``nests`` by stage and kind."""
-    works, hoisted = [], dict[int, Counts]()
-    for one, some in zip(stages, nests, strict=True):
-        found = []
-        for kind, nest in zip(one.kinds, some, strict=True):
-            cost, counts = kind_cost(one, kind, nest)
-            found.append(StageWork(cost.turn.cycles, counts, nest.utilized_instances))
-        works.append(found)
-        if one.hoisted:
-            for level, moved in _hoisted(one)[2].items():
-                before = hoisted.get(level, Counts(0, 0, 0, 0, 0))
-                hoisted[level] = Counts(*(a + b for a, b in zip(before, moved, strict=True)))
-    return pipeline_cost(PipelineTurns(tuple(stages)), works, hoisted)
+    works = [stage_works(one, some) for one, some in zip(stages, nests, strict=True)]
+    return pipeline_cost(stages, PipelineTurns(tuple(stages)).working, works, hoisted_words(stages))
+
+
+def stage_works(one: LayerTurns, nests: Sequence[Mapping]) -> list[StageWork]:
+    """What a stage asks for in a turn of each kind, by these nests."""
+    found = []
+    for kind, nest in zip(one.kinds, nests, strict=True):
+        cost, counts = kind_cost(one, kind, nest)
+        found.append(StageWork(cost.turn.cycles, counts, nest.utilized_instances))
+    return found
+
+
+def hoisted_words(stages: Sequence[LayerTurns]) -> dict[int, Counts]:
+    """By level, the words that enter and leave the hoisted tiles of all stages between turns."""
+    found: dict[int, Counts] = {}
+    for one in stages:
+        for level, moved in (_hoisted(one)[2] if one.hoisted else {}).items():
+            before = found.get(level, Counts(0, 0, 0, 0, 0))
+            found[level] = Counts(*(a + b for a, b in zip(before, moved, strict=True)))
+    return found
 
 
 def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:

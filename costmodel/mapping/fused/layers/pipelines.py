@@ -17,7 +17,7 @@ works on the iteration i before that of the first stage (:mod:`costmodel.mapping
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -129,10 +129,6 @@ class PipelineTurns:
     def _at(self, turn: int, count: int) -> Working:
         return tuple(0 if 0 <= turn - stage < count else None for stage in range(len(self.stages)))
 
-    def cycles(self, turn: Callable[[Working], int]) -> int:
-        """The cycles of all turns, ``turn`` being those of one in which the stages do this."""
-        return sum(often * turn(working) for working, often in self.working.items())
-
 
 def _kinds_in_order(one: LayerTurns) -> np.ndarray:
     """The kind of a layer's turn in each iteration of its shared loops; -1 where it has nothing to do."""
@@ -208,20 +204,23 @@ turns."""
 
 
 def pipeline_cost(
-    turns: PipelineTurns, works: Sequence[Sequence[StageWork]], hoisted: Mapping[int, Counts]
+    stages: Sequence[LayerTurns],
+    working: Mapping[Working, int],
+    works: Sequence[Sequence[StageWork]],
+    hoisted: Mapping[int, Counts],
 ) -> PipelineCost:
-    """The cost of a pipeline whose stages ask for ``works``, by kind.
+    """The cost of a pipeline whose stages ask for ``works``, by kind, and work as ``working`` says.
 
     ``hoisted``: by level, the words that enter and leave hoisted tiles of all stages between turns.
     """
-    stages, group = turns.stages, turns.stages[0].group
+    group = stages[0].group
     levels = group.architecture.levels
     divided = divided_level(group.architecture)
     assert divided is not None, "the checker refuses pipelines where there is nothing to divide"
     causes: Counter[str] = Counter()
 
-    def turn(working: Working) -> tuple[int, str]:
-        busy = [(stages[stage], works[stage][kind]) for stage, kind in enumerate(working) if kind is not None]
+    def turn(at_work: Working) -> tuple[int, str]:
+        busy = [(stages[stage], works[stage][kind]) for stage, kind in enumerate(at_work) if kind is not None]
         if not busy:
             return 0, ""
         slowest, work = max(busy, key=lambda one: one[1].cycles)
@@ -234,8 +233,8 @@ def pipeline_cost(
                     cycles, cause = needed, f"{levels[number].name} for all stages"
         return cycles, cause
 
-    for working, often in turns.working.items():
-        cycles, cause = turn(working)
+    for at_work, often in working.items():
+        cycles, cause = turn(at_work)
         if cycles:
             causes[cause] += often * cycles
     total = causes.total()
@@ -253,7 +252,7 @@ def pipeline_cost(
         level.leakage_pj_per_cycle * used * total for level, used in zip(levels, leaking, strict=True)
     )
     numbers = range(stages[0].position, stages[-1].position + 1)
-    return PipelineCost(numbers, turns.turns, total, leakage, dict(causes))
+    return PipelineCost(numbers, sum(working.values()), total, leakage, dict(causes))
 
 
 def _all_words(
