@@ -37,7 +37,8 @@ class LayerFusionRequest:
     ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
     computed in parts. ``windows``: whether loops over rows may pass through the windows of convolutions to
     the layers before them. ``recompute``: whether rows that windows have in common may be made anew where
-    they cannot stay. ``overrides`` replace values of the architecture's file.
+    they cannot stay. ``pipelined``: whether layers that share all of their loops may run at the same time on
+    parts of the array. ``overrides`` replace values of the architecture's file.
     """
 
     architecture: str
@@ -52,6 +53,7 @@ class LayerFusionRequest:
     cut_rows: bool = False
     windows: bool = True
     recompute: bool = False
+    pipelined: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
 
@@ -68,7 +70,7 @@ class LayerFusionRequest:
         architecture = load_architecture(self.architecture, self.overrides or None)
         group = group_of(architecture, network, self.layers, cut_rows=self.cut_rows, windows=self.windows)
         try:
-            return LayerFusionProblem(group, self.objective, self.longest, self.recompute)
+            return LayerFusionProblem(group, self.objective, self.longest, self.recompute, self.pipelined)
         except InputError as error:
             raise InputError(f"--{error.key}", error.expected, error.found) from None
 
@@ -116,6 +118,7 @@ class LayerFusionAnswer:
             **proof_to_json(self.problem.objective, outcome),
             "mapping": mapping,
             **{key: measured.get(key) for key in ("energy_pj", "cycles", "peak", "layers")},
+            **({"pipelines": measured["pipelines"]} if "pipelines" in measured else {}),
             "tree": self.text.splitlines(),
             "architecture": self.group.architecture.name,
         }
