@@ -224,22 +224,23 @@ class PipelinedRun:
     def _together(self, corners: Sequence[Corner], cycles: float) -> Corner:
         """What a pipeline costs at least, each of whose stages costs its corner, in so many cycles.
 
-        With a price on a cycle: all stages' energies with the cycles, or one stage's energy and its own
-        cycles, of which the pipeline takes no fewer, with the energies of the others.
+        A price on the pipeline's cycles can be divided among its stages, as none takes more cycles by itself
+        than the pipeline does. Then each stage costs what is known at its share; what is left of the price
+        counts for ``cycles``.
         """
-        energy = sum(corner.energy for corner in corners)
+        prices, energy = self._common.prices, sum(corner.energy for corner in corners)
         leaking = self._common.leakage(len(corners)) * cycles
-        priced = tuple(
-            leaking
-            + max(
-                energy + price * cycles,
-                *(energy - corner.energy + corner.priced[number] for corner in corners),
-            )
-            for number, price in enumerate(self._common.prices)
-        )
         if self._common.objective == "cycles":
             return Corner(0.0, cycles)
-        return Corner(energy + leaking, 0.0 if self._common.objective == "energy" else cycles, priced)
+        priced = [leaking + energy + price * cycles for price in prices]
+        shares = [((0.0, corner.energy), *zip(prices, corner.priced, strict=True)) for corner in corners]
+        for chosen in product(*shares) if prices else ():
+            share = sum(one for one, _ in chosen)
+            stages = leaking + sum(cost for _, cost in chosen)
+            for number, price in enumerate(prices):
+                if share <= price:
+                    priced[number] = max(priced[number], stages + (price - share) * cycles)
+        return Corner(energy + leaking, 0.0 if self._common.objective == "energy" else cycles, tuple(priced))
 
     def _any_division(self) -> Corner:
         """Whatever part of the array every stage has."""
@@ -448,11 +449,13 @@ class PipelinedRun:
                     yield replace(region, corner=corner)
                     return
         if self._common.objective == "edp":
-            # the slowest stage is the one whose energy and cycles have to be weighed
+            # the slowest stage's energy and cycles have to be weighed, and those of others to a smaller part
             slowest = max(self._stages, key=lambda one: self._own_cycles(pipeline, box, one))
-            parts, _ = self._on(pipeline, slowest)
-            for key in self._keys(pipeline, box, slowest):
-                parts.ask(key, (parts.first_question,))
+            for stage in self._stages:
+                parts, _ = self._on(pipeline, stage)
+                likeliest, lower, *_ = parts.questions
+                for key in self._keys(pipeline, box, stage):
+                    parts.ask(key, (likeliest, lower) if stage == slowest else (lower,))
         yield replace(region, corner=self._bounded(pipeline, box), asked=True)
 
     def _work(self, pipeline: Pipeline, stage: int) -> float:
