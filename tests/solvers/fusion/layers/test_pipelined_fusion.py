@@ -73,11 +73,46 @@ def test_small_groups_against_every_pipeline(objective: str) -> None:
         proven += outcome.status is Status.OPTIMAL
         pipelined += bool(outcome.solution.shared.pipelines)
         better += together is not None and together < apart * (1 - 1e-9)
-        print(objective, number, outcome.status, outcome.objective, outcome.bound, apart, together)
         assert pickle.loads(pickle.dumps(outcome)) == outcome
     assert better >= 1
     assert pipelined >= 1
     assert proven >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["cycles", "edp"])
+def test_small_windows_against_every_pipeline(objective: str) -> None:
+    """Loops through windows: turns of several kinds, some stages idle in some of them."""
+    random, pipelined, slid, proven, looked_at = Random(f"windows {objective}"), 0, 0, 0, 0
+    while looked_at < 6:
+        machine = random_groups.architecture(random, room=random.randint(20, 40), registers=6, fanout=2)
+        # with one channel, rows are all that can be shared
+        channels = (1,) if looked_at % 2 else (1, 3)
+        group = random_groups.convolutions(random, machine, 2, channels=channels, rows=(3, 5), width=(1,))
+        if not any(group.slides):
+            continue
+        looked_at += 1
+        problem = LayerFusionProblem(group, cast(Any, objective), pipelined=True)
+        outcome = solve(problem, Budget(120))
+        apart = enumerated_groups.least(group, objective)
+        together = enumerated_pipelines.least_pipelined(group, objective)
+        assert apart is not None
+        told = apart if together is None else min(apart, together)
+        assert outcome.objective is not None
+        assert outcome.bound is not None
+        assert outcome.solution is not None
+        assert violations(problem, outcome.solution) == []
+        assert outcome.bound <= told * (1 + 1e-12)
+        assert told <= outcome.objective * (1 + 1e-12)
+        if outcome.status is Status.OPTIMAL:
+            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        proven += outcome.status is Status.OPTIMAL
+        shared = outcome.solution.shared
+        pipelined += bool(shared.pipelines)
+        slid += bool(shared.pipelines) and any(name in group.slides[0] for name, _ in shared.paths[0])
+    assert pipelined >= 1
+    assert proven >= 1
+    assert slid >= 1
 
 
 def test_a_pipeline_pays_where_no_layer_uses_the_whole_array_by_itself() -> None:
