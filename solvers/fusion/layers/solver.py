@@ -34,7 +34,7 @@ from solvers.fusion.layers.corners import Corner, compulsory, corner_value
 from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
 from solvers.fusion.layers.parts import Parts
-from solvers.fusion.layers.pipelined import PipelinedRun, Pipelining
+from solvers.fusion.layers.pipelined import PipelinedRun, PipelineWay, Pipelining
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.fusion.problem import value
@@ -211,13 +211,22 @@ class _Search:
             self.bound = max(self.bound, min(self.found.best, least))
         # Structures of few loops are soon listed, and often the best is among them: they are looked at first,
         # without a proof, for a part of the time.
+        if self.pipelining is not None:
+            # What can be had without pipelines comes first, for half of the time: their space is far larger.
+            half = Deadline(self.deadline.left / 2)
+            self._search(1, Deadline(half.left * BEFORE), pipelines=False)
+            self._search(None, half, pipelines=False)
         self._search(1, Deadline(self.deadline.left * BEFORE))
         self._search(None, self.deadline)
 
-    def _search(self, most_loops: int | None, deadline: Deadline) -> None:
-        """Look at structures in the order of their bounds; a bound is proven where all are listed."""
-        whole, self.left = most_loops is None, []
-        listed = self._bounded(most_loops)
+    def _search(self, most_loops: int | None, deadline: Deadline, *, pipelines: bool = True) -> None:
+        """Look at structures in the order of their bounds; a bound is proven where all are listed.
+
+        ``pipelines``: with those of every structure, if there may be any.
+        """
+        whole = most_loops is None and (pipelines or self.pipelining is None)
+        self.left = []
+        listed = self._bounded(most_loops, self.pipelining if pipelines else None)
         self._refresh(whole)
         heap = [(self._value(run, number), run, number) for run, number in listed]
         heapq.heapify(heap)
@@ -235,7 +244,7 @@ class _Search:
             if now > least:
                 heapq.heappush(heap, (now, run, number))
             elif (pipelined := self.runs[run].pipelined.get(number)) is not None:
-                self._look_closer(run, number, pipelined)
+                self._look_closer(run, number, pipelined, dive=not whole)
                 heapq.heappush(heap, (self._value(run, number), run, number))
             elif number in self.runs[run].rough:
                 if self._refine(run, number):
@@ -254,8 +263,8 @@ class _Search:
         """The least bound of what was worked out and is not proven."""
         return min((self._alone(self._around[run] + corner) for run, corner in self.left), default=inf)
 
-    def _bounded(self, most_loops: int | None) -> list[tuple[Segment, int]]:
-        """Every structure that can fit, with its floor."""
+    def _bounded(self, most_loops: int | None, pipelining: Pipelining | None) -> list[tuple[Segment, int]]:
+        """Every structure that can fit, with its floor; ``pipelining``: with what stands for its pipelines."""
         found = []
         self._choices = {}
         for first in range(self.count):
@@ -270,7 +279,7 @@ class _Search:
                     floor = self._floor_of(structure)
                     fitting.append(structure)
                     corners.append([floor.energy, floor.cycles, *floor.priced])
-                    if self.pipelining and (pipelines := self.pipelining.pipelines_of(structure)) is not None:
+                    if pipelining and (pipelines := pipelining.pipelines_of(structure)) is not None:
                         corner, pipelined[len(fitting)] = pipelines.corner, pipelines
                         fitting.append(structure)
                         corners.append([corner.energy, corner.cycles, *corner.priced])
@@ -281,9 +290,22 @@ class _Search:
                     found += [((first, last), number) for number in numbers]
         return found
 
-    def _look_closer(self, run: Segment, number: int, pipelines: PipelinedRun) -> None:
-        """Look closer at the pipelines of a structure, where they may cost least."""
-        ways, left = pipelines.step(lambda corner: self._alone(self._around[run] + corner), self._limit)
+    def _look_closer(self, run: Segment, number: int, pipelines: PipelinedRun, *, dive: bool) -> None:
+        """Look closer at the pipelines of a structure, where they may cost least.
+
+        ``dive``: until one is found, or none that is left can be better than the best mapping.
+        """
+
+        def value(corner: Corner) -> float:
+            return self._alone(self._around[run] + corner)
+
+        ways: list[PipelineWay] = []
+        while not ways:
+            ways, left = pipelines.step(value, self._limit)
+            if left is not None:
+                self.left.append((run, left))
+            if not dive or pipelines.value(value) >= self._limit:
+                break
         corner = pipelines.corner
         self.runs[run].corners[number] = [corner.energy, corner.cycles, *corner.priced]
         found = []
@@ -293,8 +315,6 @@ class _Search:
             found.append(Priced(energy, cycles, _Chosen(way.structure, way.layers)))
         if found:
             self._take(run, found)
-        if left is not None:
-            self.left.append((run, left))
 
     def _floor_of(self, structure: GroupStructure) -> Corner:
         """The least costs of a structure by arithmetic alone."""
