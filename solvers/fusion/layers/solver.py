@@ -264,7 +264,7 @@ class _Search:
         return min((self._alone(self._around[run] + corner) for run, corner in self.left), default=inf)
 
     def _bounded(self, most_loops: int | None, pipelining: Pipelining | None) -> list[tuple[Segment, int]]:
-        """Every structure that can fit, with its floor; ``pipelining``: with what stands for its pipelines."""
+        """Every structure that can fit, with its floor, and what stands for its pipelines, if they count."""
         found = []
         self._choices = {}
         for first in range(self.count):
