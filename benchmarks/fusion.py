@@ -1,6 +1,6 @@
 """Chains of einsums mapped together: optima proven, CPU seconds, and AccelForge's figures beside them.
 
-    python benchmarks/fusion.py [--only einsums|layers] [--wall-seconds SECONDS] [--slack TIMES]
+    python benchmarks/fusion.py [--only einsums|layers|pipelined] [--wall-seconds SECONDS] [--slack TIMES]
 
 Prints a table, then one JSON object. ``words`` cases have two levels and count words read from and written to
 the outermost memory alone: there the optimum of AccelForge's mapper, which solves the same question, stands
@@ -11,6 +11,9 @@ energy, cycles and both on made-up memories of two and three levels; nobody's fi
 more), for energy and for the energy-delay product: what is asked is a gap of at most 1 %, of decoder blocks
 2 %. There what the layers cost one after the other stands beside. AccelForge's own eyeriss and simba have
 other memories and count otherwise, so its figures there do not compare.
+
+``--only pipelined`` maps layers with and without pipelines on parts of the array, to within 1 % if time
+suffices, and asks for nothing.
 
 The status is 1 if a case is not proven, if an optimum is not AccelForge's, or if a case takes more than
 ``--slack`` times its goal in CPU seconds.
@@ -35,6 +38,7 @@ from costmodel.mapping.fused.problem import AxisTerms, Einsum, FusedLevel, Fused
 from costmodel.workload.network import batched_matmul, gemm
 from solvers.budget import Budget
 from solvers.fusion.exact import solve
+from solvers.fusion.layers import Params
 from solvers.fusion.layers import solve as solve_layers
 from solvers.fusion.layers.problem import LayerFusionProblem
 from solvers.fusion.problem import FusionObjective, FusionProblem
@@ -280,12 +284,64 @@ def measure_groups(seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
+PIPELINED: tuple[tuple[str, str, tuple[str, ...], FusionObjective], ...] = (
+    ("simba", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise"), "cycles"),
+    ("simba", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise"), "edp"),
+    ("eyeriss", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise"), "cycles"),
+    ("eyeriss", "mobilenet_v2", ("block3.1.depthwise", "block3.1.project"), "cycles"),
+    ("tpu-like", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise", "block3.1.project"), "cycles"),
+    ("simba", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise", "block3.1.project"), "cycles"),
+    ("eyeriss", "mobilenet_v2", ("block3.1.expand", "block3.1.depthwise", "block3.1.project"), "cycles"),
+    ("eyeriss", "bert_base", ("block0.attention.scores", "block0.attention.values"), "cycles"),
+    ("simba", "gpt2", ("block0.expand", "block0.contract"), "cycles"),
+)
+"""Architecture, network, layers and objective of groups that are mapped with and without pipelines."""
+
+
+def measure_pipelined(seconds: float) -> list[dict[str, Any]]:
+    """What pipelines on parts of the array are worth, to within 1 % if time suffices; a printed row each."""
+    rows = []
+    for machine, network, names, objective in PIPELINED:
+        group = group_of(load_architecture(machine), load_network(network), names)
+        problem, params = LayerFusionProblem(group, objective), Params(tolerance=0.01)
+        apart = solve_layers(problem, Budget(seconds), params)
+        together = solve_layers(replace(problem, pipelined=True), Budget(seconds), params)
+        assert apart.objective is not None, "layers by themselves fit"
+        assert together.objective is not None, "layers by themselves fit"
+        chosen = together.solution is not None and bool(together.solution.shared.pipelines)
+        row = {
+            "case": f"{', '.join(names)} on {machine}",
+            "objective": objective,
+            "without": apart.objective,
+            "without_gap": apart.gap,
+            "found": together.objective,
+            "gap": together.gap,
+            "of_without": together.objective / apart.objective,
+            "pipelined": chosen,
+            "cpu_seconds": round(together.cpu_seconds, 3),
+            "without_cpu_seconds": round(apart.cpu_seconds, 3),
+        }
+        rows.append(row)
+        text = [
+            f"{found.objective:.6g} (gap {found.gap:.2%}, {found.cpu_seconds:.1f} s)"
+            for found in (apart, together)
+        ]
+        ratio = f"{row['of_without']:.3f} of it"
+        print(f"{row['case']}: {objective} {text[0]}, with pipelines {text[1]}, {ratio}", flush=True)
+    return rows
+
+
 def main() -> int:
     parser = record.parser(__doc__)
     parser.add_argument("--wall-seconds", type=float, default=120.0, help="time limit of each case")
     parser.add_argument("--slack", type=float, default=2.0, help="a case may take so many times its goal")
-    parser.add_argument("--only", choices=("einsums", "layers"), default="einsums", help="which cases")
+    parser.add_argument(
+        "--only", choices=("einsums", "layers", "pipelined"), default="einsums", help="which cases"
+    )
     options = parser.parse_args()
+    if options.only == "pipelined":
+        record.finish({"cases": measure_pipelined(options.wall_seconds)}, options)
+        return 0
     if options.only == "layers":
         measured = measure_groups(options.wall_seconds)
         record.finish({"cases": measured}, options)

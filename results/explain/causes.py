@@ -41,6 +41,7 @@ def causes_of(
         ("space", "space"),
         ("longest", "how many layers may be together"),
         ("recompute", "whether rows may be made anew"),
+        ("pipelined", "whether layers may run at the same time"),
     ):
         # rows from before a column was there have none, which is what its default says
         if (_asked(here.get(key)) or None) != (_asked(there.get(key)) or None):

@@ -343,8 +343,12 @@ def _group(network: NetworkRuns, group: FusedEntry, row: Mapping[str, Any]) -> G
 def _group_bound_by(by_layer: Mapping[str, Any]) -> dict[str, int]:
     """The cycles of a group by what they are due to; empty for a row that does not say."""
     found: dict[str, int] = defaultdict(int)
-    for layer in by_layer.get("layers", {}).values():
-        for cause, cycles in layer.get("bound_by", {}).items():
+    pipelines = by_layer.get("pipelines", ())
+    # stages of a pipeline run at the same time, so their own cycles are not the group's
+    stages = {name for pipeline in pipelines for name in pipeline["layers"]}
+    layers = (layer for name, layer in by_layer.get("layers", {}).items() if name not in stages)
+    for part in (*layers, *pipelines):
+        for cause, cycles in part.get("bound_by", {}).items():
             found[cause] += cycles
     return dict(found)
 

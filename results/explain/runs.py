@@ -29,7 +29,7 @@ ASKED = (
     "cycles",
 )
 OF_LAYERS = (*ASKED, "layer_shape", "architecture", "space")
-OF_GROUPS = (*ASKED, "layer_group", "longest", "recompute", "architecture")
+OF_GROUPS = (*ASKED, "layer_group", "longest", "recompute", "pipelined", "architecture")
 OF_SCHEDULES = (*ASKED, "network_content", "batch", "chip", "tile_mapper")
 
 

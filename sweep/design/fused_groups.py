@@ -76,6 +76,7 @@ class FusedGroups:
             params,
             choice.budget,
             choice.recompute,
+            choice.pipelined,
         )
         # Tasks are made once for equal groups of a network (``asked`` is equal), as they are for equal
         # layers.

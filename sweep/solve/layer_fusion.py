@@ -37,8 +37,9 @@ class LayerFusionRequest:
     ``cut_rows``: whether loops may cut an axis that is normalised between two layers, as softmax can be
     computed in parts. ``windows``: whether loops over rows may pass through the windows of convolutions to
     the layers before them, and ``columns``: whether those over columns may, too. ``recompute``: whether rows
-    that windows have in common may be made anew where they cannot stay. ``overrides`` replace values of the
-    architecture's file.
+    that windows have in common may be made anew where they cannot stay. ``pipelined``: whether layers that
+    share all of their loops may run at the same time on parts of the array. ``overrides`` replace values of
+    the architecture's file.
     """
 
     architecture: str
@@ -54,6 +55,7 @@ class LayerFusionRequest:
     windows: bool = True
     recompute: bool = False
     columns: bool = False
+    pipelined: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,7 +79,7 @@ class LayerFusionRequest:
             columns=self.columns,
         )
         try:
-            return LayerFusionProblem(group, self.objective, self.longest, self.recompute)
+            return LayerFusionProblem(group, self.objective, self.longest, self.recompute, self.pipelined)
         except InputError as error:
             raise InputError(f"--{error.key}", error.expected, error.found) from None
 
@@ -125,6 +127,7 @@ class LayerFusionAnswer:
             **proof_to_json(self.problem.objective, outcome),
             "mapping": mapping,
             **{key: measured.get(key) for key in ("energy_pj", "cycles", "peak", "layers")},
+            **({"pipelines": measured["pipelines"]} if "pipelines" in measured else {}),
             "tree": self.text.splitlines(),
             "architecture": self.group.architecture.name,
         }

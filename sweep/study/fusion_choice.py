@@ -47,6 +47,8 @@ class FusionChoice(Keys):
     """Whether loops over columns may pass through windows, too."""
     recompute: bool = False
     """Whether rows that windows have in common may be made anew where they cannot stay on the chip."""
+    pipelined: bool = False
+    """Whether layers that share all their loops may run at the same time on columns or rows of the array."""
     solver: str = "fusion_layers"
     """A layer_fusion solver of ``archsweep list solvers``."""
     params: dict[str, Any] = Field(default_factory=dict)

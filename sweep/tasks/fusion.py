@@ -46,7 +46,7 @@ class FusionSolve:
     """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON.
 
     ``longest``: how many layers may share loops or keep tensors for one another. ``recompute``: whether they
-    may make rows of windows anew.
+    may make rows of windows anew. ``pipelined``: whether they may run at the same time on parts of the array.
     """
 
     solver: str
@@ -55,6 +55,7 @@ class FusionSolve:
     params: str
     budget: Budget
     recompute: bool = False
+    pipelined: bool = False
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -63,6 +64,7 @@ class FusionSolve:
             "longest": self.longest,
             # without it the text, and with it the hash of a task, is what it always was
             **({"recompute": True} if self.recompute else {}),
+            **({"pipelined": True} if self.pipelined else {}),
             **solve_content(self.solver, self.params, self.budget),
         }
 
@@ -144,6 +146,7 @@ class FusionTask:
             "layer_group": self.fused.content,
             "longest": self.solve.longest,
             "recompute": self.solve.recompute,
+            "pipelined": self.solve.pipelined,
             "architecture_id": architecture_id(self.architecture),
             "architecture": architecture_content(self.architecture),
             "objective_name": self.solve.objective,
@@ -166,8 +169,8 @@ def run_fusion_task(content: ReadOnlyDict[str, Any]) -> FusionColumns:
     """
     check_versions(content)
     group = group_from_json(Architecture.from_json(content["architecture"]), content["group"])
-    recompute = content.get("recompute", False)
-    problem = LayerFusionProblem(group, content["objective"], content["longest"], recompute)
+    allowed = [bool(content.get(option, False)) for option in ("recompute", "pipelined")]
+    problem = LayerFusionProblem(group, content["objective"], content["longest"], *allowed)
     params = checked_params(content["solver"], content["params"])
     outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
     return _columns(problem, outcome)
@@ -175,7 +178,7 @@ def run_fusion_task(content: ReadOnlyDict[str, Any]) -> FusionColumns:
 
 def _columns(problem: LayerFusionProblem, outcome: Outcome[GroupMapping]) -> FusionColumns:
     """The columns of a ``fusions`` row that the solve decides (see ``results/store/schema/tables.py``)."""
-    least = EnergyCycles(*group_bounds(problem.group))
+    least = EnergyCycles(*group_bounds(problem.group, pipelined=problem.pipelined))
     proven = proven_bounds(least, problem.objective, outcome.bound)
     bounds: FusionColumns = {"energy_bound_pj": proven.energy_pj, "cycles_bound": proven.cycles}
     columns = cast(FusionColumns, proof_columns(outcome)) | bounds

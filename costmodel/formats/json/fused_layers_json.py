@@ -4,16 +4,17 @@ A mapping has ``prefix``, ``paths`` (shared loops, each [name, step]), ``backing
 producing layer's), ``hoist`` (by layer and tensor the shared loop) and ``nests``, by layer the text that
 :func:`costmodel.mapping.nest_text.nest_text` writes. ``loops`` says which dim of each layer a loop's name
 stands for. Where loops slide along the rows of layers before their windows, ``slides`` says along which dim,
-and ``recompute`` has, by layer, the loops in whose iterations it makes all rows anew.
+and ``recompute`` has, by layer, the loops in whose iterations it makes all rows anew. ``pipelines`` has, for
+layers that run at the same time, ``columns`` or ``rows`` of the array by layer.
 ``others`` has, by layer, the nests of its turns with fewer rows, and of those that go on with partial sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.fused.layers.binding import cycles_by_cause
@@ -26,6 +27,7 @@ from costmodel.mapping.fused.layers.group import (
     SlidingRead,
 )
 from costmodel.mapping.fused.mapping import FusedMapping, MadeAnew
+from costmodel.mapping.fused.pipeline import SIDES, MeshAxis, Pipeline
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.nest_text import mapping_of_text, nest_text
 from costmodel.workload.network import Layer
@@ -110,6 +112,11 @@ def group_mapping_to_json(group: LayerGroup, mapping: GroupMapping) -> dict[str,
         **({"slides": slides} if slides else {}),
         **({"recompute": _by_layer(shared.recompute)} if shared.recompute else {}),
         **(
+            {"pipelines": [_pipeline_json(names, one) for one in shared.pipelines]}
+            if shared.pipelines
+            else {}
+        ),
+        **(
             {"others": {name: [nest_text(nest) for nest in nests] for name, nests in mapping.others.items()}}
             if mapping.others
             else {}
@@ -124,10 +131,22 @@ def _by_layer(recompute: Collection[MadeAnew]) -> dict[str, list[str]]:
     return found
 
 
+def _pipeline_json(names: Sequence[str], pipeline: Pipeline) -> dict[str, Any]:
+    of_stages = (names[stage] for stage in pipeline.stages)
+    return {pipeline.side: dict(zip(of_stages, pipeline.parts, strict=True))}
+
+
+def _pipeline_of(data: ReadOnlyDict[str, Any], numbers: ReadOnlyDict[str, int]) -> Pipeline:
+    ((side, parts),) = data.items()
+    axis = next(axis for axis, called in SIDES.items() if called == side)
+    return Pipeline(numbers[next(iter(parts))], cast(MeshAxis, axis), tuple(parts.values()))
+
+
 def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> GroupMapping:
     """The mapping that :func:`group_mapping_to_json` wrote, of an equal group whose layers may have other
     names: layers are told by their positions."""
     level_of = {level.name: index for index, level in enumerate(group.architecture.levels)}
+    numbers = {name: number for number, name in enumerate(data["nests"])}
     renamed = dict(zip(data["nests"], (layer.name for layer in group.layers), strict=True))
     shared = FusedMapping(
         tuple(data["prefix"]),
@@ -136,6 +155,7 @@ def group_mapping_from_json(group: LayerGroup, data: ReadOnlyDict[str, Any]) -> 
         {renamed[name]: level_of[level] for name, level in data["backing"].items()},
         {renamed[name]: dict(tensors) for name, tensors in data["hoist"].items()},
         frozenset((renamed[name], loop) for name, some in data.get("recompute", {}).items() for loop in some),
+        tuple(_pipeline_of(one, numbers) for one in data.get("pipelines", ())),
     )
     others = {renamed[name]: tuple(map(_nest_of, nests)) for name, nests in data.get("others", {}).items()}
     return GroupMapping(shared, tuple(map(_nest_of, data["nests"].values())), others)
@@ -151,7 +171,19 @@ def group_evaluation_to_json(
     group: LayerGroup, mapping: GroupMapping, found: GroupEvaluation
 ) -> dict[str, Any]:
     """Energy, cycles and the peak words of each level, and of every layer turns, energy, cycles and what
-    binds them: ``bound_by``, its cycles by cause."""
+    binds them: ``bound_by``, its cycles by cause. Those of a stage are of its turns by themselves; what all
+    stages take together is in ``pipelines``, with the leakage of all levels."""
+    names = [layer.name for layer in group.layers]
+    pipelines = [
+        {
+            "layers": names[one.stages.start : one.stages.stop],
+            "turns": one.turns,
+            "cycles": one.cycles,
+            "leakage_pj": sum(one.leakage_pj),
+            "bound_by": one.cycles_by_cause,
+        }
+        for one in found.pipelines
+    ]
     return {
         "energy_pj": found.energy_pj,
         "cycles": found.cycles,
@@ -169,4 +201,5 @@ def group_evaluation_to_json(
                 group.layers, found.layers, cycles_by_cause(group, mapping), strict=True
             )
         },
+        **({"pipelines": pipelines} if pipelines else {}),
     }

@@ -41,6 +41,8 @@ def _kept(problem: FusedProblem, mapping: FusedMapping) -> Iterator[str]:
     on_chip = problem.outermost
     for name, _ in sorted(mapping.recompute):
         yield f"{name} makes rows anew, which only layers on an architecture can"
+    if mapping.pipelines:
+        yield "a pipeline needs an array to divide, which only layers on an architecture have"
     for tensor, level in mapping.backing.items():
         if tensor not in problem.intermediates:
             yield f"{tensor} has a backing level and is no intermediate"

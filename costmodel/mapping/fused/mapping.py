@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
+
+from costmodel.mapping.fused.pipeline import Pipeline
 
 SharedLoop = tuple[str, int]
 """A loop by its dim and its step: the extent of the dim that one iteration leaves."""
@@ -48,6 +50,10 @@ class FusedMapping:
     every iteration of this loop anew, those that earlier iterations made already among them. Others leave
     what windows have in common in a line buffer. Only layers on an architecture can; see
     :mod:`costmodel.mapping.fused.layers.sliding`.
+
+    ``pipelines``: layers that run at the same time on parts of the array, in the order of the layers. All
+    others run one after the other on all of it. Only layers on an architecture can; see
+    :mod:`costmodel.mapping.fused.layers.pipelines`.
     """
 
     prefix: tuple[int, ...]
@@ -56,6 +62,7 @@ class FusedMapping:
     backing: ReadOnlyDict[str, int] = field(default_factory=dict)
     hoist: ReadOnlyDict[str, ReadOnlyDict[str, int]] = field(default_factory=dict)
     recompute: frozenset[MadeAnew] = frozenset()
+    pipelines: tuple[Pipeline, ...] = ()
 
     def sharing(self, einsum: int, loops: int) -> range:
         """The einsums that share at least the ``loops`` outermost loops of this one, itself included."""
@@ -110,14 +117,16 @@ class FusedMapping:
         backing: dict[str, int] = {}
         hoist: dict[str, ReadOnlyDict[str, int]] = {}
         recompute: frozenset[MadeAnew] = frozenset()
+        pipelines: list[Pipeline] = []
         for part in parts:
+            pipelines += [replace(one, first=len(paths) + one.first) for one in part.pipelines]
             prefix += [*([0] if paths else []), *part.prefix]
             paths += part.paths
             own += part.own
             backing |= part.backing
             hoist |= part.hoist
             recompute |= part.recompute
-        return cls(tuple(prefix), tuple(paths), tuple(own), backing, hoist, recompute)
+        return cls(tuple(prefix), tuple(paths), tuple(own), backing, hoist, recompute, tuple(pipelines))
 
     def wrong_length(self, einsums: int, own: int) -> str:
         """The list that is not as long as so many einsums need, ``own`` of them with own loops; or empty."""
@@ -154,6 +163,8 @@ class KeptTile:
     """``words`` of a tensor that a level keeps while the einsums ``during`` run, above shared loop ``above``.
 
     ``position``: the number of the einsum that makes the tensor, or for which the tile is hoisted.
+    ``copies``: how many of the tile are there at once, in a pipeline whose stages are at different
+    iterations; ``words`` are those of all.
     """
 
     position: int
@@ -163,6 +174,7 @@ class KeptTile:
     above: int
     during: range
     hoisted: bool
+    copies: int = 1
 
 
 def kept_words(tiles: Iterable[KeptTile], levels: int, position: int) -> list[int]:

@@ -29,6 +29,10 @@ class TreeText(ABC):
     def keeps(self, tile: KeptTile) -> str:
         """The level, the tensor and its words."""
 
+    def divided(self, branch: range) -> Iterator[str]:
+        """How the einsums below a last shared loop divide the array; nothing where they take turns on it."""
+        yield from ()
+
     @abstractmethod
     def nest(self, position: int) -> Iterator[str]:
         """The lines of an einsum's own loops, indented among themselves."""
@@ -54,6 +58,8 @@ class TreeText(ABC):
             if tile.hoisted and tile.above == depth and tile.during == branch:
                 yield f"{INDENT * depth}{self.keeps(tile)}"
         yield f"{INDENT * depth}for {path[depth][0]} by {path[depth][1]}"
+        if len(path) == depth + 1:
+            yield from (f"{INDENT * (depth + 1)}{line}" for line in self.divided(branch))
         yield from self._split(branch, depth + 1)
 
 

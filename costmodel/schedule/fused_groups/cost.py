@@ -95,12 +95,16 @@ def fused_group_cost(
     """The cost of ``mapping``, which maps the part that ``cut`` leaves each tile of ``group``.
 
     Raises InputError for tiles without an architecture, for a cut that the mesh has no tiles for, for a nest
-    that leaves out the innermost level that can keep a tensor, which bounds rest on, and where a vector layer
-    works on what does not stay on the chip; ValueError for a mapping that has violations.
+    that leaves out the innermost level that can keep a tensor, which bounds rest on, for layers that divide a
+    tile's array, and where a vector layer works on what does not stay on the chip; ValueError for a mapping
+    that has violations.
     """
     stack = tile_stack(chip)
     if stack is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
+    if mapping.shared.pipelines:
+        expected = "layers that run one after the other on the array of a tile"
+        raise InputError("fused group", expected, "stages of a pipeline", key="pipelines")
     cut_group = CutGroup(replace(group.group, architecture=stack), cut)
     peak = evaluate_group(cut_group.part, mapping).peak
     for layer, nests in zip(cut_group.part.layers, mapping.turn_nests(cut_group.part.layers), strict=True):

@@ -299,6 +299,7 @@ class FusionRow(AnswerRow, FusionColumns, total=False):
     layer_group: dict[str, Any]
     longest: int
     recompute: bool
+    pipelined: bool
     architecture_id: str
     architecture: dict[str, Any]
     objective_name: str

@@ -323,6 +323,7 @@ FUSIONS = Table[FusionRow](
         ),
         Column("longest", "int", "", "how many layers may share loops or keep tensors for one another"),
         Column("recompute", "bool", "", "layers could make rows anew that windows have in common"),
+        Column("pipelined", "bool", "", "layers could run at the same time on parts of the array"),
         ARCHITECTURE_ID,
         ARCHITECTURE_PART,
         SOLVER,

@@ -77,13 +77,15 @@ def port_cycles(level: StorageLevel, read: int, written: int) -> int:
     return max((ceil(words / rate) for words, rate in ports if rate is not None), default=0)
 
 
-def compulsory(group: LayerGroup) -> Corner:
+def compulsory(group: LayerGroup, *, pipelined: bool = False) -> Corner:
     """What no fused mapping of a group costs less than, without any search.
 
     Every multiplication is done, and every word that only the outermost memory can have passes its port once.
-    Words of tensors whose windows slide are left out: a window may skip some.
+    Words of tensors whose windows slide are left out: a window may skip some. ``pipelined``: layers may run
+    at the same time, so only what they ask of MAC units and port together counts.
     """
     outer, total = group.architecture.levels[-1], Corner(0.0, 0.0)
+    all_read = all_written = 0
     for position, layer in enumerate(group.layers):
         energy = layer.macs * group.architecture.compute.energy_pj
         read = written = 0
@@ -100,4 +102,8 @@ def compulsory(group: LayerGroup) -> Corner:
         fastest = ceil(layer.macs / group.architecture.mac_units)
         cycles = max(fastest, port_cycles(outer, read, written))
         total = total + Corner(energy * ROUNDING, float(cycles))
-    return total
+        all_read, all_written = all_read + read, all_written + written
+    if not pipelined:
+        return total
+    fastest = ceil(sum(layer.macs for layer in group.layers) / group.architecture.mac_units)
+    return Corner(total.energy, float(max(fastest, port_cycles(outer, all_read, all_written))))

@@ -59,15 +59,19 @@ def least_of_any(group: LayerGroup, parts: Parts) -> Corner:
     return total
 
 
-def group_bounds(group: LayerGroup) -> tuple[float, float]:
+def group_bounds(group: LayerGroup, *, pipelined: bool = False) -> tuple[float, float]:
     """Proven lower bounds on energy (pJ) and cycles of all fused mappings of a group, without any search.
 
     They hold for the layers one after the other, too, in the space of
-    :class:`~solvers.fusion.layers.problem.LayerFusionProblem`.
+    :class:`~solvers.fusion.layers.problem.LayerFusionProblem`. ``pipelined``: layers may also run at the same
+    time. Then neither their cycles add up nor what levels that they share leak meanwhile.
     """
     parts = Parts(group.architecture, group.layers, "edp", Deadline(inf))
-    closed, least = least_of_any(group, parts), compulsory(group)
-    return max(closed.energy, least.energy), max(closed.cycles, least.cycles)
+    closed, least = least_of_any(group, parts), compulsory(group, pipelined=pipelined)
+    if not pipelined:
+        return max(closed.energy, least.energy), max(closed.cycles, least.cycles)
+    leaks = any(level.leakage_pj_per_cycle for level in group.architecture.levels)
+    return least.energy if leaks else max(closed.energy, least.energy), least.cycles
 
 
 class _Moved(NamedTuple):

@@ -20,15 +20,21 @@ class LayerFusionProblem:
     every border inside the run; between runs all goes to the outermost memory. Every loop name stands at most
     once among a layer's shared loops, with more than one iteration and a step that divides. Where the group
     has windows, a loop over their dim may pass through them to the layers before; with ``recompute`` layers
-    make rows anew where a loop inside leaves no line buffer. Two neighbours that share
-    loops keep what passes between them on the chip, unless others need it, too. Nests are even mappings with
-    perfect factors. Raises InputError for an objective that there is not, and for ``longest`` below 1.
+    make rows anew where a loop inside leaves no line buffer. Two neighbours that share loops keep what passes
+    between them on the chip, unless others need it, too. Nests are even mappings with perfect factors.
+
+    With ``pipelined`` the layers of a run that all share the same loops may also be the stages of a pipeline,
+    on any columns or any rows of the array that the architecture divides
+    (:mod:`costmodel.mapping.fused.layers.pipelines`).
+
+    Raises InputError for an objective that there is not, and for ``longest`` below 1.
     """
 
     group: LayerGroup
     objective: FusionObjective
     longest: int = 3
     recompute: bool = False
+    pipelined: bool = False
 
     def __post_init__(self) -> None:
         where = "layer fusion problem"

@@ -34,6 +34,7 @@ from solvers.fusion.layers.corners import Corner, compulsory, corner_value
 from solvers.fusion.layers.floors import LayerFloors, least_of_any
 from solvers.fusion.layers.options import LayerOptions, NestOption
 from solvers.fusion.layers.parts import Parts
+from solvers.fusion.layers.pipelined import PipelinedRun, PipelineWay, Pipelining
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run, structures
 from solvers.fusion.problem import value
@@ -106,7 +107,7 @@ def solve(problem: LayerFusionProblem, budget: Budget, params: Params = Params()
         watch.cpu_seconds,
         watch.wall_seconds,
         note,
-        evaluations=search.parts.evaluations + search.parts.insides.evaluations,
+        evaluations=search.evaluations,
     )
 
 
@@ -128,11 +129,15 @@ class _Chosen:
 
 @dataclass
 class _RunBounds:
-    """The structures of a run, of each the corner that is known, and those that have but a floor for it."""
+    """The structures of a run, of each the corner that is known, and those that have but a floor for it.
+
+    ``pipelined``: by number, those that stand for all pipelines of their layers.
+    """
 
     structures: list[GroupStructure]
     corners: np.ndarray
     rough: set[int]
+    pipelined: dict[int, PipelinedRun]
 
 
 class _Search:
@@ -150,9 +155,11 @@ class _Search:
         )
         self.options = LayerOptions(self.parts)
         self.floors = LayerFloors(self.group, self.parts)
+        self.pipelining: Pipelining | None = None
         self.runs: dict[Segment, _RunBounds] = {}
         self.found = SegmentFronts(self.objective, self.count)
-        self.bound = corner_value(self.objective, compulsory(self.group), ())
+        pipelined = problem.pipelined
+        self.bound = corner_value(self.objective, compulsory(self.group, pipelined=pipelined), ())
         self.left: list[tuple[Segment, Corner]] = []
         """Corners of runs that were worked out, of which no nest reaches the bound."""
         self._around: dict[Segment, Corner] = {}
@@ -193,21 +200,33 @@ class _Search:
         self.options = LayerOptions(self.parts)
         self.floors = LayerFloors(self.group, self.parts)
         self.parts.forget()
+        if self.problem.pipelined:
+            self.pipelining = Pipelining(self.group, self.parts, self.floors, self.deadline)
         return ""
 
     def run(self) -> None:
         """Search to the end; raises OutOfTimeError when time is up, with all that was found in place."""
-        least = self._alone(least_of_any(self.group, self.parts))
-        self.bound = max(self.bound, min(self.found.best, least))
+        if not self.problem.pipelined:  # whose cycles do not add up
+            least = self._alone(least_of_any(self.group, self.parts))
+            self.bound = max(self.bound, min(self.found.best, least))
         # Structures of few loops are soon listed, and often the best is among them: they are looked at first,
         # without a proof, for a part of the time.
+        if self.pipelining is not None:
+            # What can be had without pipelines comes first, for half of the time: their space is far larger.
+            half = Deadline(self.deadline.left / 2)
+            self._search(1, Deadline(half.left * BEFORE), pipelines=False)
+            self._search(None, half, pipelines=False)
         self._search(1, Deadline(self.deadline.left * BEFORE))
         self._search(None, self.deadline)
 
-    def _search(self, most_loops: int | None, deadline: Deadline) -> None:
-        """Look at structures in the order of their bounds; a bound is proven where all are listed."""
-        whole, self.left = most_loops is None, []
-        listed = self._bounded(most_loops)
+    def _search(self, most_loops: int | None, deadline: Deadline, *, pipelines: bool = True) -> None:
+        """Look at structures in the order of their bounds; a bound is proven where all are listed.
+
+        ``pipelines``: with those of every structure, if there may be any.
+        """
+        whole = most_loops is None and (pipelines or self.pipelining is None)
+        self.left = []
+        listed = self._bounded(most_loops, self.pipelining if pipelines else None)
         self._refresh(whole)
         heap = [(self._value(run, number), run, number) for run, number in listed]
         heapq.heapify(heap)
@@ -224,6 +243,9 @@ class _Search:
             now = self._value(run, number)
             if now > least:
                 heapq.heappush(heap, (now, run, number))
+            elif (pipelined := self.runs[run].pipelined.get(number)) is not None:
+                self._look_closer(run, number, pipelined, dive=not whole)
+                heapq.heappush(heap, (self._value(run, number), run, number))
             elif number in self.runs[run].rough:
                 if self._refine(run, number):
                     heapq.heappush(heap, (self._value(run, number), run, number))
@@ -241,14 +263,15 @@ class _Search:
         """The least bound of what was worked out and is not proven."""
         return min((self._alone(self._around[run] + corner) for run, corner in self.left), default=inf)
 
-    def _bounded(self, most_loops: int | None) -> list[tuple[Segment, int]]:
-        """Every structure that can fit, with its floor."""
+    def _bounded(self, most_loops: int | None, pipelining: Pipelining | None) -> list[tuple[Segment, int]]:
+        """Every structure that can fit, with its floor, and what stands for its pipelines, if they count."""
         found = []
         self._choices = {}
         for first in range(self.count):
             for last in range(first, min(self.count, first + self.problem.longest)):
                 run = Run(self.group, first, last)
-                fitting, corners = [], []
+                fitting, corners = [], list[list[float]]()
+                pipelined: dict[int, PipelinedRun] = {}
                 listed = structures(run, most_loops, recompute=self.problem.recompute)
                 for number, structure in enumerate(listed):
                     if number % 256 == 0:
@@ -256,11 +279,42 @@ class _Search:
                     floor = self._floor_of(structure)
                     fitting.append(structure)
                     corners.append([floor.energy, floor.cycles, *floor.priced])
+                    if pipelining and (pipelines := pipelining.pipelines_of(structure)) is not None:
+                        corner, pipelined[len(fitting)] = pipelines.corner, pipelines
+                        fitting.append(structure)
+                        corners.append([corner.energy, corner.cycles, *corner.priced])
                 if fitting:
                     numbers = range(len(fitting))
-                    self.runs[first, last] = _RunBounds(fitting, np.array(corners), set(numbers))
+                    rough = set(numbers) - pipelined.keys()
+                    self.runs[first, last] = _RunBounds(fitting, np.array(corners), rough, pipelined)
                     found += [((first, last), number) for number in numbers]
         return found
+
+    def _look_closer(self, run: Segment, number: int, pipelines: PipelinedRun, *, dive: bool) -> None:
+        """Look closer at the pipelines of a structure, where they may cost least.
+
+        ``dive``: until one is found, or none that is left can be better than the best mapping.
+        """
+
+        def value(corner: Corner) -> float:
+            return self._alone(self._around[run] + corner)
+
+        ways: list[PipelineWay] = []
+        while not ways:
+            ways, left = pipelines.step(value, self._limit)
+            if left is not None:
+                self.left.append((run, left))
+            if not dive or pipelines.value(value) >= self._limit:
+                break
+        corner = pipelines.corner
+        self.runs[run].corners[number] = [corner.energy, corner.cycles, *corner.priced]
+        found = []
+        for way in ways:
+            energy = 0.0 if self.objective == "cycles" else way.energy
+            cycles = 0.0 if self.objective == "energy" else float(way.cycles)
+            found.append(Priced(energy, cycles, _Chosen(way.structure, way.layers)))
+        if found:
+            self._take(run, found)
 
     def _floor_of(self, structure: GroupStructure) -> Corner:
         """The least costs of a structure by arithmetic alone."""
@@ -321,15 +375,22 @@ class _Search:
             least[run] = Corner(energy, cycles, tuple(priced))
         never = Corner(inf, inf, tuple(inf for _ in self.parts.prices))
         least_sum, self._around = around(least, self.count, self._nothing, never)
-        self._refreshed = self.parts.solves
+        self._refreshed = self._solves
         if self._whole:
             self.bound = max(self.bound, min(self.found.best, self._alone(least_sum)))
 
     def _value(self, run: Segment, number: int) -> float:
         """The bound of a structure with what is around its run."""
-        if self.parts.solves >= self._refreshed + REFRESHED:
+        if self._solves >= self._refreshed + REFRESHED:
             self._refresh()
+        if (pipelines := self.runs[run].pipelined.get(number)) is not None:
+            return pipelines.value(lambda corner: self._alone(self._around[run] + corner))
         return self._alone(self._total(run, number))
+
+    @property
+    def _solves(self) -> int:
+        """How often the exact mapper was asked about parts."""
+        return self.parts.solves + (self.pipelining.solves if self.pipelining else 0)
 
     def _total(self, run: Segment, number: int) -> Corner:
         """The corner of a structure with what is around its run."""
@@ -411,7 +472,11 @@ class _Search:
     def _add_ways(self, structure: GroupStructure, total: list[Priced]) -> None:
         """Add costs of a structure, each of its layers' options and nests, to those of its run."""
         ways = [Priced(one.energy, one.cycles, _Chosen(structure, flattened(one.of))) for one in total]
-        self.found.add((structure.run.first, structure.run.last), ways)
+        self._take((structure.run.first, structure.run.last), ways)
+
+    def _take(self, run: Segment, ways: list[Priced]) -> None:
+        """Add ways to run some layers together."""
+        self.found.add(run, ways)
         if self.parts.prices and (best := self.found.incumbent) is not None:
             self.parts.expect(best.energy / best.cycles)
 
@@ -485,6 +550,12 @@ class _Search:
             self.left.append((run, corner))
 
     # -- the answer ----------------------------------------------------------------------------------
+
+    @property
+    def evaluations(self) -> int:
+        """What the exact mapper counted."""
+        of_stages = self.pipelining.evaluations if self.pipelining else 0
+        return self.parts.evaluations + self.parts.insides.evaluations + of_stages
 
     def mapping(self) -> GroupMapping:
         """The incumbent as a mapping of the whole group."""

@@ -282,6 +282,12 @@ def solve_fusion(
             "--recompute", help="With --layers: rows that windows share may be made anew if they cannot stay."
         ),
     ] = False,
+    pipelined: Annotated[
+        bool,
+        typer.Option(
+            "--pipelined", help="With --layers: layers may run at the same time on parts of the array."
+        ),
+    ] = False,
     values: Annotated[
         list[str] | None,
         typer.Option("--set", help="A value of the architecture, as an axis; repeated.", metavar="KEY=VALUE"),
@@ -341,6 +347,7 @@ def solve_fusion(
             windows,
             recompute,
             columns,
+            pipelined,
             changes(values or ()),
             dims_of(dim),
         ),

@@ -7,10 +7,13 @@ from random import Random
 
 import pytest
 
+from costmodel.errors import InputError
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
+from costmodel.mapping.fused.pipeline import Pipeline
 from costmodel.replay.replay import replay
 from costmodel.schedule.bounds.bounds import lower_bounds
 from costmodel.schedule.bounds.staying import PLAIN, SegmentKinds
+from costmodel.schedule.fused_groups.cost import fused_group_cost
 from costmodel.schedule.program.checker import violations as program_violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -153,3 +156,11 @@ def test_bounds_hold_for_groups(name: str) -> None:
             assert with_groups <= without
             broken += without > value
     assert broken
+
+
+def test_a_tile_does_not_divide_its_array() -> None:
+    one = drawn(Random(0), "chain", roomy_chip(1, 1))
+    layers = len(one.group.group.layers)
+    shared = replace(one.mapping.shared, pipelines=(Pipeline(0, "x", (1,) * layers),))
+    with pytest.raises(InputError, match="one after the other on the array of a tile, found stages"):
+        fused_group_cost(one.on, one.graph, one.group, one.cut.cut, replace(one.mapping, shared=shared))

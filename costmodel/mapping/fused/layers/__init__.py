@@ -6,6 +6,7 @@ as ``evaluate`` counts it.
 
 Start with ``group.py``, which has the layers and what passes between them; ``links.py`` finds that in a
 network. ``turns.py`` has the parts of each layer and where its tensors are held; ``sliding.py`` says which
-rows of a layer are made when, where a loop over windows further on makes them. ``checker.py`` says why a
-mapping is none, ``evaluate.py`` what it costs, and ``text.py`` writes it for people.
+rows of a layer are made when, where a loop over windows further on makes them. ``pipelines.py`` has
+layers that run at the same time on parts of the array (``array_parts.py``). ``checker.py`` says why a mapping
+is none, ``evaluate.py`` what it costs, and ``text.py`` writes it for people.
 """

@@ -7,14 +7,14 @@ from collections import Counter
 from costmodel.mapping.binding import bandwidth_binding
 from costmodel.mapping.fused.layers.evaluate import kind_cost, layer_cost
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.mapping.fused.layers.pipelines import HOISTED
 from costmodel.mapping.fused.layers.turns import turns_of
-
-HOISTED = "words of hoisted tiles"
-"""What binds cycles in which a layer waits for words that enter or leave hoisted tiles between its turns."""
 
 
 def cycles_by_cause(group: LayerGroup, mapping: GroupMapping) -> tuple[dict[str, int], ...]:
     """By layer of the group, its cycles by what they are due to; they add up to those of the layer.
+
+    Of a stage of a pipeline these are the cycles of its turns by themselves.
 
     Every turn is bound by one thing, as a layer by itself is
     (:func:`costmodel.mapping.binding.time_binding`). ``mapping`` has no violations.

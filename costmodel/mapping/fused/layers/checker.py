@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from costmodel.mapping.fused.layers.group import GroupMapping, Intermediate, LayerGroup
+from costmodel.mapping.fused.layers.pipelines import pipeline_violations
 from costmodel.mapping.fused.layers.sliding import follows, kept_rows, rows_made
 from costmodel.mapping.fused.layers.turns import LayerTurns, common_depth, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, kept_words
+from costmodel.mapping.fused.pipeline import times
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.mapping import violations as nest_violations
 from costmodel.workload.network import Layer
@@ -29,7 +31,7 @@ def violations(group: LayerGroup, mapping: GroupMapping) -> list[str]:
 
 def tree_violations(group: LayerGroup, shared: FusedMapping) -> list[str]:
     """The reasons against shared loops, backing levels and hoisted tiles, whatever the nests."""
-    for kind in (_shape, _loops, _kept, _anew, _sharing, _windows):
+    for kind in (_shape, _loops, _kept, _anew, _sharing, _windows, pipeline_violations):
         if reasons := list(kind(group, shared)):
             return reasons
     return []
@@ -223,8 +225,11 @@ def _nests(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
 def _nest(one: LayerTurns, part: Layer, nest: Mapping) -> Iterator[str]:
     """The reasons against the nest of one kind of turns, which computes ``part``."""
     name, outermost, levels = one.layer.name, one.group.outermost, one.group.architecture.levels
-    if reasons := nest_violations(one.group.architecture, part, nest):
-        yield from (f"{name}: {reason}" for reason in reasons)
+    if reasons := nest_violations(one.architecture, part, nest):
+        on = ""
+        if (pipeline := one.pipeline) is not None:
+            on = f" on {pipeline.parts[one.position - pipeline.first]} {pipeline.side}"
+        yield from (f"{name}{on}: {reason}" for reason in reasons)
         return
     for tensor, level in one.held.items():
         if tensor not in nest.levels[level].keep:
@@ -239,13 +244,16 @@ def _nest(one: LayerTurns, part: Layer, nest: Mapping) -> Iterator[str]:
 
 
 def _capacity(group: LayerGroup, mapping: GroupMapping) -> Iterator[str]:
-    """No level holds more than it can in any layer's time."""
-    kept = held_tiles(group, mapping.shared)
-    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
-        row = kept_words(kept, group.outermost, one.position)
+    """No level holds more than it can in any layer's time, or that of the stages of a pipeline."""
+    kept, turns = held_tiles(group, mapping.shared), turns_of(group, mapping.shared)
+    nests = mapping.turn_nests(group.layers)
+    for together in times(mapping.shared.pipelines, len(turns)):
+        row = kept_words(kept, group.outermost, together.start)
+        names = " and ".join(turns[one].layer.name for one in together)
         for level in group.holding:
             hardware = group.architecture.levels[level]
-            own = max(one.own_words(nest, level) for nest in nests)
+            own = sum(max(turns[one].own_words(nest, level) for nest in nests[one]) for one in together)
             if row[level] + own > hardware.usable_words:
-                holds = f"{hardware.name} holds {row[level] + own} words while {one.layer.name} runs"
+                runs = "runs" if len(together) == 1 else "run"
+                holds = f"{hardware.name} holds {row[level] + own} words while {names} {runs}"
                 yield f"{holds} ({row[level]} of them held), {hardware.usable_words:.0f} are usable"

@@ -2,11 +2,13 @@
 
 A turn does not pay for bringing in a tensor that is already on the chip, nor for taking it out if it stays.
 What enters and leaves hoisted tiles between turns is counted beside the turns. Layers run one after the
-other, so their energies and cycles add up.
+other, so their energies and cycles add up. Stages of a pipeline run at the same time; what that changes is in
+``pipelines.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -16,8 +18,15 @@ from costmodel.mapping.counts.traffic import Counts
 from costmodel.mapping.evaluate import Evaluation, evaluate_counts, nest_counts
 from costmodel.mapping.fused.layers.checker import violations
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
+from costmodel.mapping.fused.layers.pipelines import (
+    PipelineCost,
+    PipelineTurns,
+    StageWork,
+    pipeline_cost,
+)
 from costmodel.mapping.fused.layers.turns import LayerTurns, TurnKind, held_tiles, turns_of
 from costmodel.mapping.fused.mapping import kept_words
+from costmodel.mapping.fused.pipeline import times
 from costmodel.mapping.mapping import Mapping
 
 
@@ -46,6 +55,9 @@ class LayerCost:
     ``hoist_pj`` is the energy of words that enter and leave hoisted tiles between turns. ``beside_pj``: what
     each level spends beside the turns, innermost first, on these words and on leakage while it waits for
     them; empty where nothing is hoisted.
+
+    Of a stage of a pipeline, ``cycles`` are those of its turns by themselves, on its part of the array, and
+    leakage is not in ``energy_pj``: both depend on the other stages.
     """
 
     kinds: tuple[KindCost, ...]
@@ -72,13 +84,17 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class GroupEvaluation:
-    """The cost of a group: the layers run one after the other. ``peak``: the most words that each level of
-    the chip holds at once, innermost first; of a level of several instances, those of one."""
+    """The cost of a group: the layers run one after the other, but for the stages of ``pipelines``.
+
+    ``peak``: the most words that each level of the chip holds at once, innermost first; of a level of several
+    instances, those of one.
+    """
 
     energy_pj: float
     cycles: int
     layers: tuple[LayerCost, ...]
     peak: tuple[int, ...]
+    pipelines: tuple[PipelineCost, ...] = ()
 
     @property
     def edp_pj_cycles(self) -> float:
@@ -88,7 +104,9 @@ class GroupEvaluation:
     @property
     def levels_pj(self) -> tuple[float, ...]:
         """The energy of each level, innermost first; the rest of ``energy_pj`` is of the MACs."""
-        return tuple(map(sum, zip(*(cost.levels_pj for cost in self.layers), strict=True)))
+        leakage = (pipeline.leakage_pj for pipeline in self.pipelines)
+        of_layers = (cost.levels_pj for cost in self.layers)
+        return tuple(map(sum, zip(*of_layers, *leakage, strict=True)))
 
 
 def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
@@ -98,16 +116,45 @@ def evaluate_group(group: LayerGroup, mapping: GroupMapping) -> GroupEvaluation:
     """
     if reasons := violations(group, mapping):
         raise ValueError(f"no fused mapping of these layers: {'; '.join(reasons)}")
-    costs = tuple(
-        layer_cost(one, *nests)
-        for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True)
+    turns, nests = turns_of(group, mapping.shared), mapping.turn_nests(group.layers)
+    costs = tuple(layer_cost(one, *some) for one, some in zip(turns, nests, strict=True))
+    pipelines = tuple(
+        stages_cost(turns[stages.start : stages.stop], nests[stages.start : stages.stop])
+        for stages in (pipeline.stages for pipeline in mapping.shared.pipelines)
     )
+    by_themselves = (cost.cycles for one, cost in zip(turns, costs, strict=True) if one.pipeline is None)
     return GroupEvaluation(
-        sum(cost.energy_pj for cost in costs),
-        sum(cost.cycles for cost in costs),
+        sum(cost.energy_pj for cost in costs) + sum(sum(one.leakage_pj) for one in pipelines),
+        sum(by_themselves) + sum(one.cycles for one in pipelines),
         costs,
         _peak(group, mapping),
+        pipelines,
     )
+
+
+def stages_cost(stages: Sequence[LayerTurns], nests: Sequence[Sequence[Mapping]]) -> PipelineCost:
+    """What the stages of one pipeline cost beside their own energies; ``nests`` by stage and kind."""
+    works = [stage_works(one, some) for one, some in zip(stages, nests, strict=True)]
+    return pipeline_cost(stages, PipelineTurns(tuple(stages)).working, works, hoisted_words(stages))
+
+
+def stage_works(one: LayerTurns, nests: Sequence[Mapping]) -> list[StageWork]:
+    """What a stage asks for in a turn of each kind, by these nests."""
+    found = []
+    for kind, nest in zip(one.kinds, nests, strict=True):
+        cost, counts = kind_cost(one, kind, nest)
+        found.append(StageWork(cost.turn.cycles, counts, nest.utilized_instances))
+    return found
+
+
+def hoisted_words(stages: Sequence[LayerTurns]) -> dict[int, Counts]:
+    """By level, the words that enter and leave the hoisted tiles of all stages between turns."""
+    found: dict[int, Counts] = {}
+    for one in stages:
+        for level, moved in (_hoisted(one)[2] if one.hoisted else {}).items():
+            before = found.get(level, Counts(0, 0, 0, 0, 0))
+            found[level] = Counts(*(a + b for a, b in zip(before, moved, strict=True)))
+    return found
 
 
 def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
@@ -123,6 +170,9 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
     if not one.hoisted:
         return LayerCost(tuple(kinds), 0.0, energy, cycles)
     hoist_pj, spent_on, moved = _hoisted(one)
+    if one.pipeline is not None:  # whether anybody waits for these words depends on all stages
+        beside = [spent_on.get(level, 0.0) for level in range(len(accesses))]
+        return LayerCost(tuple(kinds), hoist_pj, energy + hoist_pj, cycles, tuple(beside))
     # Hoisted tiles are filled while turns run: the layer takes longer only if a level's bandwidth does not
     # suffice for the words of all turns and these. While it waits, everything that it uses leaks.
     longest = cycles
@@ -142,7 +192,7 @@ def layer_cost(one: LayerTurns, *nests: Mapping) -> LayerCost:
 
 def kind_cost(one: LayerTurns, kind: TurnKind, nest: Mapping) -> tuple[KindCost, list[dict[str, Counts]]]:
     """The cost of equal turns of a layer, and the counts of one of them by level and tensor."""
-    group, outermost = one.group, one.group.outermost
+    outermost = one.group.outermost
     compute_cycles, kept = nest_counts(kind.part, nest, range(outermost + 1))
     for tensor, level in one.held.items():
         # The outermost level stands for whatever filled or will drain the holding level: other layers did,
@@ -150,7 +200,7 @@ def kind_cost(one: LayerTurns, kind: TurnKind, nest: Mapping) -> tuple[KindCost,
         del kept[outermost][tensor]
         kept[level][tensor] = kept[level][tensor]._replace(fills=0)
     instances = nest.utilized_instances
-    turn = evaluate_counts(group.architecture, kind.part, compute_cycles, kept, instances)
+    turn = evaluate_counts(one.architecture, kind.part, compute_cycles, kept, instances)
     return KindCost(kind.turns, turn), kept
 
 
@@ -190,10 +240,20 @@ def _add_times(accesses: list[list[Counts]], turns: int, counts: list[dict[str, 
 
 
 def _peak(group: LayerGroup, mapping: GroupMapping) -> tuple[int, ...]:
-    """The most words that each level holds in any layer's time."""
-    kept = held_tiles(group, mapping.shared)
-    rows = []
-    for one, nests in zip(turns_of(group, mapping.shared), mapping.turn_nests(group.layers), strict=True):
-        row = kept_words(kept, group.outermost, one.position)
-        rows += [[words + one.own_words(nest, level) for level, words in enumerate(row)] for nest in nests]
+    """The most words that each level holds in any layer's time, or that of the stages of a pipeline."""
+    kept, turns = held_tiles(group, mapping.shared), turns_of(group, mapping.shared)
+    nests, rows = mapping.turn_nests(group.layers), []
+    for together in times(mapping.shared.pipelines, len(turns)):
+        row = kept_words(kept, group.outermost, together.start)
+        own = [
+            [
+                max(turns[one].own_words(nest, level) for nest in nests[one])
+                for level in range(group.outermost)
+            ]
+            for one in together
+        ]
+        for level, words in enumerate(zip(*own, strict=True)):
+            # every stage has instances of its own of the levels of which there are several
+            row[level] += sum(words) if level in group.holding else max(words)
+        rows.append(row)
     return tuple(max(column) for column in zip(*rows, strict=True))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from costmodel.mapping.fused.layers.array_parts import array_size
 from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
 from costmodel.mapping.fused.layers.turns import held_tiles, turns_of
 from costmodel.mapping.fused.mapping import KeptTile
+from costmodel.mapping.fused.pipeline import stage_of
 from costmodel.mapping.fused.text import TreeText
 from costmodel.mapping.nest_text import nest_text
 
@@ -19,7 +21,9 @@ def group_text(group: LayerGroup, mapping: GroupMapping) -> str:
     what one iteration of the loops above leaves. Where a loop slides along a layer's rows, the layer has a
     line for each number of rows that an iteration can leave: ``expand, P=9 in 1 turn: ...``; its tile says
     ``rows made anew``, or columns, if those are that earlier iterations made, too. Turns that go on with
-    partial sums have a line of their own: ``contract, in 3 turns that go on with sums: ...``.
+    partial sums have a line of their own: ``contract, in 3 turns that go on with sums: ...``. Layers that run
+    at the same time are named before their tiles: ``pipelined on 4 columns: expand on 2, contract on 2``.
+    Their tiles say how many of them are held: ``2 x 8192 words``.
     """
     return str(_GroupText(group, mapping))
 
@@ -40,7 +44,18 @@ class _GroupText(TreeText):
         dims = sorted(along[loop] for layer, loop in recompute if layer == name)
         called = " and ".join("columns" if dim == "Q" else "rows" for dim in dims)
         anew = f", {called} made anew" if called else ""
-        return f"{level.name} holds {tile.tensor} of {name}: {tile.words} words{anew}"
+        words = f"{tile.words}" if tile.copies == 1 else f"{tile.copies} x {tile.words // tile.copies}"
+        return f"{level.name} holds {tile.tensor} of {name}: {words} words{anew}"
+
+    def divided(self, branch: range) -> Iterator[str]:
+        pipeline = stage_of(self._shared.pipelines, branch.start)
+        if pipeline is not None:
+            size = array_size(self.group.architecture, pipeline.axis)
+            parts = [
+                f"{self.name(stage)} on {part}"
+                for stage, part in zip(pipeline.stages, pipeline.parts, strict=True)
+            ]
+            yield f"pipelined on {size} {pipeline.side}: {', '.join(parts)}"
 
     def nest(self, position: int) -> Iterator[str]:
         turns, nests = self.turns[position], self.nests[position]

@@ -16,9 +16,12 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.fused.layers.array_parts import part_of_array
 from costmodel.mapping.fused.layers.group import Intermediate, LayerGroup
 from costmodel.mapping.fused.layers.sliding import kept_rows, rows_made
 from costmodel.mapping.fused.mapping import FusedMapping, KeptTile, Loops, MadeAnew
+from costmodel.mapping.fused.pipeline import Pipeline, stage_of
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer
 
@@ -84,6 +87,19 @@ class LayerTurns:
     def path(self) -> Loops:
         """Its shared loops, by the group's names."""
         return self.shared.paths[self.position]
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The pipeline of which the layer is a stage; None: it runs by itself on the whole array."""
+        return stage_of(self.shared.pipelines, self.position)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What its nests run on: that of the group, or a stage's part of it."""
+        if (pipeline := self.pipeline) is None:
+            return self.group.architecture
+        part = pipeline.parts[self.position - pipeline.first]
+        return part_of_array(self.group.architecture, pipeline.axis, part)
 
     @cached_property
     def cuts(self) -> tuple[LoopCut, ...]:
@@ -235,7 +251,17 @@ def held_tiles(group: LayerGroup, shared: FusedMapping) -> list[KeptTile]:
         for intermediate in group.intermediates
         if group.layers[intermediate.producer].name in shared.backing
     ]
-    return found
+    return [_with_stages(shared, tile) for tile in found]
+
+
+def _with_stages(shared: FusedMapping, tile: KeptTile) -> KeptTile:
+    """The tile for as long as it lives: while one stage of a pipeline runs, all of them do."""
+    for pipeline in shared.pipelines:
+        during, stages = tile.during, pipeline.stages
+        if during.start < stages.stop and stages.start < during.stop:
+            both = range(min(during.start, stages.start), max(during.stop, stages.stop))
+            tile = replace(tile, during=both)
+    return tile
 
 
 def _backing_tile(
@@ -244,7 +270,9 @@ def _backing_tile(
     """The tile of an intermediate directly above the outermost split between its producer and its readers.
 
     It has what the producer makes below the loops that all of them share, or what a reader touches there if
-    that is more, as with padding.
+    that is more, as with padding. Stages of a pipeline are at different iterations of these loops: while a
+    reader n stages further on uses a tile, its producer makes the one of n iterations later, so n + 1 of them
+    are held.
     """
     depth = common_depth(shared, one.producer, one.last)
     producer = turns[one.producer]
@@ -253,7 +281,12 @@ def _backing_tile(
     words = backing_words(group, one, producer.path[:depth], lasts, shared.recompute)
     during = range(shared.sharing(one.producer, depth + 1).start, shared.sharing(one.last, depth + 1).stop)
     level = shared.backing[producer.layer.name]
-    return KeptTile(one.producer, output.name, level, words, depth, during, hoisted=False)
+    pipeline = producer.pipeline
+    together = depth and pipeline is not None and one.last in pipeline.stages
+    copies = one.last - one.producer + 1 if together else 1
+    return KeptTile(
+        one.producer, output.name, level, copies * words, depth, during, hoisted=False, copies=copies
+    )
 
 
 def backing_words(

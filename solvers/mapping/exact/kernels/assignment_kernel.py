@@ -48,8 +48,8 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array,
     that are decided, or ``Assignment.walk`` where none is.
 
     It never falls when the energy, the demand or cycles of the walk rise and the walk's numbers of steps stay
-    (``walk_cycles``). So from bounds on these it is a bound on the mapping's objective, and from the mapping's
-    own numbers it is that objective."""
+    (``walk_cycles``). So from bounds on these it is a bound on the mapping's objective, and from the
+    mapping's own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
     # Cycles come first, because leakage and the energy-delay product need them. They are lowered by ROUNDING

@@ -140,6 +140,30 @@ def test_a_loop_over_rows_passes_through_a_pooling() -> None:
     assert through["objective"] < bare["bound"]
 
 
+@pytest.mark.slow
+def test_layers_run_at_the_same_time_if_asked() -> None:
+    """The depthwise layer waits for its outputs' way to DRAM, the one before it for MAC units."""
+    names = ["block3.1.expand", "block3.1.depthwise"]
+    words = ("--architecture", "simba", "--network", "mobilenet_v2", "--layers", ",".join(names))
+    answers = []
+    for more in ((), ("--pipelined",)):
+        ended = asked(*words, "--objective", "cycles", "--tolerance", "0.02", "--json", *more)
+        assert ended.exit_code == 0, ended.output
+        answers.append(json.loads(ended.stdout))
+    apart, together = answers
+    assert "pipelines" not in apart
+    assert "pipelines" not in apart["mapping"]
+    assert together["objective"] < 0.8 * apart["bound"]
+    assert together["gap"] <= 0.02
+    (parts,) = together["mapping"]["pipelines"]
+    assert list(parts) in (["columns"], ["rows"])
+    assert list(*(of_layers for of_layers in parts.values())) == names
+    (pipeline,) = together["pipelines"]
+    assert pipeline["layers"] == names
+    assert pipeline["cycles"] == together["cycles"] == sum(pipeline["bound_by"].values())
+    assert any(line.strip().startswith("pipelined on 4 ") for line in together["tree"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -51,11 +51,12 @@ objectives: [energy_pj, cycles]
 mapping: {solver: exact, objective: energy}
 fusion: attention
 """
+FASTER = "{Buffer.size: {choices: [4 Kiwords]}, DRAM.read_bandwidth: {choices: [64 words/cycle]}}"
 
 
-def blocks(count: int = 2) -> Row:
+def blocks(count: int = 2, text: int = TEXT, width: int = WIDTH) -> Row:
     """``count`` attentions, each of three inputs of its own."""
-    shape, ops, tensors = [1, HEADS, TEXT, WIDTH], [], []
+    shape, ops, tensors = [1, HEADS, text, width], [], []
     for number in range(count):
         names = [f"{role}{number}" for role in ("query", "key", "value")]
         ops.append(
@@ -74,8 +75,8 @@ def blocks(count: int = 2) -> Row:
 
 @pytest.fixture
 def write(tmp_path: Path) -> WriteStudy:
-    def written(text: str = STUDY) -> Study:
-        (tmp_path / "blocks.json").write_text(json.dumps(blocks()))
+    def written(text: str = STUDY, network: Row | None = None) -> Study:
+        (tmp_path / "blocks.json").write_text(json.dumps(network or blocks()))
         path = tmp_path / "together.yaml"
         path.write_text(text)
         return load_study(str(path))
@@ -183,7 +184,8 @@ def test_rows_are_what_the_solver_says_and_can_be_solved_again(write: WriteStudy
     assert len(rows) == 2
     for row in rows:
         group = group_from_json(Architecture.from_json(row["architecture"]), row["layer_group"])
-        problem = LayerFusionProblem(group, row["objective_name"], row["longest"], row["recompute"])
+        asked = row["objective_name"], row["longest"], row["recompute"], row["pipelined"]
+        problem = LayerFusionProblem(group, *asked)
         again = solve(problem, Budget(60.0))
         assert (again.objective, again.bound) == (row["objective"], row["bound"])
         assert row["layer_names"] == [layer.name for layer in group.layers] == ["scores", "values"]
@@ -206,6 +208,34 @@ def test_what_shares_nothing_stays_one_by_one(write: WriteStudy, tmp_path: Path)
     assert "Layers mapped together" in build_page(RunData.read(folder.path))
 
 
+@pytest.mark.slow
+def test_layers_that_run_at_the_same_time_are_explained_as_one(
+    write: WriteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """15 words of text and 5 numbers a word: alone neither product uses more than 9 of 16 MAC units."""
+    faster = STUDY.replace("{Buffer.size: {choices: [256 words, 1 Kiwords]}}", FASTER)
+    faster = faster.replace("objective: energy", "objective: cycles")
+    study = write(faster.replace("attention", "{segments: attention, pipelined: true}"), blocks(2, 15, 5))
+    folder = run_study(study, tmp_path / "runs" / "with", HERE)
+    ((design, group, answer),) = grouped(folder)
+    assert answer["pipelined"]
+    assert answer["mapping"]["pipelines"]
+    assert "pipelined on 4" in answer["tree"]
+    (pipeline,) = answer["by_layer"]["pipelines"]
+    assert pipeline["cycles"] == answer["cycles"] == group["cycles"] < group["unfused_cycles"]
+    assert design["cycles"] == 6 * answer["cycles"]
+    assert design["cycles_bound"] <= design["cycles"]
+    assert answer["cycles_bound"] == answer["bound"]
+    # what binds a group adds up to its cycles: those of stages by themselves are in no sum
+    run = RunData.read(folder.path)
+    assert run.knee is not None
+    (found,) = explained(run, run.knee).groups
+    assert sum(found.bound_by.values()) == answer["cycles"]
+    explain_designs(str(folder.path), ["knee"], None, False)
+    assert "pipelined on 4" in capsys.readouterr().out
+    assert "pipelined on 4" in build_page(run)
+
+
 def test_ways_to_say_which_layers(write: WriteStudy) -> None:
     """A rule, lists with and without a star, keys: the same tasks. And none is as if the key were absent."""
 
@@ -223,6 +253,8 @@ def test_ways_to_say_which_layers(write: WriteStudy) -> None:
     assert len(ids("fusion: {segments: attention, longest: 2}") & attention) == len(alone)
     assert len(ids("fusion: {segments: attention, recompute: true}") & attention) == len(alone)
     assert ids("fusion: {segments: attention, recompute: false}") == attention
+    assert len(ids("fusion: {segments: attention, pipelined: true}") & attention) == len(alone)
+    assert ids("fusion: {segments: attention, pipelined: false}") == attention
     with_it, plain, none = (
         write(STUDY.replace("fusion: attention", text)) for text in ("fusion: attention", "", "fusion: none")
     )

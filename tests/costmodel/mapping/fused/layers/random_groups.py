@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from random import Random
+from typing import cast
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.fused.layers.checker import tree_violations
@@ -18,6 +19,7 @@ from costmodel.mapping.fused.layers.group import (
 )
 from costmodel.mapping.fused.layers.turns import LayerTurns, turns_of
 from costmodel.mapping.fused.mapping import FusedMapping, Loops
+from costmodel.mapping.fused.pipeline import MeshAxis, Pipeline
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from costmodel.workload.network import Layer, convolution, gemm
 from costmodel.workload.windows import Windows
@@ -100,7 +102,7 @@ def nests(random: Random, group: LayerGroup, shared: FusedMapping) -> tuple[Mapp
 
 def _nest(random: Random, one: LayerTurns, part: Layer, inside: str = "") -> Mapping:
     """``inside``: dims whose loops are all at the innermost level."""
-    levels, spread = one.group.architecture.levels, [level.fanout for level in one.group.architecture.levels]
+    levels, spread = one.architecture.levels, [level.fanout_x for level in one.architecture.levels]
     temporal: list[dict[str, int]] = [{} for _ in levels]
     spatial: list[dict[str, int]] = [{} for _ in levels]
     for dim, size in part.dims:
@@ -298,6 +300,20 @@ def window_tree(random: Random, group: LayerGroup, *, anew: bool = False) -> Fus
             found = replace(found, recompute=chosen)
         if not tree_violations(group, found):
             return found
+
+
+def pipelined(random: Random, shared: FusedMapping, columns: int, rows: int) -> FusedMapping | None:
+    """The tree with its layers as stages of one pipeline on an array of this size; None if it cannot be."""
+    count = len(shared.paths)
+    sides = [side for side in (("x", columns), ("y", rows)) if side[1] >= count]
+    if not sides or not shared.paths[0] or any(path != shared.paths[0] for path in shared.paths):
+        return None
+    if any(depth < len(shared.paths[0]) for depth in shared.prefix):
+        return None
+    axis, size = random.choice(sides)
+    ends = sorted(random.sample(range(1, size + 1), count))
+    parts = tuple(end - begin for begin, end in pairwise((0, *ends)))
+    return replace(shared, pipelines=(Pipeline(0, cast(MeshAxis, axis), parts),))
 
 
 def sliding(group: LayerGroup, shared: FusedMapping, name: str) -> list[str]:

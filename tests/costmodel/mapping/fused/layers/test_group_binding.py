@@ -7,8 +7,9 @@ from random import Random
 
 from costmodel.mapping.binding import MAC_UNITS, time_binding
 from costmodel.mapping.evaluate import evaluate
-from costmodel.mapping.fused.layers.binding import HOISTED, cycles_by_cause
+from costmodel.mapping.fused.layers.binding import cycles_by_cause
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
+from costmodel.mapping.fused.layers.pipelines import HOISTED
 from costmodel.mapping.fused.layers.turns import turns_of
 from tests.costmodel.mapping.fused.layers import random_groups
 
