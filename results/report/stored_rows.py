@@ -106,6 +106,8 @@ def _designs(run: RunFolder, study_id: str | None) -> pandas.DataFrame:
     content |= axes.columns(order)
     for name in list(numbers):
         content[name] = np.frombuffer(numbers.pop(name), np.float64)[order]
+    # Arrow would keep what it read all parts into
+    pyarrow.default_memory_pool().release_unused()
     return pandas.DataFrame(content, copy=False)
 
 
