@@ -130,10 +130,10 @@ class RunFolder:
         wanted = pyarrow.array(sorted(keys), pyarrow.string())
 
         def chosen(part: Path, columns: Sequence[str]) -> pyarrow.Table:
-            found = read_part(described, part, [described.key])[described.key]
-            here = compute.is_in(found, value_set=wanted)
+            rows = read_part(described, part, [described.key])
+            here = compute.is_in(rows[described.key], value_set=wanted)
             if not compute.any(here).as_py():
-                return described.arrow_schema().empty_table()
+                return rows.filter(here)
             return read_part(described, part, columns).filter(here)
 
         return while_joined(lambda: _read_parts(described, list_parts(self.path / table), columns, chosen))
@@ -495,7 +495,10 @@ def _read_parts(
     if not parts:
         return table.arrow_schema().empty_table().select([n for n in wanted if n in table.by_name])
     needed = list(dict.fromkeys([table.key, *wanted]))
-    pieces = [read(part, needed) for part in parts]
+    # of thousands of parts most have none of some keys, and an empty table of all columns has its size, too
+    pieces = [piece for part in parts if len(piece := read(part, needed))]
+    if not pieces:
+        pieces = [read_part(table, parts[-1], needed).slice(0, 0)]
     rows = pyarrow.concat_tables(pieces, promote_options="permissive")
     return _last_per_key(rows, table.key).select(wanted)
 
