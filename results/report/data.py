@@ -146,7 +146,7 @@ class RunData:
         return [str(self._reasons[design_id].get(column) or "") for design_id in ids]
 
     @cached_property
-    def _reasons(self) -> StoredRows:
+    def _reasons(self) -> StoredRows[DesignRow]:
         return StoredRows(RunFolder(self.path), DESIGNS, REASONS)
 
     def energy_by_part(self, design: int) -> dict[str, float]:
