@@ -6,7 +6,8 @@ ResNet-18 (12 shapes of layers), or the network of a file, on random members of 
 work``: the solver knows one answer, so what is left is all that is done for a solve beside solving. The
 worker's microseconds are of its CPU time. The driver's are of all its threads, those of Ray included, which
 take some of every second that passes, and of its own thread alone. Planning, a second run, with every answer
-in the store, and the front are measured as well. CPU seconds hardly depend on what else the machine does.
+in the store, the front and the report are measured as well, all in the driver's process, and so is the most
+memory that it ever had. CPU seconds hardly depend on what else the machine does.
 
 ``--validate`` runs solves that sleep, holds the simulation of ``archsweep plan`` against them, and has it say
 what many workers would do. Exits with status 1 where a goal is missed.
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any, cast
 
 import record
@@ -28,6 +30,7 @@ from scaling import study
 
 from clusters.runtime import Completion, Runtime
 from results.front.pareto import front_table, network_labels
+from results.report.page import write_report
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from results.store.schema.rows import MappingColumns
@@ -51,6 +54,8 @@ PROJECTED = {(100, 0.05, 2000): 0.95, (1000, 0.01, 10_000): 0.9, (10_000, 0.03, 
 """Workers, seconds of a solve and solves for each worker, with the efficiency that is asked of them."""
 MOST_DRIVER_US, MOST_WORKER_US = 3.0, 200.0
 """CPU time that a solve may cost the driver, and its worker beside the solve itself."""
+MOST_DRIVER_MIB = 1024.0
+"""Memory that the driver may ever have, for a run of half a million designs and ten million solves."""
 MOST_DIFFERENCE = 0.1
 """How far a simulated efficiency may be from that of the run that was made, as a fraction of it."""
 
@@ -207,6 +212,8 @@ def missed(found: dict[str, dict[str, Any]]) -> list[str]:
     without = found["without work"]
     limits = (("driver_us_a_solve", MOST_DRIVER_US), ("worker_us_a_solve", MOST_WORKER_US))
     wrong = [f"{key}: {without[key]:.2f}, at most {most:g}" for key, most in limits if without[key] > most]
+    if (peak := found["report"]["driver_peak_mib"]) > MOST_DRIVER_MIB:
+        wrong.append(f"driver_peak_mib: {peak:,.0f}, at most {MOST_DRIVER_MIB:,.0f}")
     for title, part in found.items():
         if abs(part.get("difference", 0.0)) > MOST_DIFFERENCE:
             wrong.append(f"{title}: simulated {part['difference']:+.0%} off, at most {MOST_DIFFERENCE:.0%}")
@@ -265,6 +272,13 @@ def main() -> None:
             "weighted_networks": len(labels),
             "cpu_seconds": time.process_time() - start,
             "growth_mb": memory_mb() - before,
+        }
+        start = time.process_time()
+        page = write_report(path)
+        found["report"] = {
+            "page_mb": page.stat().st_size / 1e6,
+            "cpu_seconds": time.process_time() - start,
+            "driver_peak_mib": getrusage(RUSAGE_SELF).ru_maxrss / 1024,
         }
     for row in project(BlockCosts()) if options.validate else ():
         found[f"{row['workers']} workers, simulated"] = row

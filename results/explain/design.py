@@ -169,11 +169,10 @@ def explained(run: RunData, design: int) -> DesignExplanation:
     for schedule in schedules:
         for leaf in schedule.leaves:
             binders[leaf_bound_by(leaf)] += schedule.weight * leaf["runs"] * leaf["cycles"]
-    row = run.designs.iloc[design]
     energies = run.detail(design).get("energy_by_level_pj")
     metrics = dict.fromkeys((*run.objectives, "energy_pj", "cycles", "area_um2"))
     return DesignExplanation(
-        str(row["design_id"]),
+        run.design_id(design),
         run.tag(design),
         {axis: run.axis_text(design, axis) for axis in run.axes},
         {name: run.value(design, name) for name in metrics},

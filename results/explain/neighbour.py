@@ -36,7 +36,7 @@ def better_designs(run: RunData, design: int) -> tuple[BetterDesign, ...]:
     that it gains. Empty where the design is not judged or is the best in everything.
     """
     points = run.points
-    if design not in set(run.judged):
+    if design not in run.judged:
         return ()
     here = points[design]
     others = [one for one in run.judged if one != design]
@@ -62,9 +62,7 @@ def _better(run: RunData, design: int, other: int, better_in: str) -> BetterDesi
     ratios = {name: float(there[i] / here[i]) if here[i] else None for i, name in enumerate(run.objectives)}
     pairs = {axis: (run.axis_text(design, axis), run.axis_text(other, axis)) for axis in run.axes}
     changed = {axis: pair for axis, pair in pairs.items() if pair[0] != pair[1]}
-    return BetterDesign(
-        better_in, other, str(run.designs["design_id"].iloc[other]), run.tag(other), changed, ratios
-    )
+    return BetterDesign(better_in, other, run.design_id(other), run.tag(other), changed, ratios)
 
 
 def _distances(run: RunData, design: int, others: list[int]) -> dict[int, tuple[int, int]]:

@@ -8,37 +8,34 @@ whose b no found v dominates is possible: mapped well enough, it could still joi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from results.front.pareto import Points, front_mask
-from results.store.schema.tables import DESIGNS
+from results.front.pareto import Points, front_mask, numbers_of
 
 if TYPE_CHECKING:
     import pandas
 
-    Bound = Callable[[pandas.DataFrame], pandas.Series]
+    Numbers = Callable[[str], NDArray[np.float64]]
+    """A column of designs by its name, NaN where a design has no value."""
 
-_BOUNDS: Mapping[str, Bound] = MappingProxyType(
+_BOUNDS: Mapping[str, Callable[[Numbers], NDArray[np.float64]]] = MappingProxyType(
     {
-        "area_um2": lambda frame: frame["area_um2"],
-        "energy_pj": lambda frame: frame["energy_bound_pj"],
-        "cycles": lambda frame: frame["cycles_bound"],
-        "edp_pj_cycles": lambda frame: frame["energy_bound_pj"] * frame["cycles_bound"],
-        "latency_seconds": lambda frame: frame["latency_seconds"] * frame["cycles_bound"] / frame["cycles"],
-        "seconds_per_token": (
-            lambda frame: frame["seconds_per_token"] * frame["cycles_bound"] / frame["cycles"]
-        ),
-        "joules_per_token": (
-            lambda frame: frame["joules_per_token"] * frame["energy_bound_pj"] / frame["energy_pj"]
-        ),
-        "time_to_first_token_seconds": lambda frame: frame["time_to_first_token_bound_seconds"],
-        "time_per_output_token_seconds": lambda frame: frame["time_per_output_token_bound_seconds"],
-        "off_chip_bytes": lambda frame: frame["off_chip_bytes_bound"],
-        "off_chip_energy_pj": lambda frame: frame["off_chip_energy_bound_pj"],
+        "area_um2": lambda of: of("area_um2"),
+        "energy_pj": lambda of: of("energy_bound_pj"),
+        "cycles": lambda of: of("cycles_bound"),
+        "edp_pj_cycles": lambda of: of("energy_bound_pj") * of("cycles_bound"),
+        "latency_seconds": lambda of: of("latency_seconds") * of("cycles_bound") / of("cycles"),
+        "seconds_per_token": (lambda of: of("seconds_per_token") * of("cycles_bound") / of("cycles")),
+        "joules_per_token": (lambda of: of("joules_per_token") * of("energy_bound_pj") / of("energy_pj")),
+        "time_to_first_token_seconds": lambda of: of("time_to_first_token_bound_seconds"),
+        "time_per_output_token_seconds": lambda of: of("time_per_output_token_bound_seconds"),
+        "off_chip_bytes": lambda of: of("off_chip_bytes_bound"),
+        "off_chip_energy_pj": lambda of: of("off_chip_energy_bound_pj"),
     }
 )
 """The proven bound of an objective of a design: area is known exactly; a product of two that are not negative
@@ -51,11 +48,13 @@ def objective_bounds(designs: pandas.DataFrame, objectives: Sequence[str]) -> Po
 
     A bound that rounding put above the found value is the found value.
     """
-    metrics = designs[list(DESIGNS.names("int", "float"))].astype("float64")
+    column_of = partial(numbers_of, designs)
     bounds = np.full((len(designs), len(objectives)), -np.inf)
     for column, name in enumerate(objectives):
         if name in _BOUNDS:
-            bounds[:, column] = np.fmin(_BOUNDS[name](metrics).fillna(-np.inf), metrics[name])
+            with np.errstate(divide="ignore", invalid="ignore"):  # where there are no cycles
+                proven = _BOUNDS[name](column_of)
+            bounds[:, column] = np.fmin(np.where(np.isnan(proven), -np.inf, proven), column_of(name))
     return bounds
 
 

@@ -38,33 +38,58 @@ class NotEnoughDesignsError(ValueError):
     """The designs cannot tell the effects of the axes apart; the message says why."""
 
 
-def importance(axes: Mapping[str, Sequence[str]], objective: Values) -> Importance:
-    """The importance of each axis, whose values come one a design and are compared as text.
+def importance(axes: Mapping[str, Sequence[str]], objectives: Sequence[Values]) -> list[Importance]:
+    """For each objective, the importance of each axis, whose values come one a design, compared as text.
 
-    ``objective``: one finite value a design. Axes with a single value have importance 0. Where all values are
-    positive their logarithms are explained, else the values. Raises NotEnoughDesignsError.
+    Each of ``objectives``: one finite value a design. Axes with a single value have importance 0. Where all
+    values are positive their logarithms are explained, else the values. Raises NotEnoughDesignsError.
     """
-    # Logarithms, because axes mostly multiply an objective: twice the PEs halve the cycles of any design.
-    target = np.log(objective) if (objective > 0).all() else np.asarray(objective, dtype=np.float64)
     codes = {name: _coded(values) for name, values in axes.items()}
     varied = {name: code for name, code in codes.items() if code.max(initial=0) > 0}
     contrasts = _contrasts(varied)
-    products: Values = contrasts.T @ _together(varied, len(target)) @ contrasts
-    _check(len(target), products, varied)
-    sums = np.concatenate([[target.sum()], *(np.bincount(code, target) for code in varied.values())])
-    effects: Values = np.asarray(np.linalg.solve(products, contrasts.T @ sums), dtype=np.float64)
-    fitted = np.full(len(target), effects[0])
-    for code, by_value in zip(varied.values(), _by_axis(contrasts @ effects, varied), strict=True):
-        fitted += by_value[code]
-    residual = target - fitted
-    noise = float(residual @ residual) / (len(target) - len(products))
-    covariance: Values = noise * np.asarray(np.linalg.inv(products), dtype=np.float64)
-    variances = dict.fromkeys(axes, 0.0) | _variances(varied, effects, covariance)
-    # Where the objective does not vary at all, rounding leaves something that fractions would blow up.
-    total = sum(variances.values()) + noise
-    if total <= 1e-18 * max(1.0, float(np.max(target**2))):
-        return Importance(dict.fromkeys(axes, 0.0), 0.0)
-    return Importance({name: variance / total for name, variance in variances.items()}, noise / total)
+    products: Values = contrasts.T @ _together(varied, len(objectives[0])) @ contrasts
+    # what of the designs is in the model is the same for all objectives, and takes most of the time
+    _check(len(objectives[0]), products, varied)
+    inverse = np.asarray(np.linalg.inv(products), dtype=np.float64)
+    fit = _Fit(tuple(axes), varied, contrasts, products, inverse)
+    # Logarithms, because axes mostly multiply an objective: twice the PEs halve the cycles of any design.
+    return [
+        fit.explained(np.log(one) if (one > 0).all() else np.asarray(one, dtype=np.float64))
+        for one in objectives
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The model of all effects. ``codes``: of the ``axes`` that vary, the value of each design by its number;
+    ``contrasts``: see :func:`_contrasts`; ``products`` of each two of them over all designs, and the
+    ``inverse`` of these."""
+
+    axes: tuple[str, ...]
+    codes: Mapping[str, NDArray[np.int64]]
+    contrasts: Values
+    products: Values
+    inverse: Values
+
+    def explained(self, target: Values) -> Importance:
+        """What the effects explain of ``target``, one value a design."""
+        sums = np.concatenate([[target.sum()], *(np.bincount(code, target) for code in self.codes.values())])
+        effects: Values = np.asarray(
+            np.linalg.solve(self.products, self.contrasts.T @ sums), dtype=np.float64
+        )
+        fitted = np.full(len(target), effects[0])
+        by_axis = _by_axis(self.contrasts @ effects, self.codes)
+        for code, by_value in zip(self.codes.values(), by_axis, strict=True):
+            fitted += by_value[code]
+        residual = target - fitted
+        noise = float(residual @ residual) / (len(target) - len(self.products))
+        nothing = dict.fromkeys(self.axes, 0.0)
+        variances = nothing | _variances(self.codes, effects, noise * self.inverse)
+        # Where the objective does not vary at all, rounding leaves something that fractions would blow up.
+        total = sum(variances.values()) + noise
+        if total <= 1e-18 * max(1.0, float(np.max(target**2))):
+            return Importance(nothing, 0.0)
+        return Importance({name: variance / total for name, variance in variances.items()}, noise / total)
 
 
 def _coded(values: Sequence[str]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ Every objective is minimised. A point with a NaN or infinite objective is never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from results.errors import WrongRowError
 from results.front.left_out import LEFT_OUT, left_out_sentence, outcome
 from results.front.networks import NetworkRuns, RunTotal, networks_of
-from results.store.folder import RunFolder
+from results.store.folder import RunFolder, while_joined
 from results.store.schema.columns import Column
 from results.store.schema.rows import NetworkEntry
 from results.store.schema.tables import DESIGNS
@@ -159,15 +159,14 @@ def check_objectives(objectives: Sequence[str]) -> None:
         raise WrongRowError("objectives", f"{twice[0]!r} twice", "A front is drawn over different objectives")
 
 
-def design_frame(run: RunFolder, without: Sequence[str] = ()) -> pandas.DataFrame:
+def design_frame(run: RunFolder) -> pandas.DataFrame:
     """The designs of a run ordered by id, JSON columns decoded, one column ``axis.NAME`` for every axis.
 
     Where a study was changed and run again into the same folder, designs that only its earlier forms had
-    are left out: those whose ``study_id`` is not the lock file's. The columns ``without`` are not read.
-    Values of an axis are numbers or text; lists are shown as JSON text.
+    are left out: those whose ``study_id`` is not the lock file's. Values of an axis are numbers or text;
+    lists are shown as JSON text.
     """
-    columns = [name for name in DESIGNS.names() if name not in without]
-    return _frame(of_study(run.read("designs", columns), study_of(run)))
+    return _frame(of_study(run.read("designs", DESIGNS.names()), study_of(run)))
 
 
 def study_of(run: RunFolder) -> str | None:
@@ -217,9 +216,16 @@ def _decoded(texts: Sequence[str | None]) -> list[Any]:
     return [None if text is None else loads(text, object_pairs_hook=once) for text in texts]
 
 
+def numbers_of(frame: pandas.DataFrame, name: str) -> NDArray[np.float64]:
+    """A column of numbers of designs, NaN where a design has none, and everywhere if there is no column."""
+    if name not in frame:
+        return np.broadcast_to(np.float64("nan"), len(frame))
+    return np.asarray(frame[name].astype("float64"), dtype=np.float64)
+
+
 def objective_points(frame: pandas.DataFrame, objectives: Sequence[str]) -> Points:
     """The objectives of each row; NaN rows for designs that are not complete and feasible."""
-    points = np.array(frame[list(objectives)].astype("float64"), dtype=np.float64)
+    points = np.column_stack([numbers_of(frame, name) for name in objectives])
     judged = (frame["status"] == "complete") & frame["feasible"].fillna(False)
     points[~judged.to_numpy(dtype=bool)] = np.nan
     return points
@@ -261,26 +267,42 @@ def _front_frame(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     What decides is read first, as columns; whole rows, a hundred times as large, of the front alone.
     """
     check_objectives(objectives)
-    study_id = study_of(run)
-    columns = ["design_id", "study_id", "axes", *JUDGED, *objectives]
-    designs = of_study(run.read("designs", columns), study_id)
-    judged = designs.select([*JUDGED, *objectives]).to_pandas().astype({"feasible": "boolean"})
-    on_front = front_mask(objective_points(judged, objectives))
-    ids = designs["design_id"].filter(_mask(on_front)).to_pylist()
-    return _frame(of_study(run.read_some("designs", ids), study_id), _axes_of(designs))
+    return while_joined(lambda: _frame_of_front(run, objectives))
 
 
-def _mask(chosen: NDArray[np.bool_]) -> pyarrow.Array:
+def _frame_of_front(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     import pyarrow
 
-    return pyarrow.array(chosen)
+    study_id, axes = study_of(run), AxisNames()
+    pieces = [DESIGNS.arrow_schema().empty_table().select(["design_id", *JUDGED, *objectives])]
+    for part in run.batches("designs", ("study_id", "axes", *pieces[0].column_names)):
+        rows = of_study(part, study_id)
+        pieces.append(rows.select(pieces[0].column_names))
+        for design_id, text in zip(rows["design_id"].to_pylist(), rows["axes"].to_pylist(), strict=True):
+            axes.add(design_id, loads(text) or () if text is not None else ())
+    designs = pyarrow.concat_tables(pieces)
+    judged = designs.select([*JUDGED, *objectives]).to_pandas().astype({"feasible": "boolean"})
+    on_front = front_mask(objective_points(judged, objectives))
+    ids = designs["design_id"].filter(pyarrow.array(on_front)).to_pylist()
+    return _frame(of_study(run.read_some("designs", ids), study_id), axes.ordered())
 
 
-def _axes_of(designs: pyarrow.Table) -> list[str]:
-    """The axes that designs name, in the order of their design's id."""
-    texts = designs.sort_by("design_id")["axes"].to_pylist()
-    names = dict.fromkeys(tuple(loads(text) or ()) for text in texts if text is not None)
-    return list(dict.fromkeys(name for some in names for name in some))
+class AxisNames:
+    """The axes that designs name, in the order of the designs' ids, in whatever order designs come."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, ...], str] = {}
+        """By the axes of a design, the first id of those with these axes: most designs have the same."""
+
+    def add(self, design_id: str, axes: Iterable[str]) -> None:
+        names = tuple(axes)
+        if design_id <= self._first.get(names, design_id):
+            self._first[names] = design_id
+
+    def ordered(self) -> list[str]:
+        """All axes, each once."""
+        by_id = sorted(self._first, key=self._first.__getitem__)
+        return list(dict.fromkeys(name for names in by_id for name in names))
 
 
 def network_labels(run: RunFolder) -> list[str]:
@@ -307,9 +329,19 @@ def network_labels(run: RunFolder) -> list[str]:
 
 def left_out_of(run: RunFolder) -> str:
     """:func:`results.front.left_out.left_out_sentence` of a run's designs."""
-    columns = ["study_id", "status", "feasible", "note"]
-    designs = of_study(run.read("designs", columns), study_of(run)).to_pylist()
-    return left_out_sentence([row["note"] for row in designs if outcome(row) == LEFT_OUT], len(designs))
+    return while_joined(lambda: _left_out_of(run))
+
+
+def _left_out_of(run: RunFolder) -> str:
+    import pyarrow
+
+    notes, count, study_id = list[str](), 0, study_of(run)
+    for part in run.batches("designs", ("study_id", *JUDGED, "note")):
+        rows = of_study(part, study_id)
+        count += len(rows)
+        broken = [outcome(row) == LEFT_OUT for row in rows.select(JUDGED).to_pylist()]
+        notes += rows["note"].filter(pyarrow.array(broken, pyarrow.bool_())).to_pylist()
+    return left_out_sentence(notes, count)
 
 
 def _weighted(networks: Mapping[str, NetworkRuns]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from results.front.pareto import Points, front_mask, hypervolume, reference_point
+from results.front.pareto import Points, front_mask, hypervolume, numbers_of, reference_point
 
 if TYPE_CHECKING:
     import pandas
@@ -37,16 +37,16 @@ def progress(designs: pandas.DataFrame, points: Points) -> SearchProgress:
     order = finishing_order(designs)
     reference = reference_point(points)
     best = np.nanmin(np.where(np.isfinite(points), points, np.nan), axis=0)
-    spent = designs["cpu_seconds"].astype("float64").fillna(0.0).to_numpy()[order]
+    spent = np.nan_to_num(numbers_of(designs, "cpu_seconds")[order])
     volumes = running_hypervolume(points[order], reference)
     return SearchProgress(order, np.cumsum(spent), volumes / float(np.prod(reference - best)), reference)
 
 
 def finishing_order(designs: pandas.DataFrame) -> NDArray[np.int64]:
     """The rows of finished designs by the time they were finished, of one time by trial."""
-    finished = designs[designs["status"] != "partial"]
-    keys = finished.assign(_trial=finished["trial"].astype("float64"))
-    ordered = keys.sort_values(["finished_at", "_trial"], kind="stable").index
+    keys = designs[["finished_at"]].assign(trial=numbers_of(designs, "trial"))
+    keys = keys[(designs["status"] != "partial").to_numpy(dtype=bool)]
+    ordered = keys.sort_values(["finished_at", "trial"], kind="stable").index
     return np.asarray(ordered, dtype=np.int64)
 
 

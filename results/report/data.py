@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,22 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.front.certainty import certain_members, objective_bounds, possible_members
-from results.front.left_out import left_out_sentence
 from results.front.networks import NetworkRuns, networks_of
 from results.front.pareto import (
     AXIS_PREFIX,
     Points,
     check_objectives,
-    design_frame,
     front_mask,
     knee,
+    left_out_of,
     near_front,
-    objective_columns,
+    numbers_of,
     objective_points,
     study_of,
 )
 from results.report.html import chart_text
-from results.report.stored_rows import DESIGN_DETAILS, OF_A_SOLVE, SolveCounts, StoredRows
+from results.report.solve_counts import Ended, SolveCounts
+from results.report.stored_rows import (
+    DESIGN_DETAILS,
+    OF_A_SOLVE,
+    REASONS,
+    StoredRows,
+    axis_text,
+    read_designs,
+)
 from results.store.folder import RunFolder
 from results.store.schema.chips import SCHEDULES, TILE_COSTS
 from results.store.schema.rows import (
@@ -42,7 +50,7 @@ from results.store.schema.rows import (
     TileCostRow,
 )
 from results.store.schema.tables import DESIGNS, FUSIONS, LAYERS, SCRATCHPADS
-from results.units import NOTHING, TIMES, Scale, percent, scale_for
+from results.units import Scale, percent, scale_for, value_order
 
 if TYPE_CHECKING:
     import pandas
@@ -78,8 +86,8 @@ OF_TILE_BATCHES = (
 class RunData:
     """A run as the report sees it.
 
-    ``designs``: see ``pareto.design_frame``, without DESIGN_DETAILS, which :meth:`detail` has; ``layers``:
-    see :class:`SolveCounts`; ``of_layers``: the rows that :meth:`solve` gives; ``scratchpads``: whole rows,
+    ``designs``: see :func:`read_designs`; :meth:`detail` has DESIGN_DETAILS of one; ``layers``: see
+    :class:`SolveCounts`; ``of_layers``: the rows that :meth:`solve` gives; ``scratchpads``: whole rows,
     by graph and budget; ``fusions`` and ``schedules``: by task id, rows without their largest columns;
     ``tile_batches``: rows of ``tile_costs`` without the costs; ``points``: objectives of each design, NaN
     where it is not judged; ``front``: row numbers of the front designs in ``designs``, by their first
@@ -105,7 +113,7 @@ class RunData:
         lock = run.read_lock_file()
         chosen = objectives or study_objectives(lock)
         check_objectives(chosen)
-        designs = design_frame(run, without=DESIGN_DETAILS)
+        designs = read_designs(run, study_of(run))
         details = StoredRows(run, DESIGNS, DESIGN_DETAILS)
         solves = StoredRows(run, LAYERS, OF_A_SOLVE)
         plans, schedules = run.read_rows(SCRATCHPADS), run.read_rows(SCHEDULES, _OF_SCHEDULES)
@@ -130,6 +138,16 @@ class RunData:
     def detail(self, design: int) -> DesignRow:
         """DESIGN_DETAILS of a design."""
         return self.details[self.design_id(design)]
+
+    def reasons(self, designs: Iterable[int], column: str) -> list[str]:
+        """The ``error`` or the ``note`` of each of these designs, empty where it has none; read together."""
+        ids = [self.design_id(design) for design in designs]
+        self._reasons.load(ids)
+        return [str(self._reasons[design_id].get(column) or "") for design_id in ids]
+
+    @cached_property
+    def _reasons(self) -> StoredRows[DesignRow]:
+        return StoredRows(RunFolder(self.path), DESIGNS, REASONS)
 
     def energy_by_part(self, design: int) -> dict[str, float]:
         """The energy (pJ) of one of ``drawn`` by memory level or part of the chip; empty if unknown."""
@@ -178,7 +196,7 @@ class RunData:
         Of a front of more than MOST_POINTS, evenly spread ones with those that are shown.
         """
         if len(self.judged) <= MOST_POINTS:
-            return self.judged
+            return list(self.judged)
         front = thinned(self.front, MOST_POINTS)
         near = near_front(self.points, MOST_POINTS - len(front))
         return sorted({*front, *self.shown, *near.tolist()})
@@ -205,28 +223,27 @@ class RunData:
         return frozenset(int(i) for i in np.flatnonzero(certain_members(self.points, self.bounds)))
 
     @cached_property
-    def candidates(self) -> list[int]:
+    def candidates(self) -> array[int]:
         """Designs off the front that could still join it, by their proven bounds."""
-        possible = np.flatnonzero(possible_members(self.points, self.bounds))
-        return [int(i) for i in possible if int(i) not in self.on_front]
+        possible = possible_members(self.points, self.bounds)
+        possible[self.front] = False
+        return _rows(possible)
 
     @cached_property
-    def discarded(self) -> list[int]:
+    def discarded(self) -> array[int]:
         """Designs that their lower bounds ruled out before any solve."""
-        return [int(i) for i in np.flatnonzero(self.designs["status"].eq("dominated"))]
+        return _rows(self.designs["status"].eq("dominated"))
 
     @cached_property
-    def left_out(self) -> list[int]:
+    def left_out(self) -> array[int]:
         """Designs whose answers break a constraint of the study."""
         broken = self.designs["status"].eq("complete") & self.designs["feasible"].eq(False).fillna(False)
-        return [int(i) for i in np.flatnonzero(broken)]
+        return _rows(broken)
 
     @cached_property
     def left_out_sentence(self) -> str:
         """How many these are and what they break, as ``archsweep pareto`` says it; empty where none is."""
-        return left_out_sentence(
-            [str(self.designs["note"].iloc[i]) for i in self.left_out], len(self.designs)
-        )
+        return left_out_of(RunFolder(self.path)) if self.left_out else ""
 
     @cached_property
     def baseline(self) -> int | None:
@@ -235,8 +252,9 @@ class RunData:
         return int(named[0]) if len(named) else None
 
     @cached_property
-    def judged(self) -> list[int]:
-        return [int(i) for i in np.flatnonzero(np.isfinite(self.points).all(axis=1))]
+    def judged(self) -> array[int]:
+        """Complete designs that meet the constraints of the study."""
+        return _rows(np.isfinite(self.points).all(axis=1))
 
     @cached_property
     def front(self) -> list[int]:
@@ -262,8 +280,7 @@ class RunData:
 
     @cached_property
     def _scales(self) -> dict[str, Scale]:
-        names = [column.name for column in objective_columns()]
-        return {name: scale_for(name, self.designs[name].astype("float64").dropna()) for name in names}
+        return {}
 
     def tag(self, design: int) -> str:
         """The number of a front design in this report, such as #3; ``baseline``; or empty for any other."""
@@ -271,16 +288,30 @@ class RunData:
             return f"#{self._front_numbers[design] + 1}"
         return "baseline" if design == self.baseline else ""
 
-    @cached_property
-    def _axis_values(self) -> list[dict[str, Any]]:
-        return [axes or {} for axes in self.designs["axes"]]
-
     def axis_text(self, design: int, axis: str) -> str:
         """The value of an axis; a list such as [8, 12] is shown as 8×12."""
-        value = self._axis_values[design].get(axis)
-        if isinstance(value, list):
-            return TIMES.join(str(part) for part in value)
-        return NOTHING if value is None else str(value)
+        texts, numbers = self.axis_numbers(axis)
+        return str(texts[numbers[design]])
+
+    def axis_numbers(self, axis: str) -> tuple[list[str], NDArray[Any]]:
+        """The different texts of an axis, and of each design the number of its text."""
+        if axis not in self._axes:
+            column = self.designs[f"{AXIS_PREFIX}{axis}"].cat if axis in self.axes else None
+            # an axis of another run
+            unknown = [axis_text(None)], np.broadcast_to(np.int8(0), len(self.designs))
+            self._axes[axis] = (
+                unknown if column is None else (list(column.categories), column.codes.to_numpy())
+            )
+        return self._axes[axis]
+
+    @cached_property
+    def _axes(self) -> dict[str, tuple[list[str], NDArray[Any]]]:
+        return {}
+
+    def tried(self, axis: str) -> list[str]:
+        """The different texts of an axis among the judged designs, values from small to large."""
+        texts, numbers = self.axis_numbers(axis)
+        return sorted((texts[number] for number in np.unique(numbers[self.judged])), key=value_order)
 
     def axis_line(self, design: int) -> str:
         """All axes of a design in one line, or its id when it has none."""
@@ -289,14 +320,10 @@ class RunData:
         return ", ".join(f"{axis} {self.axis_text(design, axis)}" for axis in self.axes)
 
     @cached_property
-    def solves(self) -> pandas.DataFrame:
-        """How every solve ended, of whatever kind: status, cached, cpu_seconds."""
-        import pandas
-
-        columns = ["status", "cached", "cpu_seconds"]
-        rows = [*self.fusions.values(), *self.scratchpads, *self.schedules.values(), *self.tile_batches]
-        others = pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
-        return pandas.concat([self.layers.rows[columns], others]) if rows else self.layers.rows[columns]
+    def ended(self) -> Ended:
+        """How all solves ended, of whatever kind."""
+        others = [*self.fusions.values(), *self.scratchpads, *self.schedules.values(), *self.tile_batches]
+        return self.layers.ended + Ended.of(others)
 
     def solve(self, task_id: str) -> Mapping[str, Any]:
         """The ``layers`` row of a task, NaN for numbers that it lacks; empty when the run has none."""
@@ -384,24 +411,32 @@ class RunData:
     def spaces(self) -> list[str]:
         """The sentences that name the spaces of mappings searched, the most common first."""
         named: Counter[str] = Counter()
-        for text, count in self.layers.rows["space"].value_counts().items():
-            space = loads(str(text)) if count else None
+        for text, count in self.layers.spaces.items():
+            space = loads(text)
             if isinstance(space, dict) and "name" in space:
-                named[space["name"]] += int(count)
+                named[space["name"]] += count
         return sorted(named, key=lambda name: (-named[name], name))
 
+    def numbers(self, column: str) -> NDArray[np.float64]:
+        """A metric of every design, NaN where a design has none."""
+        if column not in self._numbers:
+            self._numbers[column] = numbers_of(self.designs, column)
+        return self._numbers[column]
+
     @cached_property
-    def _metrics(self) -> dict[str, NDArray[np.float64]]:
-        names = DESIGNS.names("int", "float")
-        return {name: np.asarray(self.designs[name].astype("float64")) for name in names}
+    def _numbers(self) -> dict[str, NDArray[np.float64]]:
+        return {}
 
     def value(self, design: int, column: str) -> float | None:
         """A metric of a design as a float, None where it has none."""
-        value = float(self._metrics[column][design])
+        value = float(self.numbers(column)[design])
         return value if value == value else None
 
     def scale(self, column: str) -> Scale:
         """One scale per objective column, the same in the whole report."""
+        if column not in self._scales:
+            values = np.abs(self.numbers(column))
+            self._scales[column] = scale_for(column, [float(values[np.isfinite(values)].max(initial=0.0))])
         return self._scales[column]
 
     def hover(self, design: int) -> str:
@@ -443,11 +478,16 @@ def study_objectives(lock: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in named) if isinstance(named, list) and named else DEFAULT_OBJECTIVES
 
 
+def _rows(chosen: Any) -> array[int]:
+    """The numbers of the rows that a mask chooses: eight bytes each, where a list takes forty."""
+    return array("q", np.flatnonzero(chosen).astype(np.int64).tobytes())
+
+
 def thinned(designs: Sequence[int], most: int) -> list[int]:
     """The designs, or ``most`` of them evenly spread."""
     if len(designs) <= most:
         return list(designs)
-    return [designs[int(index)] for index in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
+    return [int(designs[int(index)]) for index in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
 
 
 def _planned(rows: Sequence[ScratchpadRow], entries: Sequence[NetworkEntry]) -> list[ScratchpadRow]:

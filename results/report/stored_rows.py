@@ -1,26 +1,24 @@
-"""What the report reads of a run's rows: of all solves what is counted, of few designs and solves the rest.
+"""What the report reads of a run's designs: of all of them what decides and is counted, of few the rest.
 
-A run of half a million designs rests on ten million solves. Counts need some columns of every solve, which
-are read part by part, each different text once. Architectures, networks and mappings are a hundred times as
-large, and are read for the designs that the page shows.
+Architectures, networks and mappings are a hundred times as large as what is counted, and are read for the
+designs that the page shows. Solves are counted by ``solve_counts.py``.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from array import array
+from collections.abc import Iterable, Sequence
+from json import loads
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from results.front.pareto import of_study
-from results.store.digests import Digests
-from results.store.folder import RunFolder
+from results.front.pareto import AXIS_PREFIX, AxisNames, of_study
+from results.store.folder import RunFolder, while_joined
 from results.store.schema.columns import RowT, Table
-from results.store.schema.tables import LAYERS
+from results.store.schema.tables import DESIGNS, LAYERS
+from results.units import NOTHING, TIMES
 
 if TYPE_CHECKING:
     import pandas
@@ -28,17 +26,13 @@ if TYPE_CHECKING:
 
 DESIGN_DETAILS = ("architecture", "chip", "networks", "energy_by_level_pj")
 """The columns of ``designs`` that are read for the designs that are shown."""
-LIMIT = re.compile(r"limit of [\d,]+ [^;]+ reached: [^;]+")
-"""What a solver's note says of a limit, one of its sentences between semicolons."""
-UNSOLVED = ("failed", "unknown", "infeasible")
-COUNTED = ("solver", "solved_by", "objective_name", "status", "space", "cached", "program_proven")
-MEASURED = ("gap", "cpu_seconds")
-_TEXTS = ("solver", "solved_by", "objective_name", "status", "space", "note")
-_OF_UNSOLVED = ("task_id", "layer_name", "status", "attempts", "error", "note")
+REASONS = ("error", "note")
+"""The columns of ``designs`` that say why one has no answer, or is left out."""
 _LARGE = ("layer_shape", "architecture", "params", "mapping", "levels")
 OF_A_SOLVE = tuple(name for name in LAYERS.names() if name not in _LARGE)
-_TASK = '"task_id":"'
-"""Before the id of each task in the stored column ``networks``: quotes of a name in it are escaped."""
+_STATES = ("status", "feasible", "baseline", "finished_at")
+_NUMBERS = DESIGNS.names("int", "float")
+_MISSING = np.float64("nan").tobytes()
 
 
 class StoredRows(Generic[RowT]):
@@ -63,104 +57,91 @@ class StoredRows(Generic[RowT]):
         return self._rows[key]
 
 
-@dataclass(frozen=True)
-class SolveCounts:
-    """The rows of ``layers`` that the designs rest on.
+def axis_text(value: Any) -> str:
+    """The value of an axis as the page shows it; a list such as [8, 12] is shown as 8×12."""
+    if isinstance(value, list):
+        return TIMES.join(str(part) for part in value)
+    return NOTHING if value is None else str(value)
 
-    ``rows``: COUNTED and MEASURED of each, texts as categories. ``unsolved``: _OF_UNSOLVED of those without
-    an answer, by their task. ``limits``: how many reached each limit, by the sentence in their notes.
+
+def read_designs(run: RunFolder, study_id: str | None) -> pandas.DataFrame:
+    """Every design of this study, ordered by id: what decides and what is counted, in few bytes a design.
+
+    ``design_id``; ``status`` as categories; ``feasible``, ``baseline`` and ``finished_at``; for every axis a
+    column ``axis.NAME`` with the text of its value, as categories; and numbers as floats, NaN where a design
+    has none. Columns of numbers that no design has are not there: ``pareto.numbers_of`` knows.
     """
-
-    rows: pandas.DataFrame
-    unsolved: pandas.DataFrame
-    limits: Counter[str]
-
-    @staticmethod
-    def read(run: RunFolder, study_id: str | None) -> SolveCounts:
-        """Counts of the solves that designs of this study name; of all solves while there is no design."""
-        try:
-            return _counts(run, study_id)
-        except FileNotFoundError:
-            # a writer joined small parts meanwhile; its joined part holds their rows
-            return _counts(run, study_id)
+    return while_joined(lambda: _designs(run, study_id))
 
 
-def limits_in(notes: Iterable[tuple[str, int]]) -> Counter[str]:
-    """How often each limit was reached, from different notes and how often each was made."""
-    found: Counter[str] = Counter()
-    for note, count in notes:
-        for sentence in set(LIMIT.findall(note)):
-            found[sentence] += count
-    return found
-
-
-def _counts(run: RunFolder, study_id: str | None) -> SolveCounts:
-    import pyarrow
-
-    columns = tuple(dict.fromkeys((*COUNTED, *MEASURED, *_OF_UNSOLVED)))
-    limits: Counter[str] = Counter()
-    counted: list[pyarrow.Table] = []
-    unsolved: list[pyarrow.Table] = []
-    for rows in run.batches("layers", columns, _TEXTS, _rested_on(run, study_id)):
-        notes = rows["note"].value_counts().to_pylist()
-        limits += limits_in((one["values"], one["counts"]) for one in notes if one["values"] is not None)
-        counted.append(rows.select([*COUNTED, *MEASURED]))
-        if (left := _with_status(rows, UNSOLVED)) is not None:
-            unsolved.append(left)
-    empty = LAYERS.arrow_schema().empty_table()
-    frame = _as_frame(counted or [empty.select([*COUNTED, *MEASURED])])
-    without = pyarrow.concat_tables(unsolved or [empty.select(list(_OF_UNSOLVED))]).sort_by("task_id")
-    return SolveCounts(frame, without.to_pandas(), limits)
-
-
-def _rested_on(
-    run: RunFolder, study_id: str | None
-) -> Callable[[pyarrow.ChunkedArray], NDArray[np.bool_]] | None:
-    """Tells which solves the designs rest on, none of a study's earlier forms; None before any design."""
-    pieces = [
-        _tasks_in(of_study(rows, study_id)["networks"])
-        for rows in run.batches("designs", ("study_id", "networks"))
-    ]
-    used = Digests.joined(pieces)
-    return (lambda keys: Digests.of(keys).are_in(used)) if len(used) else None
-
-
-def _tasks_in(networks: pyarrow.ChunkedArray) -> Digests:
-    """Digests of the ids of all mapping tasks that these stored columns name."""
-    from pyarrow import compute
-
-    texts = networks.drop_null().combine_chunks()
-    if not len(texts):
-        return Digests.joined([])
-    pieces = compute.split_pattern(texts, _TASK)
-    after = np.ones(len(pieces.values), dtype=bool)
-    # what stands before the first task of a design is no task
-    after[pieces.offsets.to_numpy()[:-1]] = False
-    ids = compute.split_pattern(pieces.values.take(np.flatnonzero(after)), '"', max_splits=1)
-    return Digests.of(compute.list_element(ids, 0))
-
-
-def _with_status(rows: pyarrow.Table, statuses: Sequence[str]) -> pyarrow.Table | None:
-    """_OF_UNSOLVED of the rows with one of these statuses; None where there are none."""
-    import pyarrow
-    from pyarrow import compute
-
-    chosen = compute.is_in(rows["status"].cast(pyarrow.string()), value_set=pyarrow.array(statuses))
-    if not compute.any(chosen).as_py():
-        return None
-    schema = pyarrow.schema([LAYERS.arrow_schema().field(name) for name in _OF_UNSOLVED])
-    return rows.select(list(_OF_UNSOLVED)).filter(chosen).cast(schema)
-
-
-def _as_frame(pieces: Sequence[pyarrow.Table]) -> pandas.DataFrame:
+def _designs(run: RunFolder, study_id: str | None) -> pandas.DataFrame:
     import pandas
     import pyarrow
     from pyarrow import compute
 
+    states = ["design_id", *_STATES]
+    pieces: list[pyarrow.Table] = []
+    # these grow in place: arrays of the parts, to be joined at the end, take twice the memory
+    numbers: dict[str, bytearray] = {}
+    axes = _AxisTexts()
+    for part in run.batches("designs", (*states, "study_id", "axes", *_NUMBERS), ("status",)):
+        rows = of_study(part, study_id)
+        pieces.append(rows.select(states))
+        axes.add(rows["design_id"].to_pylist(), rows["axes"].to_pylist())
+        for name in _NUMBERS:
+            if rows[name].null_count < len(rows):
+                before = sum(map(len, pieces)) - len(rows)
+                numbers.setdefault(name, bytearray(_MISSING * before))
+            if name in numbers:
+                numbers[name] += np.asarray(rows[name].to_numpy(), dtype=np.float64).tobytes()
+    if not pieces:
+        pieces = [DESIGNS.arrow_schema().empty_table().select(states)]
     rows = pyarrow.concat_tables(pieces).unify_dictionaries()
-    cached = compute.fill_null(rows["cached"], False)
-    rows = rows.set_column(rows.schema.get_field_index("cached"), "cached", cached)
-    nullable = {pyarrow.bool_(): pandas.BooleanDtype()}
-    texts = [name for name in COUNTED if name in _TEXTS]
-    frame: pandas.DataFrame = rows.to_pandas(categories=texts, types_mapper=nullable.get)
-    return frame.astype({"cached": bool})
+    del pieces
+    order = compute.sort_indices(rows["design_id"]).to_numpy().astype(np.int64)
+    compact = {pyarrow.string(): pandas.StringDtype("pyarrow"), pyarrow.bool_(): pandas.BooleanDtype()}
+    frame = rows.take(pyarrow.array(order)).to_pandas(types_mapper=compact.get)
+    content = dict(frame.items()) | {"status": frame["status"].astype("category")}
+    content["status"] = content["status"].cat.remove_unused_categories()
+    content |= axes.columns(order)
+    for name in list(numbers):
+        content[name] = np.frombuffer(numbers.pop(name), np.float64)[order]
+    # Arrow would keep what it read all parts into
+    pyarrow.default_memory_pool().release_unused()
+    return pandas.DataFrame(content, copy=False)
+
+
+class _AxisTexts:
+    """Axes of designs that come a part at a time: of each axis, the number of its text for every design."""
+
+    def __init__(self) -> None:
+        self._designs = 0
+        self._texts: dict[str, dict[str, int]] = {}
+        self._numbers: dict[str, array[int]] = {}
+        self._names = AxisNames()
+
+    def add(self, ids: Sequence[str], stored: Sequence[str | None]) -> None:
+        """Designs by their ids, with their column ``axes``."""
+        values = [loads(text) or {} if text is not None else {} for text in stored]
+        for design_id, axes in zip(ids, values, strict=True):
+            self._names.add(design_id, axes)
+        for name in dict.fromkeys([*self._texts, *(name for axes in values for name in axes)]):
+            texts = self._texts.setdefault(name, {})
+            if name not in self._numbers:
+                missing = texts.setdefault(axis_text(None), len(texts)) if self._designs else 0
+                self._numbers[name] = array("i", [missing]) * self._designs
+            self._numbers[name].extend(
+                texts.setdefault(axis_text(axes.get(name)), len(texts)) for axes in values
+            )
+        self._designs += len(ids)
+
+    def columns(self, order: NDArray[np.int64]) -> dict[str, Any]:
+        """A column of categories for each axis, of the designs in this order."""
+        import pandas
+
+        found = {}
+        for name in self._names.ordered():
+            numbers = np.frombuffer(self._numbers[name], np.int32)[order]
+            categories = pandas.Categorical.from_codes(numbers, list(self._texts[name]))
+            found[f"{AXIS_PREFIX}{name}"] = pandas.Series(categories)
+        return found

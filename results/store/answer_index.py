@@ -58,43 +58,45 @@ class _Entries:
         return _Entries(Digests.of(rows[column]), ranks, positions).at(answered)
 
     @staticmethod
-    def joined(parts: Sequence[_Entries]) -> _Entries:
-        """All entries, ordered by digest, those of one digest from the best rank on."""
-        if len(parts) == 1:
-            return parts[0]
-        high = np.concatenate([part.digests.high for part in parts])
-        order = np.argsort(high)
-        # a column at a time, for all of them unordered would take as much memory again
-        high = high[order]
-        low = np.concatenate([part.digests.low for part in parts])[order]
-        ranks = np.concatenate([part.ranks for part in parts])[order]
-        positions = np.concatenate([part.positions for part in parts])[order]
-        entries = _Entries(Digests(high, low), ranks, positions)
+    def none() -> _Entries:
+        return _Entries(Digests.joined([]), np.empty(0, np.int64), np.empty(0, np.uint64))
+
+    @property
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        return self.digests.high, self.digests.low, self.ranks, self.positions
+
+    def extend(self, others: Iterable[_Entries]) -> None:
+        """Take the others in, and order all by digest, those of one digest from the best rank on.
+
+        Columns grow in place and are ordered one after the other. Pieces that are joined at the end, or all
+        columns ordered together, take as much memory again.
+        """
+        before = len(self.ranks)
+        for other in others:
+            for column, more in zip(self.columns, other.columns, strict=True):
+                length = len(column)
+                column.resize(length + len(more), refcheck=False)
+                column[length:] = more
+        if len(self.ranks) == before:
+            return
+        order = np.argsort(self.digests.high)
+        for column in self.columns:
+            column[:] = column[order]
+        high = self.digests.high
         same = np.zeros(len(high) + 1, dtype=bool)
         same[1:-1] = high[1:] == high[:-1]
         # most ids have one row: only those with several are ordered by all that orders them
         many = np.flatnonzero(same[1:] | same[:-1])
         if len(many):
-            some = entries.at(many)
+            some = self.at(many)
             by = np.lexsort((some.positions, some.ranks, some.digests.low, some.digests.high))
-            entries = entries.with_at(many, some.at(by))
-        return entries
+            for column, ordered in zip(self.columns, some.at(by).columns, strict=True):
+                column[many] = ordered
 
     def at(self, chosen: NDArray[Any]) -> _Entries:
         """The entries that a mask or numbers choose."""
         digests = Digests(self.digests.high[chosen], self.digests.low[chosen])
         return _Entries(digests, self.ranks[chosen], self.positions[chosen])
-
-    def with_at(self, numbers: NDArray[np.int64], others: _Entries) -> _Entries:
-        """These entries, those with the ``numbers`` replaced by ``others``."""
-        for mine, theirs in (
-            (self.digests.high, others.digests.high),
-            (self.digests.low, others.digests.low),
-            (self.ranks, others.ranks),
-            (self.positions, others.positions),
-        ):
-            mine[numbers] = theirs
-        return self
 
     def renumbered(self, numbers: NDArray[np.int64]) -> _Entries:
         """The entries after parts got other numbers: part n is ``numbers[n]`` now, dropped if that is -1."""
@@ -103,9 +105,6 @@ class _Entries:
         known = self if kept.all() else self.at(kept)
         positions = _positions(given[kept], known.positions & LAST_ROW)
         return _Entries(known.digests, known.ranks, positions)
-
-
-NO_ENTRIES = _Entries(Digests.joined([]), np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 class ColumnIndex:
@@ -120,14 +119,14 @@ class ColumnIndex:
     ) -> None:
         self._column, self._read = column, read
         self._parts: tuple[StoredPart, ...] = ()
-        self._entries = NO_ENTRIES
+        self._entries = _Entries.none()
 
     def update(self, parts: Iterable[StoredPart]) -> None:
         """Index these ``parts`` and no others; only those that are new are read."""
         parts = tuple(sorted(parts, key=lambda part: (part.run, part.name)))
         numbers = {part: number for number, part in enumerate(parts)}
         kept = np.array([numbers.get(part, -1) for part in self._parts], np.int64)
-        known = self._entries.renumbered(kept) if self._parts else NO_ENTRIES
+        known = self._entries.renumbered(kept) if self._parts else _Entries.none()
         # A part never changes once it is written, so what was read of it stays right.
         known_parts = set(self._parts)
         added = (
@@ -136,9 +135,10 @@ class ColumnIndex:
             if part not in known_parts
             if (rows := self._read(part, (self._column, *RANKING))) is not None
         )
-        entries = (_Entries.of(batch, self._column) for batch in _batches(added))
-        self._entries = _Entries.joined([known, *entries])
-        self._parts = parts
+        # while it grows it is in no order: whoever interrupts that leaves an index of nothing
+        self._entries, self._parts = _Entries.none(), ()
+        known.extend(_Entries.of(batch, self._column) for batch in _batches(added))
+        self._entries, self._parts = known, parts
 
     def holds(self, values: Iterable[str]) -> set[str]:
         """Those of the values that have answered rows."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from uuid import uuid4
 
 from results.errors import CannotWriteError, DamagedFileError, NotARunError, ResultsError
@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 LOCK_FILE = "study.lock.yaml"
 
+Found = TypeVar("Found")
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -86,47 +88,36 @@ class RunFolder:
         cannot be read raises DamagedFileError.
         """
         described = table_named(table)
-        parts = list_parts(self.path / table)
-        try:
-            return _read_parts(described, parts, columns)
-        except FileNotFoundError:
-            # a writer joined small parts since the listing; its joined part holds their rows
-            return _read_parts(described, list_parts(self.path / table), columns)
+        return while_joined(lambda: _read_parts(described, list_parts(self.path / table), columns))
 
     def batches(
-        self,
-        table: str,
-        columns: Sequence[str],
-        coded: Collection[str] = (),
-        keep: Callable[[pyarrow.ChunkedArray], NDArray[np.bool_]] | None = None,
+        self, table: str, columns: Sequence[str], coded: Collection[str] = ()
     ) -> Iterator[pyarrow.Table]:
-        """The rows that :meth:`read` gives, a part at a time, so that no more than that is in memory.
+        """The rows that :meth:`read` gives, a part at a time: see :meth:`StoredBatches.read`.
 
-        The text columns ``coded`` come as dictionary arrays. ``keep`` says of the keys of all rows which rows
-        are wanted; rows that were written again are left out whatever it says. A writer that joins parts
-        while they are read is not waited for: FileNotFoundError.
+        Who reads them does so within :func:`while_joined`.
+        """
+        return self.stored_batches(table).read(columns, coded)
+
+    def stored_batches(
+        self, table: str, keep: Callable[[NDArray[np.uint64]], NDArray[np.bool_]] | None = None
+    ) -> StoredBatches:
+        """The rows of a table, to be read a part at a time, more than once if need be.
+
+        ``keep`` says which rows are wanted, by the sorted and different digests of all keys
+        (:attr:`Digests.high`); None: all. Of ten million ids there are two with one digest in one of 400,000
+        runs, and then a row more or less is read.
         """
         import numpy as np
-        import pyarrow
 
-        described = table_named(table)
-        parts = list_parts(self.path / table)
-        if not parts:
-            return
-        keys = [read_part(described, part, [described.key])[described.key] for part in parts]
-        joined = pyarrow.chunked_array([chunk for part in keys for chunk in part.chunks], pyarrow.string())
-        wanted = np.ones(len(joined), dtype=bool) if keep is None else keep(joined)
-        if (last := _last_rows(joined)) is not None:
-            replaced = np.ones(len(joined), dtype=bool)
-            replaced[last] = False
-            wanted &= ~replaced
-        ends = np.cumsum([len(part) for part in keys]).tolist()
-        del keys, joined
-        for part, end, first in zip(parts, ends, [0, *ends], strict=False):
-            chosen = wanted[first:end]
-            if chosen.any():
-                rows = read_part(described, part, columns, coded)
-                yield rows if chosen.all() else rows.filter(pyarrow.array(chosen))
+        described, parts = table_named(table), list_parts(self.path / table)
+        digests = _sorted_digests(described, parts)
+        repeated = np.unique(digests[1:][digests[1:] == digests[:-1]])
+        if len(repeated):
+            digests = np.unique(digests)
+        unwanted = digests[:0] if keep is None else digests[~keep(digests)]
+        replaced = _replaced_rows(described, parts, repeated) if len(repeated) else np.empty(0, np.int64)
+        return StoredBatches(described, tuple(parts), unwanted, replaced)
 
     def read_some(
         self, table: str, keys: Collection[str], columns: Sequence[str] | None = None
@@ -139,17 +130,13 @@ class RunFolder:
         wanted = pyarrow.array(sorted(keys), pyarrow.string())
 
         def chosen(part: Path, columns: Sequence[str]) -> pyarrow.Table:
-            found = read_part(described, part, [described.key])[described.key]
-            here = compute.is_in(found, value_set=wanted)
+            rows = read_part(described, part, [described.key])
+            here = compute.is_in(rows[described.key], value_set=wanted)
             if not compute.any(here).as_py():
-                return described.arrow_schema().empty_table()
+                return rows.filter(here)
             return read_part(described, part, columns).filter(here)
 
-        parts = list_parts(self.path / table)
-        try:
-            return _read_parts(described, parts, columns, chosen)
-        except FileNotFoundError:
-            return _read_parts(described, list_parts(self.path / table), columns, chosen)
+        return while_joined(lambda: _read_parts(described, list_parts(self.path / table), columns, chosen))
 
     def answered(self, table: str) -> set[str]:
         """The tasks of an answer table whose last written row is an answer."""
@@ -192,6 +179,56 @@ class RunFolder:
         if not isinstance(content, dict):
             raise DamagedFileError(path, "is not a YAML mapping", "Resume the run to write it anew")
         return content
+
+
+def while_joined(read: Callable[[], Found]) -> Found:
+    """What ``read`` makes of the parts of a folder; read anew where a writer joined small parts meanwhile.
+
+    Their rows are in the joined part then, which was not listed yet.
+    """
+    try:
+        return read()
+    except FileNotFoundError:
+        return read()
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBatches:
+    """Rows of a table that are wanted: in ``parts``, all but those of ``unwanted`` and ``replaced``.
+
+    ``unwanted``: the sorted digests of keys whose rows are left out. ``replaced``: the sorted numbers of rows
+    whose key a later row has, counted through all parts. Both are empty for most runs, so that keys are
+    compared once and not read again.
+    """
+
+    table: Table[Any]
+    parts: tuple[Path, ...]
+    unwanted: NDArray[np.uint64]
+    replaced: NDArray[np.int64]
+
+    def read(self, columns: Sequence[str], coded: Collection[str] = ()) -> Iterator[pyarrow.Table]:
+        """These columns of the rows, a part at a time, so that no more than that is in memory.
+
+        The text columns ``coded`` come as dictionary arrays. Raises FileNotFoundError where a writer joined
+        parts meanwhile: see :func:`while_joined`.
+        """
+        import numpy as np
+        import pyarrow
+
+        key = self.table.key
+        needed = list(dict.fromkeys([key, *columns])) if len(self.unwanted) else list(columns)
+        first = 0
+        for part in self.parts:
+            rows = read_part(self.table, part, needed, coded)
+            chosen = np.ones(len(rows), dtype=bool)
+            begin, end = np.searchsorted(self.replaced, [first, first + len(rows)])
+            chosen[self.replaced[begin:end] - first] = False
+            if len(self.unwanted):
+                chosen &= ~_among(Digests.of(rows[key]).high, self.unwanted)
+            first += len(rows)
+            if chosen.any():
+                wanted = rows.select(list(columns))
+                yield wanted if chosen.all() else wanted.filter(pyarrow.array(chosen))
 
 
 @dataclass(frozen=True)
@@ -458,7 +495,10 @@ def _read_parts(
     if not parts:
         return table.arrow_schema().empty_table().select([n for n in wanted if n in table.by_name])
     needed = list(dict.fromkeys([table.key, *wanted]))
-    pieces = [read(part, needed) for part in parts]
+    # of thousands of parts most have none of some keys, and an empty table of all columns has its size, too
+    pieces = [piece for part in parts if len(piece := read(part, needed))]
+    if not pieces:
+        pieces = [read_part(table, parts[-1], needed).slice(0, 0)]
     rows = pyarrow.concat_tables(pieces, promote_options="permissive")
     return _last_per_key(rows, table.key).select(wanted)
 
@@ -470,6 +510,46 @@ def _all_columns(today: Sequence[str], parts: Sequence[Path]) -> list[str]:
 def _last_per_key(rows: pyarrow.Table, key: str) -> pyarrow.Table:
     last = _last_rows(rows[key])
     return rows if last is None else rows.take(last)
+
+
+def _sorted_digests(table: Table[Any], parts: Sequence[Path]) -> NDArray[np.uint64]:
+    """A digest of 64 bits for the key of every row: eight bytes a row, where keys as text take forty."""
+    import numpy as np
+
+    # grows in place: joining an array for each part would take twice the memory
+    found = bytearray()
+    for part in parts:
+        found += Digests.of(read_part(table, part, [table.key])[table.key]).high.tobytes()
+    digests = np.frombuffer(found, np.uint64)
+    digests.sort()
+    return digests
+
+
+def _among(digests: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which digests are among the sorted ``known`` ones, of which there is at least one."""
+    import numpy as np
+
+    found = known[np.minimum(np.searchsorted(known, digests), len(known) - 1)]
+    return np.asarray(found == digests)
+
+
+def _replaced_rows(
+    table: Table[Any], parts: Sequence[Path], repeated: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """The sorted numbers of rows whose key a later row has; ``repeated``: digests that several rows have."""
+    import numpy as np
+    import pyarrow
+
+    keys, numbers, first = [], [], 0
+    for part in parts:
+        found = read_part(table, part, [table.key])[table.key]
+        some = np.flatnonzero(_among(Digests.of(found).high, repeated))
+        keys += found.take(pyarrow.array(some)).chunks
+        numbers.append(first + some)
+        first += len(found)
+    last = _last_rows(pyarrow.chunked_array(keys, pyarrow.string()))
+    every = np.concatenate(numbers)
+    return every[:0] if last is None else np.delete(every, last)
 
 
 def _last_rows(keys: pyarrow.ChunkedArray) -> NDArray[np.int64] | None:

@@ -83,10 +83,10 @@ def _design(run: RunData, name: str) -> int:
             "DESIGN", "a design's id or its beginning, #1 of the report, knee, baseline", number, remedy
         )
     (design,) = found
-    row = run.designs.iloc[design]
-    if not run.networks(design) or row["status"] in ("infeasible", "failed", "dominated"):
-        why = next((str(row[key]) for key in ("error", "note") if isinstance(row[key], str) and row[key]), "")
-        raise WorkFailedError(f"design {name} is {row['status']}, so there is nothing to explain: {why}")
+    status = str(run.designs["status"].iloc[design])
+    if not run.networks(design) or status in ("infeasible", "failed", "dominated"):
+        why = next(filter(None, (*run.reasons([design], "error"), *run.reasons([design], "note"))), "")
+        raise WorkFailedError(f"design {name} is {status}, so there is nothing to explain: {why}")
     return design
 
 

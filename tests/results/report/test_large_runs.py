@@ -13,7 +13,7 @@ from results.report.data import RunData
 from results.report.page import build_page, write_report
 from results.report.sections.which_design import front as front_charts
 from results.report.sections.which_design.front import COUNTED, pair_figure, single_figure, space_figure
-from results.report.stored_rows import SolveCounts
+from results.report.solve_counts import SolveCounts
 from results.store.folder import RunFolder, RunWriter
 from tests.results.report.browser import Page
 
@@ -31,7 +31,7 @@ def test_every_design_is_drawn_or_counted(make_example: Callable[..., Path], run
     run = RunData.read(make_example(run_path))
     assert set(run.front) < set(run.drawn)
     assert len(run.drawn) == 12
-    assert sorted([*run.drawn, *run.counted.tolist()]) == run.judged
+    assert sorted([*run.drawn, *run.counted.tolist()]) == list(run.judged)
     for x, y in ((0, 1), (0, 2), (1, 2)):
         traces = {trace["name"]: trace for trace in pair_figure(run, x, y).traces}
         shown = [
@@ -97,12 +97,12 @@ def test_solves_that_no_design_names_are_not_counted(
         for number in range(3):
             writer.append("layers", make_layer(number, note=f"limit of {number} steps reached: fewer; more"))
         writer.flush()
-        assert len(SolveCounts.read(RunFolder(run_path), None).rows) == 3
+        assert SolveCounts.read(RunFolder(run_path), None).ended.solves == 3
         networks = {'"task_id":"' + tasks[2]: {"weight": 1.0, "layers": layers}}
         writer.append("designs", make_design(0, networks=networks, study_id="now"))
         writer.append("designs", make_design(1, study_id="before"))
     counts = SolveCounts.read(RunFolder(run_path), "now")
-    assert len(counts.rows) == 1
+    assert counts.ended.solves == 1
     assert dict(counts.limits) == {"limit of 0 steps reached: fewer": 1}
 
 

@@ -26,6 +26,7 @@ from results.errors import (
 )
 from results.store import folder as store
 from results.store import parts
+from results.store.digests import Digests
 from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.journal import Journal
 from results.store.row_batch import RowBatch
@@ -477,11 +478,16 @@ def test_batches_are_what_is_read_a_part_at_a_time(
     assert all(pyarrow.types.is_dictionary(batch.schema.field("note").type) for batch in batches)
     assert [row for batch in batches for row in batch.to_pylist()] == whole.to_pylist()
     wanted = whole["task_id"].to_pylist()[::2]
+    digest_of = dict(zip(wanted, Digests.of_texts(wanted).high.tolist(), strict=True))
 
-    def chosen(keys: pyarrow.ChunkedArray) -> NDArray[np.bool_]:
-        return np.array([key in wanted for key in keys.to_pylist()])
+    def chosen(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        assert digests.tolist() == sorted(set(Digests.of(whole["task_id"]).high.tolist()))
+        return np.isin(digests, list(digest_of.values()))
 
-    some = [row for batch in folder.batches("layers", columns, keep=chosen) for row in batch.to_pylist()]
+    stored = folder.stored_batches("layers", chosen)
+    some = [row for batch in stored.read(columns) for row in batch.to_pylist()]
     assert some == [row for row in whole.to_pylist() if row["task_id"] in wanted]
+    notes = [row["note"] for batch in stored.read(["note"]) for row in batch.to_pylist()]
+    assert notes == [row["note"] for row in some]
     assert folder.read_some("layers", wanted, columns).to_pylist() == some
     assert list(RunFolder(run_path.with_name("none")).batches("layers", columns)) == []

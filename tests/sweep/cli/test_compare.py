@@ -163,8 +163,8 @@ def test_fronts_and_sides_by_enumeration(base: Path, tmp_path: Path) -> None:
             assert (design in designs) == (not dominated)
     sides = 0
     for design in runs["base"].judged:
-        axes = runs["base"].designs["axes"].iloc[design]
-        beside = next(i for i in runs["other"].judged if runs["other"].designs["axes"].iloc[i] == axes)
+        axes = runs["base"].axis_line(design)
+        beside = next(i for i in runs["other"].judged if runs["other"].axis_line(i) == axes)
         sides += (design in runs["base"].front) != (beside in runs["other"].front)
     assert len(found.changed) == sides
 

@@ -27,7 +27,9 @@ from results.explain.design import (
     nest_lines,
 )
 from results.explain.neighbour import DOMINATES, better_designs
+from results.front.pareto import design_frame
 from results.report.data import RunData
+from results.store.folder import RunFolder
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.results.report.browser import Page, browser, open_page  # noqa: F401 - fixtures
@@ -76,10 +78,9 @@ def test_a_design_s_parts_add_up_to_it(run: RunData) -> None:
 def test_layers_are_what_the_cost_model_says_of_their_mappings(run: RunData) -> None:
     """Cycles, accesses, and that what binds is what is changed by taking it away, each counted anew."""
     layers = {layer.name: layer for layer in load_network("cosa_alexnet").layers}
-    binders = set()
+    binders, frame = set(), design_frame(RunFolder(run.path))
     for design in run.judged:
-        axes = run.designs["axes"].iloc[design]
-        architecture = load_architecture("eyeriss", axes)
+        architecture = load_architecture("eyeriss", frame["axes"].iloc[design])
         for layer in explained(run, design).layers:
             mapping = mapping_from_json(architecture, layers[layer.name], layer.mapping)
             evaluation = evaluate(architecture, layers[layer.name], mapping)
@@ -268,7 +269,7 @@ def test_no_run_and_a_design_without_answers(tmp_path: Path, command_line: Comma
     path = tmp_path / "infeasible.yaml"
     path.write_text("\n".join(line for line in infeasible.splitlines() if not line.startswith("baseline")))
     folder = run_study(load_study(str(path)), tmp_path / "runs" / "infeasible", HERE).path
-    design = str(RunData.read(folder).designs["design_id"].iloc[0])
+    design = RunData.read(folder).design_id(0)
     ended = command_line("explain", str(folder), design)
     assert ended.status == 1, ended
     assert "nothing to explain" in ended.err

@@ -11,10 +11,10 @@ import numpy as np
 
 from results.report.data import RunData
 from results.report.html import Cell, Markup, ReportSection, element, joined, paragraph, table
-from results.report.stored_rows import limits_in
+from results.report.solve_counts import MOST_UNSOLVED, limits_in
 from results.units import byte_text
 
-LONGEST_TABLE = 200
+LONGEST_TABLE = MOST_UNSOLVED
 
 
 def failures_section(run: RunData) -> ReportSection:
@@ -32,15 +32,8 @@ def failures_section(run: RunData) -> ReportSection:
         summary = element("summary", f"{infeasible.count} infeasible designs and solves")
         parts.append(element("details", summary, listed))
     if run.left_out:
-        cells = [
-            _row("design", run.axis_line(i), None, run.designs["note"].iloc[i])
-            for i in run.left_out[:LONGEST_TABLE]
-        ]
-        listed = _limited(
-            ["What", "Name", "", "Reason"],
-            Listed(cells, len(run.left_out)),
-            "Designs that break a constraint",
-        )
+        broken = _listed(run, run.left_out, "note")
+        listed = _limited(["What", "Name", "", "Reason"], broken, "Designs that break a constraint")
         summary = element("summary", f"Left out by constraints on results: {len(run.left_out)}")
         parts.append(element("details", summary, listed))
     if (discarded := _designs(run, "dominated", "note")).count:
@@ -85,9 +78,9 @@ def _limited(headers: list[str], listed: Listed, caption: str) -> Markup:
 
 def _solves(run: RunData, statuses: tuple[str, ...]) -> Listed:
     """The solves of all kinds that ended with one of these statuses."""
-    rows = run.layers.unsolved
-    rows = rows[rows["status"].isin(statuses)]
-    found = Listed([_said("solve", _name(r), r) for r in rows[:LONGEST_TABLE].to_dict("records")], len(rows))
+    layers = [row for row in run.layers.unsolved if row["status"] in statuses]
+    count = sum(run.layers.ended.statuses.get(status, 0) for status in statuses)
+    found = Listed([_said("solve", _name(row), row) for row in layers[:LONGEST_TABLE]], count)
     kinds: tuple[tuple[str, Callable[[Any], str], Sequence[Any]], ...] = (
         ("layers together", _group, [*run.fusions.values()]),
         ("scratchpad", _graph, run.scratchpads),
@@ -107,21 +100,19 @@ def _said(what: str, name: str, row: Mapping[str, Any]) -> list[Cell]:
     """
     proven = row["status"] == "infeasible"
     texts = [row["note"]] if proven else [row["error"], row["note"]]
-    return _row(what, name, None if proven else row["attempts"], next(filter(_is_text, texts), ""))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+    return _row(what, name, None if proven else row["attempts"], next(filter(None, texts), ""))
 
 
 def _designs(run: RunData, status: str, reason: str) -> Listed:
     """The designs of this status; ``reason`` is the column that says why."""
-    ended = np.flatnonzero(run.designs["status"].eq(status))
-    cells = [
-        _row("design", run.axis_line(int(i)), None, run.designs[reason].iloc[i])
-        for i in ended[:LONGEST_TABLE]
-    ]
-    return Listed(cells, len(ended))
+    return _listed(run, np.flatnonzero(run.designs["status"].eq(status)).tolist(), reason)
+
+
+def _listed(run: RunData, designs: Sequence[int], reason: str) -> Listed:
+    shown = designs[:LONGEST_TABLE]
+    texts = run.reasons(shown, reason)
+    cells = [_row("design", run.axis_line(i), None, why) for i, why in zip(shown, texts, strict=True)]
+    return Listed(cells, len(designs))
 
 
 def _name(row: Mapping[str, Any]) -> str:
@@ -144,7 +135,6 @@ def _tile_parts(row: Mapping[str, Any]) -> str:
     return f"{row['tile_parts']} parts of layers by {row['solver']} (task {row['task_id'][:8]})"
 
 
-def _row(what: str, name: object, attempts: float | None, text: object) -> list[Cell]:
-    tried = "" if attempts is None or attempts != attempts else f"{attempts:.0f}"
-    shown = text if isinstance(text, str) else ""
-    return [Cell(what), Cell(name), Cell(tried, number=True), Cell(element("pre", shown))]
+def _row(what: str, name: object, attempts: int | None, text: str) -> list[Cell]:
+    tried = "" if attempts is None else f"{attempts}"
+    return [Cell(what), Cell(name), Cell(tried, number=True), Cell(element("pre", text))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+import numpy as np
+
 from results.report.data import RunData
 from results.report.design_layers import design_layers, gained_cycles
 from results.report.html import ReportSection, element, joined, paragraph
@@ -42,7 +44,7 @@ def _beyond_the_ends(run: RunData) -> Iterator[str]:
         if name != "area_um2"
     }
     for axis in run.axes:
-        tried = sorted({run.axis_text(design, axis) for design in run.judged}, key=value_order)
+        tried = run.tried(axis)
         if len(tried) < 2 or any(value_order(text)[0] for text in tried):
             continue
         chosen = {run.axis_text(design, axis) for design in run.front}
@@ -60,16 +62,24 @@ def _beyond_the_ends(run: RunData) -> Iterator[str]:
 
 def _untried(run: RunData) -> Iterator[str]:
     """How many combinations of the values that were tried have no answer."""
-    values = {axis: {run.axis_text(design, axis) for design in run.judged} for axis in run.axes}
-    combinations = prod(len(tried) for tried in values.values())
-    seen = len({tuple(run.axis_text(design, axis) for axis in run.axes) for design in run.judged})
-    looked_at = seen + len(run.discarded) + len(run.left_out)
+    combinations = prod(len(run.tried(axis)) for axis in run.axes)
+    looked_at = _seen(run) + len(run.discarded) + len(run.left_out)
     if run.axes and looked_at < combinations:
         yield (
             f"{looked_at:,} of the {combinations:,} combinations of these values of the axes were looked at: "
             "more samples or trials, or a grid around the front, would fill in the others. How the "
             "hypervolume grew says whether it is worth it."
         )
+
+
+def _seen(run: RunData) -> int:
+    """How many combinations of values the judged designs have."""
+    combination = np.zeros(len(run.judged), np.int64)
+    for axis in run.axes:
+        texts, numbers = run.axis_numbers(axis)
+        # numbered anew after each axis, so that they stay below the number of designs
+        _, combination = np.unique(combination * len(texts) + numbers[run.judged], return_inverse=True)
+    return len(np.unique(combination))
 
 
 def _what_binds(run: RunData) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from results.report.data import RunData
 from results.report.html import Markup, ReportSection, element, joined, paragraph
 from results.units import NOTHING, percent, seconds
@@ -13,12 +15,9 @@ from results.units import NOTHING, percent, seconds
 
 def headline(run: RunData) -> Markup:
     """Counts of designs and solves, the fraction answered from the store, CPU time; then warnings."""
-    rows = run.solves
-    cached = int(rows["cached"].eq(True).sum())
-    failed = int(rows["status"].eq("failed").sum())
-    needed = int(run.designs["solves"].fillna(0).sum())
-    spent = float(rows["cpu_seconds"][rows["cached"].ne(True)].sum())
-    solves = len(rows)
+    solves, cached, spent = run.ended.solves, run.ended.cached, run.ended.spent_seconds
+    failed = run.ended.statuses.get("failed", 0)
+    needed = int(np.nansum(run.numbers("solves")))
     judged = "that meet the constraints" if run.left_out else "complete"
     cards = [
         ("Designs", f"{len(run.designs):,}", _design_counts(run)),

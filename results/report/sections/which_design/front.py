@@ -299,11 +299,11 @@ def _narrow(judged: Points, bounds: Points) -> bool:
 
 
 def _discarded(run: RunData, x: int, y: int) -> list[Trace]:
-    every = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
     drawable = [i for i in _drawn_discarded(run) if (run.bounds[i, [x, y]] > 0).all()]
     if not drawable:
         return []
-    some = f" ({len(drawable):,} of {len(every):,})" if len(drawable) < len(every) else ""
+    every = int((run.bounds[run.discarded][:, [x, y]] > 0).all(axis=1).sum())
+    some = f" ({len(drawable):,} of {every:,})" if len(drawable) < every else ""
     scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
     return [
         {

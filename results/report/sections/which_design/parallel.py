@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from results.report.colors import FRONT_COLOR
 from results.report.data import RunData, thinned
 from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
-from results.units import value_order
 
 MOST_LINES = 4000
 MOST_TICKS = 12
@@ -20,7 +20,7 @@ def parallel_section(run: RunData) -> ReportSection | None:
     """One line a design; absent where the study varies nothing or nothing is complete."""
     if not run.axes or not run.judged:
         return None
-    others = [i for i in run.judged if i not in run.on_front]
+    others = array("q", (i for i in run.judged if i not in run.on_front))
     front = thinned(run.front, MOST_LINES)
     shown = [*thinned(others, MOST_LINES - len(front)), *front]
     text = (
@@ -55,7 +55,7 @@ def _figure(run: RunData, shown: list[int]) -> Figure:
 
 def _axis(run: RunData, axis: str, shown: list[int]) -> dict[str, Any]:
     """The axis' values at equal distances, from small to large where they are numbers."""
-    values = sorted({run.axis_text(i, axis) for i in run.judged}, key=value_order)
+    values = run.tried(axis)
     position_of = {text: index for index, text in enumerate(values)}
     ticks = sorted({int(t) for t in np.linspace(0, len(values) - 1, min(len(values), MOST_TICKS)).round()})
     dimension: dict[str, Any] = {

@@ -88,7 +88,7 @@ def _comparison(run: RunData) -> Markup:
         text = "The study names no baseline; with `baseline:` and a value for each axis it would be compared."
         remark = paragraph(text, class_="empty")
     elif run.baseline in run.left_out:
-        why = run.designs["note"].iloc[run.baseline]
+        (why,) = run.reasons([run.baseline], "note")
         remark = paragraph(f"Baseline: {run.axis_line(run.baseline)}. It is left out: {why}.")
     elif run.baseline not in run.judged:
         status = run.designs["status"].iloc[run.baseline]

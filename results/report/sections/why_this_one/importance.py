@@ -20,14 +20,20 @@ def importance_section(run: RunData) -> ReportSection | None:
     if not run.axes or not run.judged:
         return None
     title = "Importance of the axes"
-    axes = {axis: [run.axis_text(i, axis) for i in run.judged] for axis in run.axes}
+    axes = {axis: _texts(run, axis) for axis in run.axes}
     try:
-        fractions = [importance(axes, run.points[run.judged, index]) for index in range(len(run.objectives))]
+        fractions = importance(axes, list(run.points[run.judged].T))
     except NotEnoughDesignsError as error:
         text = f"The importance of the axes cannot be told: {error}."
         return ReportSection("importance", title, paragraph(text, class_="empty"))
     panel = element("div", _figure(run, fractions).html(), class_="panel")
     return ReportSection("importance", title, joined([paragraph(_definition(run)), panel]))
+
+
+def _texts(run: RunData, axis: str) -> list[str]:
+    """The value of the axis of each judged design."""
+    texts, numbers = run.axis_numbers(axis)
+    return [texts[number] for number in numbers[run.judged]]
 
 
 def _definition(run: RunData) -> str:
