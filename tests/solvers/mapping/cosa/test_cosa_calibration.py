@@ -98,7 +98,8 @@ def test_micro_benchmarks_are_of_the_layers_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "network", ["cosa_alexnet", "cosa_resnet50", "cosa_resnext50", "deepbench", "thistle_resnet18", "yolo9000"]
+    "network",
+    ["cosa_alexnet", "cosa_resnet50", "cosa_resnext50", "deepbench", "thistle_resnet18", "yolo9000"],
 )
 def test_no_micro_benchmark_is_a_layer_of_a_papers_network(network: str) -> None:
     assert not {one.dims for one in load_network(network).layers} & {one.dims for one in CONVOLUTIONS}
@@ -109,7 +110,8 @@ def test_micro_benchmarks_that_rules_forbid_are_left_out() -> None:
     rules = SpaceRules(levels=(LevelRules("DRAM", temporal=(FactorRule("N", least=1000),)),))
     layer = gemm("long", M=2, N=2000, K=4)
     problem = MappingProblem(load_architecture("C_two_level"), layer, "energy", rules)
-    assert "weights by micro-benchmarks" in cosa.solve(problem, Budget(), cosa.Params(weights="calibrated")).note
+    one = cosa.solve(problem, Budget(), cosa.Params(weights="calibrated"))
+    assert "weights by micro-benchmarks" in one.note
     none = SpaceRules(levels=(LevelRules("DRAM", temporal=(FactorRule("N", least=2000),)),))
     problem = MappingProblem(load_architecture("C_two_level"), layer, "energy", none)
     outcome = cosa.solve(problem, Budget(), cosa.Params(weights="calibrated"))
