@@ -32,31 +32,33 @@ from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Outcome
 
 CONVOLUTIONS = (
-    convolution("window", K=96, C=48, P=20, Q=20, R=3, S=3),
-    convolution("deep window", K=320, C=240, P=6, Q=6, R=3, S=3),
-    convolution("wide window", K=32, C=20, P=72, Q=72, R=3, S=3),
-    convolution("strided window", K=120, C=60, P=10, Q=10, R=3, S=3, stride=(2, 2)),
+    convolution("window", K=96, C=48, P=21, Q=21, R=3, S=3),
+    convolution("deep window", K=320, C=240, P=7, Q=7, R=3, S=3),
+    convolution("wide window", K=32, C=20, P=66, Q=66, R=3, S=3),
+    convolution("strided window", K=120, C=60, P=13, Q=13, R=3, S=3, stride=(2, 2)),
     convolution("few inputs", K=160, C=8, P=30, Q=30, R=3, S=3),
     convolution("image", K=48, C=3, P=40, Q=40, R=5, S=5, stride=(2, 2)),
+    convolution("wide image", K=32, C=3, P=98, Q=98, R=7, S=7, stride=(2, 2)),
     convolution("pointwise", K=160, C=96, P=24, Q=24, R=1, S=1),
-    convolution("expansion", K=480, C=80, P=12, Q=12, R=1, S=1),
+    convolution("expansion", K=480, C=80, P=11, Q=11, R=1, S=1),
     convolution("reduction", K=80, C=480, P=12, Q=12, R=1, S=1),
     convolution("strided pointwise", K=144, C=72, P=18, Q=18, R=1, S=1, stride=(2, 2)),
     convolution("deep pointwise", K=1200, C=300, P=5, Q=5, R=1, S=1),
-    convolution("connected", K=1536, C=640, P=1, Q=1, R=1, S=1),
+    convolution("connected", K=1500, C=640, P=1, Q=1, R=1, S=1),
 )
 PRODUCTS = (
     gemm("square", M=144, N=160, K=192),
-    gemm("vector", M=1, N=1536, K=640),
-    gemm("few rows", M=8, N=640, K=480),
-    gemm("many rows", M=720, N=96, K=48),
-    gemm("narrow", M=480, N=24, K=72),
+    gemm("vector", M=1, N=1500, K=640),
+    gemm("few rows", M=7, N=640, K=480),
+    gemm("many rows", M=725, N=96, K=48),
+    gemm("narrow", M=484, N=24, K=72),
     gemm("expansion", M=50, N=960, K=240),
-    gemm("reduction", M=40, N=48, K=1920),
+    gemm("reduction", M=39, N=48, K=1920),
     gemm("scores", M=180, N=180, K=60),
 )
 """The micro-benchmarks: of each kind, shapes for which another of the three parts is the bottleneck. Their
-sizes have small primes, so that every level can be filled, and are those of no network in the library."""
+sizes are those of no network in the library, and have primes up to 29 as networks' layers have. With small
+primes alone every weight fills the array, and weights that leave it empty for a filter of 7 x 7 look good."""
 
 TRAFFIC_TIMES = (1.0, 0.3, 3.0, 10.0, 100.0)
 UTILISATION_TIMES = (1.0, 0.0)
