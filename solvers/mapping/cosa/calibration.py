@@ -77,7 +77,7 @@ Solve = Callable[[MappingProblem, Budget, Params], Outcome[Mapping]]
 
 
 @dataclass(frozen=True)
-class Weights:
+class ObjectiveWeights:
     """The weights of Util, Comp and Traf."""
 
     utilisation: float
@@ -88,7 +88,7 @@ class Weights:
         return f"utilisation {self.utilisation:.4g}, compute {self.compute:.4g}, traffic {self.traffic:.4g}"
 
     @classmethod
-    def of(cls, params: Params) -> Weights:
+    def of(cls, params: Params) -> ObjectiveWeights:
         """The weights that ``params`` state."""
         return cls(params.utilisation_weight, params.compute_weight, params.traffic_weight)
 
@@ -103,7 +103,7 @@ class Weights:
         )
 
 
-def calibrated(problem: MappingProblem, params: Params, solve: Solve) -> tuple[Weights, str]:
+def calibrated(problem: MappingProblem, params: Params, solve: Solve) -> tuple[ObjectiveWeights, str]:
     """The weights for ``problem``, and a sentence that names them; ``solve`` is CoSA with stated weights.
 
     Takes seconds of CPU the first time that a process asks for an architecture, and none after that.
@@ -114,7 +114,7 @@ def calibrated(problem: MappingProblem, params: Params, solve: Solve) -> tuple[W
     layers = micro_benchmarks(problem.layer)
     found = _best(solve, problem.architecture, problem.objective, rules, layers, one_shot)
     if found is None:
-        return Weights.of(params), "no micro-benchmark has a proven program: weights as stated"
+        return ObjectiveWeights.of(params), "no micro-benchmark has a proven program: weights as stated"
     return found, f"weights by micro-benchmarks: {found}"
 
 
@@ -124,10 +124,10 @@ def micro_benchmarks(layer: Layer) -> tuple[Layer, ...]:
     return tuple(one for one in every if one.sizes.keys() == layer.sizes.keys()) or every
 
 
-def candidates(stated: Weights) -> tuple[Weights, ...]:
+def candidates(stated: ObjectiveWeights) -> tuple[ObjectiveWeights, ...]:
     """The weights that are tried, the stated ones first."""
     found = [
-        Weights(
+        ObjectiveWeights(
             _as_written(stated.utilisation * traffic * utilisation),
             stated.compute,
             _as_written(stated.traffic * traffic),
@@ -139,7 +139,7 @@ def candidates(stated: Weights) -> tuple[Weights, ...]:
 
 
 def _as_written(weight: float) -> float:
-    """The number that :class:`Weights` prints, so that who states what a note says gets the same answer."""
+    """The number as a note prints it, so that who states what the note says gets the same answer."""
     return float(f"{weight:.4g}")
 
 
@@ -151,10 +151,10 @@ def _best(
     rules: SpaceRules,
     layers: tuple[Layer, ...],
     params: Params,
-) -> Weights | None:
+) -> ObjectiveWeights | None:
     """The best candidate; None if no micro-benchmark can be solved with the stated weights."""
     problems = [MappingProblem(architecture, one, objective, rules.for_layer(one)) for one in layers]
-    stated, *others = candidates(Weights.of(params))
+    stated, *others = candidates(ObjectiveWeights.of(params))
     base = {
         problem: cost for problem in problems if (cost := _cost(solve, problem, stated.stated_in(params)))
     }

@@ -10,11 +10,18 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import cosa
 from solvers.mapping.cosa import calibration
-from solvers.mapping.cosa.calibration import CONVOLUTIONS, PRODUCTS, Weights, candidates, micro_benchmarks
+from solvers.mapping.cosa.calibration import (
+    CONVOLUTIONS,
+    PRODUCTS,
+    ObjectiveWeights,
+    candidates,
+    micro_benchmarks,
+)
 from solvers.mapping.problem import MappingProblem, Objective
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome
@@ -22,7 +29,7 @@ from solvers.outcome import Outcome
 LAYER = gemm("held out", M=60, N=36, K=28)
 
 
-def calibrated(architecture: str, layer: Layer, objective: Objective, seed: int = 0) -> Outcome[object]:
+def calibrated(architecture: str, layer: Layer, objective: Objective, seed: int = 0) -> Outcome[Mapping]:
     problem = MappingProblem(load_architecture(architecture), layer, objective)
     return cosa.solve(problem, Budget(seed=seed), cosa.Params(preset="paper", weights="calibrated"))
 
@@ -33,15 +40,15 @@ def weights_in(note: str) -> str:
 
 
 def test_candidates_are_multiples_and_begin_with_what_is_stated() -> None:
-    found = candidates(Weights(0.1, 10.0, 1.0))
-    assert found[0] == Weights(0.1, 10.0, 1.0)
+    found = candidates(ObjectiveWeights(0.1, 10.0, 1.0))
+    assert found[0] == ObjectiveWeights(0.1, 10.0, 1.0)
     assert len(found) == len(set(found)) == 10
     assert {one.compute for one in found} == {10.0}
-    assert Weights(0.0, 10.0, 3.0) in found
+    assert ObjectiveWeights(0.0, 10.0, 3.0) in found
     # Util keeps its weight beside that of Traf
-    assert Weights(0.3, 10.0, 3.0) in found
+    assert ObjectiveWeights(0.3, 10.0, 3.0) in found
     # what is stated as 0 stays 0
-    assert len(candidates(Weights(0.0, 10.0, 1.0))) == 5
+    assert len(candidates(ObjectiveWeights(0.0, 10.0, 1.0))) == 5
 
 
 @pytest.mark.parametrize("errors", [0.0, 2.0])
@@ -54,7 +61,7 @@ def test_the_weights_are_the_best_candidate_on_the_micro_benchmarks(
     calibration._best.cache_clear()
     architecture = load_architecture("eyeriss")
 
-    def logs(weights: Weights) -> list[float]:
+    def logs(weights: ObjectiveWeights) -> list[float]:
         params = cosa.Params(
             preset="paper",
             utilisation_weight=weights.utilisation,
@@ -68,7 +75,7 @@ def test_the_weights_are_the_best_candidate_on_the_micro_benchmarks(
             found.append(log(evaluate(architecture, layer, mapping).edp_pj_cycles))
         return found
 
-    stated, *others = candidates(Weights(0.1, 10.0, 1.0))
+    stated, *others = candidates(ObjectiveWeights(0.1, 10.0, 1.0))
     base, best = logs(stated), {str(stated): 0.0}
     for weights in others:
         over = [own - one for own, one in zip(logs(weights), base, strict=True)]

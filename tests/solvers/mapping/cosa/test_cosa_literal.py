@@ -12,6 +12,7 @@ input: the tile of a dim is multiplied up factor by factor, and no logarithm is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from math import log2
@@ -30,6 +31,7 @@ from solvers.mapping.cosa.cp_sat import CpSat
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.objectives import network_level
 from solvers.mapping.cosa.params import Boundaries, CapacitySplit, Permutation, Surrogate
+from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.space.space import MappingSpace
 
@@ -245,18 +247,21 @@ class Literal:
 def counted_optimum(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> float:
     program = CosaProgram(MappingSpace(architecture, layer), keep, params)
     engine = CpSat(program.integer, 0)
-    optima = []
-    for pattern in program.patterns:
-        goal = program.goal(pattern)
-        overfull = True
-        while overfull:
-            answer = engine.minimise(goal, 60)
-            assert answer.proven
-            assert answer.values is not None
-            mapping = program._mapping(answer.values, pattern)
-            overfull = program._cut_off_overfull(mapping, answer.values, engine)
-        optima.append(value(goal.objective, answer.values))
-    return min(optima)
+    return min(
+        value(program.goal(pattern).objective, fitting_optimum(program, pattern, engine))
+        for pattern in program.patterns
+    )
+
+
+def fitting_optimum(program: CosaProgram, pattern: Pattern, engine: CpSat) -> Sequence[int]:
+    """The values of the proven optimum whose tiles fit in whole words."""
+    while True:
+        answer = engine.minimise(program.goal(pattern), 60)
+        assert answer.proven
+        assert answer.values is not None
+        mapping = program._mapping(answer.values, pattern)
+        if not program._cut_off_overfull(mapping, answer.values, engine):
+            return answer.values
 
 
 def optima_agree(architecture: Architecture, layer: Layer, params: Params) -> None:
