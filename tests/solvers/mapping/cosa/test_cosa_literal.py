@@ -361,10 +361,13 @@ def test_utilisation_and_the_order_in_the_program_reach_the_optimum_of_binaries(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("layer", [gemm("gemm", M=8, N=6, K=8), *SLIDING], ids=lambda layer: layer.name)
+@pytest.mark.parametrize("layer", [SLIDING[0], SLIDING[-1]], ids=lambda layer: layer.name)
 @pytest.mark.parametrize("surrogate", ["weighted-sum", "difference"])
 def test_the_papers_preset_reaches_the_optimum_of_binaries(
     name: str, layer: Layer, surrogate: Surrogate
 ) -> None:
-    """With the weights of the released code, traffic over the network alone (Eq. 11), and Eq. 13 as well."""
+    """With the weights of the released code, traffic over the network alone (Eq. 11), and Eq. 13 as well.
+
+    Of the smallest layers: with Eq. 13 the literal program of eight prime factors takes minutes.
+    """
     optima_agree(SMALL[name], layer, Params(preset="paper", surrogate=surrogate))
