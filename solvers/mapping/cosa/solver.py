@@ -36,7 +36,7 @@ from solvers.mapping.space.starts import drawn
 from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "9"
+VERSION = "10"
 
 _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
