@@ -15,8 +15,8 @@ A first solution, of CoSA's own weighted sum, sets the scale: its cost is REFERE
 solved, tangents are added at its optimum, and so on, until its bound meets the best sum of powers found.
 
 Cycles are the maximum of what MACs and bandwidths need, or of the paces of an architecture with timing. Their
-logarithm is a variable that is at least the logarithm of each of these. Energy times cycles is again a sum of
-powers, with that variable in every exponent.
+logarithm is a variable that is at least the logarithm of each of these. So what leaks in all cycles is a
+power as well, and energy times cycles is again a sum of powers, with that variable in every exponent.
 """
 
 from __future__ import annotations
@@ -98,14 +98,17 @@ class CostProgram(CosaProgram):
 
     def _powers(self) -> Iterator[Power]:
         """The powers whose sum is the objective, without the constant; none for cycles."""
+        if self._objective == "cycles":
+            return
+        cycles = {self._log_cycles: UNIT}
+        energy = [*self._costs.energy, *(leaked.times(1.0, cycles) for leaked in self._costs.leakage)]
         if self._objective == "energy":
-            yield from self._costs.energy
-        if self._objective == "edp":
-            cycles = {self._log_cycles: UNIT}
-            for factor, exponent in self._costs.energy:
-                yield Power(factor, added((1.0, exponent), (1.0, cycles)))
-            if self._costs.mac_energy_pj:
-                yield Power(self._costs.mac_energy_pj, cycles)
+            yield from energy
+            return
+        for power in energy:
+            yield power.times(1.0, cycles)
+        if self._costs.mac_energy_pj:
+            yield Power(self._costs.mac_energy_pj, cycles)
 
     def _bound_cycles(self) -> None:
         """The cycles are at least every power of every pace by itself: of the MACs, of each transfer."""
@@ -180,7 +183,7 @@ class CostProgram(CosaProgram):
     def _start(self, values: Sequence[int], reference: float) -> list[int]:
         """A solution with the variables of cycles and of powers at or above all of their tangents."""
         start = list(values)
-        if self._objective != "energy":
+        if self._costs.counts_cycles:
             start[self._log_cycles] = ceil(log2(self._costs.cycles_at(values)) / UNIT)
         for priced in self._priced:
             start[priced.variable] = ceil(priced.power.at(start) * REFERENCE / reference)
@@ -200,8 +203,10 @@ class CostProgram(CosaProgram):
             # The variable is whole, so it may be a unit above the logarithm.
             return EngineGoal(objective, (Row({self._log_cycles: UNIT}, high=log2(best) + UNIT),))
         objective = {p.variable: 1.0 for p in self._priced}
-        # Every variable is whole, so it may be a unit above its power.
-        ceiling = (best - self._constant) * REFERENCE / reference + len(self._priced)
+        # Every variable is whole, so it may be a unit above its power. The logarithm of the cycles may be one
+        # above theirs, which is less than those units together, but not where leakage has it twice.
+        rounded = 2.0 ** (2 * UNIT) if self._costs.leakage else 1.0
+        ceiling = (best * rounded - self._constant) * REFERENCE / reference + len(self._priced)
         return EngineGoal(objective, (Row(objective, high=ceiling),))
 
     def _bound_at(self, values: Sequence[int], reference: float) -> float:
@@ -217,10 +222,8 @@ class CostProgram(CosaProgram):
         """The objective of a solution as the sum of powers has it."""
         if self._objective == "cycles":
             return self._costs.cycles_at(values)
-        if self._objective == "energy":
-            return sum(power.at(values) for power in self._costs.energy) + self._constant
-        cycles: float = self._costs.cycles_at(values)
-        return (sum(power.at(values) for power in self._costs.energy) + self._costs.mac_energy_pj) * cycles
+        energy = self._costs.energy_at(values)
+        return energy if self._objective == "energy" else energy * self._costs.cycles_at(values)
 
     def _add_tangents(self, engine: Engine, values: Sequence[int], reference: float) -> None:
         """Add tangents where a solution lies: there the program counts from now on what the powers do."""

@@ -5,7 +5,7 @@ traffics, because a logarithm of a traffic is linear in the program's variables.
 of a product of traffics, but energy is a sum of them. Each access count by itself is a power of 2 whose
 exponent is linear, and energy is a sum of such powers:
 
-    energy = constant + sum over k of  factor[k] * 2 ** exponent[k]
+    energy = constant + sum over k of  factor[k] * 2 ** exponent[k] + cycles * sum over levels of  leakage
 
 That is convex, and a convex function is the maximum of its tangents, some of which the program takes as
 linear rows (:mod:`solvers.mapping.cosa.cost_program`). The exponents are made of the paper's own D, L and T
@@ -16,7 +16,6 @@ It is close to what the cost model counts, and differs in these points:
 * A tile whose window slides is fetched whole; the cost model fetches only what is new.
 * Copies of such tiles at several instances count as different words, although they overlap.
 * Accesses are not rounded up to whole blocks of words.
-* Levels leak during the cycles in which MACs compute; the cost model counts those in which they wait, too.
 * Of an array of PEs with timing, and of steps of a level inside, the cycles are those of MACs and bandwidths
   alone. Any other ``timing:`` counts (:mod:`solvers.mapping.cosa.timed_costs`).
 """
@@ -97,9 +96,20 @@ class Costs:
 
     @cached_property
     def energy(self) -> tuple[Power, ...]:
-        """The energy in pJ that depends on the mapping, as powers to be added up."""
-        powers = [*self._access_energy(), *self._leakage()]
+        """The energy in pJ of all accesses, as powers to be added up."""
+        return tuple(power for power in self._access_energy() if power.factor)
+
+    @cached_property
+    def leakage(self) -> tuple[Power, ...]:
+        """The pJ that all levels leak in a cycle, of computing or of waiting, as powers to be added up."""
+        levels = enumerate(self.architecture.levels)
+        powers = (Power(level.leakage_pj_per_cycle, self._instances(index)) for index, level in levels)
         return tuple(power for power in powers if power.factor)
+
+    @property
+    def counts_cycles(self) -> bool:
+        """Whether the objective depends on the cycles; energy does where something leaks."""
+        return self.objective != "energy" or bool(self.leakage)
 
     def _access_energy(self) -> Iterator[Power]:
         # A parent reads what it sends. Of an output it reads the partial sum and writes the updated one.
@@ -112,14 +122,18 @@ class Costs:
             if transfer.received is not None:
                 yield Power(child.write_energy_pj / child.block_size, transfer.received)
 
-    def _leakage(self) -> Iterator[Power]:
-        for index, level in enumerate(self.architecture.levels):
-            yield Power(level.leakage_pj_per_cycle, added((1.0, self.comp), (1.0, self._instances(index))))
-
     @property
     def mac_energy_pj(self) -> float:
         """The energy in pJ of all MACs, which no mapping changes."""
         return self.layer.macs * self.architecture.compute.energy_pj
+
+    def energy_at(self, values: Sequence[int]) -> float:
+        """The energy in pJ of a solution."""
+        accesses = sum(power.at(values) for power in self.energy)
+        leaked = sum(power.at(values) for power in self.leakage)
+        # a machine that leaks nothing has no need of its cycles
+        waiting = leaked * self.cycles_at(values) if leaked else 0.0
+        return self.mac_energy_pj + accesses + waiting
 
     @cached_property
     def paces(self) -> tuple[tuple[Power, ...], ...]:
@@ -127,7 +141,7 @@ class Costs:
         an architecture with timing those of its components and of how they overlap."""
         timing, macs = self.architecture.timing, (Power(1.0, self.comp),)
         outermost = len(self.architecture.levels) - 1
-        if timing is None or self.objective == "energy" or not TimedCosts.counts(self.architecture):
+        if timing is None or not self.counts_cycles or not TimedCosts.counts(self.architecture):
             return (macs, *self._ports(range(outermost + 1)))
         # What the timing describes takes the place of the outermost level's bandwidths, and of the MACs.
         described = timing.load is not None and timing.store is not None

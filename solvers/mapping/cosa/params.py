@@ -19,9 +19,11 @@ Surrogate = Literal["weighted-sum", "difference", "cost"]
 Boundaries = Literal["paper", "network", "all"]
 Permutation = Literal["enumerated", "program"]
 CapacitySplit = Literal["auto", "free", "even"]
+WeightsFrom = Literal["stated", "calibrated"]
 
 CHOICES = {
     "engine": EngineName,
+    "weights": WeightsFrom,
     "surrogate": Surrogate,
     "capacity_split": CapacitySplit,
     "boundaries": Boundaries,
@@ -65,8 +67,8 @@ class Params:
     """The settings of one CoSA solve.
 
     ``preset`` decides every setting below from ``surrogate`` on that is not stated: "archsweep" is how CoSA
-    is used here, "paper" how it is printed (:data:`PRESETS`). A preset has no say about ``engine`` and
-    ``capacity_fractions``.
+    is used here, "paper" how it is printed (:data:`PRESETS`). A preset has no say about ``engine``,
+    ``weights`` and ``capacity_fractions``.
 
     What the programs minimise:
 
@@ -77,6 +79,9 @@ class Params:
       (:mod:`solvers.mapping.cosa.costs`).
     * ``utilisation_weight`` is 0.1 in the released code and in the paper's preset. It is 0 in ours: the term
       takes three times the CPU and gave no better mappings of CoSA's layers on its architecture.
+    * ``weights``: "stated" takes the three weights as they stand here. "calibrated" takes those of their
+      multiples that do best on micro-benchmarks of the architecture, as the paper says that weights are found
+      (:mod:`solvers.mapping.cosa.calibration`); the answer's note names them.
     * ``boundaries``: "paper" counts the traffic over the network on chip alone (Eq. 11), "network" also that
       out of DRAM, "all" that between all levels.
     * ``permutation``: "program" leaves the loop order of the network's level to the program, as the paper
@@ -107,13 +112,15 @@ class Params:
 
     engine: EngineName = "cp-sat"
     preset: Preset = "archsweep"
+    weights: WeightsFrom = "stated"
     surrogate: Surrogate = BY_PRESET
     utilisation_weight: float = BY_PRESET
     compute_weight: float = BY_PRESET
     traffic_weight: float = BY_PRESET
     boundaries: Boundaries = BY_PRESET
     permutation: Permutation = BY_PRESET
-    capacity_fractions: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
+    # A dict has no hash; settings that differ in it alone may share one.
+    capacity_fractions: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict, hash=False)
     capacity_split: CapacitySplit = BY_PRESET
     keep_choices: int = BY_PRESET
     polish: bool = BY_PRESET
@@ -125,6 +132,12 @@ class Params:
         for key in ("utilisation_weight", "compute_weight", "traffic_weight"):
             weight = getattr(self, key)
             _check(key, is_number(weight, 0, inf), "a number of at least 0", weight)
+        _check(
+            "weights",
+            self.weights == "stated" or self.surrogate != "cost",
+            "'stated' with the surrogate 'cost', which has no weights to calibrate",
+            self.weights,
+        )
         check_counts("cosa", self, {"keep_choices": 1, "kicks": 0})
         check_switches("cosa", self, "polish")
         expected = "fractions per level and role"

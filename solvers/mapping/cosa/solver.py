@@ -5,16 +5,20 @@
 2. Solve it once for each reuse pattern, that is for each class of loop orders at the network's level, unless
    the program itself chooses that order.
 3. Evaluate every optimum with the cost model, and descend from all of them (the polish).
+
+The weights of the paper's objective are as stated, or found before by micro-benchmarks of the architecture
+(:mod:`~solvers.mapping.cosa.calibration`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.cosa.calibration import calibrated
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
 from solvers.mapping.cosa.cost_program import CostProgram
 from solvers.mapping.cosa.linear import Engine, EngineGoal, IntegerProgram
@@ -32,7 +36,7 @@ from solvers.mapping.space.starts import drawn
 from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "9"
+VERSION = "10"
 
 _LOADED: set[tuple[str, bool]] = set()
 """(engine, polish) pairs whose libraries and compiled code this process has loaded."""
@@ -56,10 +60,6 @@ class _Allowed:
 
 
 @noting_limits
-@improved_by_timed_cycles
-@guided_by_untimed_cycles
-@over_layouts
-@over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 
@@ -71,12 +71,28 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     The status is OPTIMAL only if the objective meets the cost model's lower bound, else FEASIBLE. It is
     INFEASIBLE if the rules allow no mapping. It is UNKNOWN if the rules allow nothing that was found, or if
     ``capacity_fractions`` leave some tensor no word with every choice of kept tensors that has programs:
-    that is a setting of the solver and proves nothing of the problem. The decorators ask once for each
-    padded size and each choice of layouts, and improve answers for machines whose cycles the programs do not
-    count.
+    that is a setting of the solver and proves nothing of the problem. The micro-benchmarks of calibrated
+    weights belong to an architecture, not to a layer: they are outside of the budget and of the seconds.
 
     Raises InputError for ``capacity_fractions`` of a level that the architecture does not have, and for an
     architecture with a precision.
+    """
+    if params.weights == "stated":
+        return _solve(problem, budget, params)
+    weights, sentence = calibrated(problem, params, _solve)
+    outcome = _solve(problem, budget, weights.stated_in(params))
+    return replace(outcome, note="; ".join(filter(None, [outcome.note, sentence])))
+
+
+@improved_by_timed_cycles
+@guided_by_untimed_cycles
+@over_layouts
+@over_padded_sizes
+def _solve(problem: MappingProblem, budget: Budget, params: Params) -> Outcome[Mapping]:
+    """:func:`solve` with stated weights.
+
+    The decorators ask once for each padded size and each choice of layouts, and improve answers for machines
+    whose cycles the programs do not count.
     """
     refuse_precision(problem, "cosa")
     params.check_levels(problem.architecture)

@@ -11,6 +11,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exhaustive
@@ -43,6 +44,14 @@ SMALL = Architecture(
     ),
     Compute("MAC", 8, 0.5),
 )
+LEAKS = replace(
+    SMALL,
+    levels=tuple(
+        replace(one, leakage_pj_per_cycle=leakage, read_bandwidth=0.5 if one.name == "DRAM" else None)
+        for one, leakage in zip(SMALL.levels, (0.5, 2.0, 30.0, 400.0), strict=True)
+    ),
+)
+"""A machine that waits for DRAM most of the time, and leaks meanwhile."""
 LAYERS = [
     gemm("gemm", M=8, N=6, K=8),
     batched_matmul("matmul", B=2, M=4, N=2, K=6),
@@ -77,7 +86,13 @@ def program_of(
 def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, orders: str, engine: Any) -> None:
     """Of every solution that the program goes through, where nothing slides and a block is a word."""
     program = program_of(layer, "energy", rules=ORDERS[orders].for_layer(layer))
-    seen: list[tuple[float, float]] = []
+    for ours, mapping in solutions(program, engine):
+        assert ours == pytest.approx(evaluate(SMALL, layer, mapping).energy_pj, rel=1e-9)
+
+
+def solutions(program: CostProgram, engine: Any) -> list[tuple[float, Mapping]]:
+    """Every solution that a proven program goes through: what it costs by the program, and its mapping."""
+    seen: list[tuple[float, Mapping]] = []
     inner = engine(program.integer, 0)
 
     class Watched:
@@ -88,15 +103,29 @@ def test_the_sum_of_powers_is_the_energy_of_the_cost_model(layer: Layer, orders:
             if answer.values is not None:
                 mapping = program._mapping(answer.values, program.patterns[0])
                 if all(buffer.fits(mapping.tiles[buffer.level]) for buffer in program._buffers):
-                    counted = evaluate(SMALL, layer, mapping).energy_pj
-                    seen.append((program._cost_at(answer.values), counted))
+                    seen.append((program._cost_at(answer.values), mapping))
             return answer
 
     solved = program.solve(program.patterns[0], Watched(), 60)
     assert solved.proven
     assert seen
-    for ours, counted in seen:
-        assert ours == pytest.approx(counted, rel=1e-9)
+    return seen
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_what_leaks_while_a_machine_waits_counts(layer: Layer, objective: Any) -> None:
+    """As the cost model counts it, but for the part of a cycle that the latter rounds up to."""
+    leaked_per_cycle = 0.0
+    for ours, mapping in solutions(program_of(layer, objective, LEAKS), CpSat):
+        counted = evaluate(LEAKS, layer, mapping)
+        assert counted.cycles > counted.compute_cycles
+        leaked_per_cycle = sum(level.leakage_pj for level in counted.levels) / counted.cycles
+        less = counted.energy_pj - leaked_per_cycle
+        if objective == "edp":
+            less *= counted.cycles - 1
+        assert less * (1 - 1e-9) <= ours <= objective_of(counted, objective) * (1 + 1e-9)
+    assert leaked_per_cycle > 400
 
 
 def test_no_program_that_has_a_solution_is_called_infeasible() -> None:
@@ -149,11 +178,12 @@ def test_a_search_that_was_cut_short_begins_again_within_all_rows(objective: Any
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("orders", ORDERS)
+@pytest.mark.parametrize("architecture", [SMALL, LEAKS], ids=["small", "leaks"])
 def test_a_proven_program_of_energy_has_the_best_mapping_of_its_keep_choice(
-    layer: Layer, orders: str
+    layer: Layer, orders: str, architecture: Architecture
 ) -> None:
     """Against every mapping of the space, of which this one's levels keep as much as they can."""
-    problem = MappingProblem(SMALL, layer, "energy", ORDERS[orders].for_layer(layer))
+    problem = MappingProblem(architecture, layer, "energy", ORDERS[orders].for_layer(layer))
     best = exhaustive.solve(problem, Budget(), exhaustive.Params(limit=10**8))
     outcome = solve(problem, Budget(), COST)
     assert outcome.program_proven
