@@ -3,6 +3,7 @@
     python benchmarks/set_annealing.py [--platform edge] [--network resnet] [--batch 8] [--beta 100]
                                        [--seeds 10] [--space paper] [--epochs 1]
     python benchmarks/set_annealing.py --chips set-edge set-cloud [--network set-resnet50]
+    python benchmarks/set_annealing.py --figure-8 20 [--cells edge/set-resnet50/8 cloud/set-googlenet/64]
 
 Every seed anneals trees of the whole space from all layers one after the other; with ``--start patterns``, as
 the released program does, from the better of a layer-pipeline and a layer-sequential tree that it anneals
@@ -16,6 +17,12 @@ What the released program needs and finds is in published.yaml, as its evaluator
 With ``--chips`` one seed anneals by EDP under the chip model instead, on chips of the library, with the tile
 solver ``nvdla``. The time of a round is that of drawing and counting a tree, from nothing remembered on;
 solving tile parts is apart. The run ends with status 1 where a chip's goal is not met.
+
+With ``--figure-8 ROUNDS`` each cell of the study of Figure 8 is annealed by one seed, with so many rounds for
+each of its three phases, LP, LS and SET. From the CPU ms of a round follows what the cell takes with the
+study's rounds and seeds, SET's own phases and those of the rivals LP and LS together. The first rounds count
+more parts that are new, but trees grow later on, so this is an estimate, and no bound. Of cells that
+``--cells`` leaves out nothing is said.
 
 With ``--bands N`` all seeds anneal by EDP under the chip model of ``--chips`` (``--buffer SIZE``: with other
 buffers) twice, with up to N bands of rows and without, for equally many rounds; best trees are replayed.
@@ -39,6 +46,7 @@ from released_model import ReleasedModel
 from costmodel.formats.chips import load_chip
 from costmodel.formats.json.layer_graph_json import load_graph
 from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.yaml.safe_yaml import load_yaml
 from costmodel.replay.replay import replay
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.program.writer import write_program
@@ -54,6 +62,7 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.tiles.cost_table import TilePartCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper
+from sweep.study.study import study_path
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
 CHIPS = {"set-edge": (8, 3000, 2.0), "set-cloud": (64, 1000, 25.0)}
@@ -220,6 +229,61 @@ def measure_chips(names: list[str], network: str) -> tuple[list[ChipRounds], boo
 
 
 @dataclass(frozen=True)
+class FigureCell:
+    """What one network and batch of Figure 8 takes: CPU ms a round of each phase, and of all seeds together.
+
+    ``table_cpu_seconds``: solving tile parts in the rounds that were measured, which is apart from the rest.
+    """
+
+    cell: str
+    layers: int
+    ms_a_round: dict[str, float]
+    cpu_hours: float
+    table_cpu_seconds: float
+
+
+def figure_cell(study: str, network: str, batch: int, rounds: int) -> FigureCell:
+    """One seed of a cell of a library study, with ``rounds`` rounds for each phase."""
+    content = load_yaml(study_path(study))
+    schedule = content["schedule"]
+    chip, graph = load_chip(content["chip"]), load_layer_graph(network)
+    costs = solved_costs(TileCostDemand(graph, chip.tile, chip.tiles, batch), TileMapper("nvdla"))
+    assert costs.solve is not None
+    solve = TimedSolve(costs.solve)
+    objective, params = Objective.named(schedule["objective"]), SetParams(**schedule["params"])
+    problem = ScheduleProblem(graph, ChipModel(chip, replace(costs, solve=solve)), batch, objective)
+    spaces = set_annealing.spaces_of(params)
+    search = TreeSearch(problem, AnnealingPlan(spaces, params, rounds))
+    state = search.begin(1)
+    spent: dict[str, float] = {}
+    for space in spaces:
+        before = time.process_time() - solve.cpu_seconds
+        state = search.advance(state, rounds)
+        spent[space] = 1000 * (time.process_time() - solve.cpu_seconds - before) / rounds
+    # each rival anneals one of the spaces by itself
+    times = {space: 1 + sum(rival["solver"] == space for rival in schedule["rivals"]) for space in spaces}
+    of_seed = params.rounds(len(graph.layers)) * sum(times[space] * spent[space] for space in spaces)
+    hours = schedule["seeds"] * of_seed / 1000 / 3600
+    return FigureCell(f"{study[9:]}/{network}/{batch}", len(graph.layers), spent, hours, solve.cpu_seconds)
+
+
+def measure_figure_8(rounds: int, cells: list[str]) -> list[FigureCell]:
+    """Prints a row a cell and the sum; ``cells``: which; empty: all of both platforms."""
+    print(f"{'cell':<32} {'layers':>6} {'ms a round of LP, LS, SET':>28} {'CPU hours':>9}")
+    rows = []
+    for study in ("set-fig8-edge", "set-fig8-cloud"):
+        for one in load_yaml(study_path(study))["networks"]:
+            if cells and f"{study[9:]}/{one['network']}/{one['batch']}" not in cells:
+                continue
+            row = figure_cell(study, one["network"], one["batch"], rounds)
+            rows.append(row)
+            took = ", ".join(f"{ms:.1f}" for ms in row.ms_a_round.values())
+            print(f"{row.cell:<32} {row.layers:6} {took:>28} {row.cpu_hours:9.3f}", flush=True)
+    print(f"{len(rows)} cells: {sum(row.cpu_hours for row in rows):.2f} CPU hours; the goal for all 70 is 12")
+    return rows
+
+
+@dataclass(frozen=True)
 class BandSeeds:
     """What seeds find with up to ``bands`` bands of rows: objectives, and the replay of the best tree."""
 
@@ -312,9 +376,15 @@ def main() -> int:
     parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
     parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
     parser.add_argument("--chips", nargs="+", choices=list(CHIPS), help="rounds under the chip model instead")
+    parser.add_argument("--figure-8", type=int, metavar="ROUNDS", help="what Figure 8 takes, by so many")
+    parser.add_argument("--cells", nargs="+", default=[], help="with --figure-8: PLATFORM/NETWORK/BATCH")
     parser.add_argument("--bands", type=int, default=1, help="of rows, under the chip model of --chips")
     parser.add_argument("--buffer", help="of a tile, such as 320 KiB, with --bands")
     options = parser.parse_args()
+    if options.figure_8:
+        found = measure_figure_8(options.figure_8, options.cells)
+        record.finish({"figure 8": [asdict(row) for row in found]}, options)
+        return 0
     if options.chips and options.bands > 1:
         record.finish({"bands": [asdict(row) for row in measure_bands(options)]}, options)
         return 0

@@ -5,7 +5,7 @@ A search changes a tree at one spot. All other segments are the same objects as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -102,6 +102,12 @@ class ChipEvaluator:
         InputError for one that is not of this network, NotPossibleError as for whole trees.
         """
         return _possible(self._known(segment, segment))
+
+    def remembered(self) -> Iterator[tuple[frozenset[str], NodeCost]]:
+        """The segments that are remembered now and that the chip can run: their layers and their cost."""
+        for segment in self._by_value.values():
+            if isinstance(segment.cost, NodeCost):
+                yield segment.layers, segment.cost
 
     def _known(self, tree: TreeNode, node: TreeNode) -> _Segment:
         """A segment of a tree, counted unless it is remembered."""

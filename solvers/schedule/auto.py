@@ -4,8 +4,9 @@ Which scheduler wins depends on network, chip and time (``docs/studies.md``, stu
 chain of segments is found step by step, soon, and knows long segments. An annealing knows every tree, and
 goes on getting better for as long as it runs. So the chain comes first, then short annealings of layer
 pipelines and of layers in sequence, which take little time, and then one long annealing of SET's: two of half
-the length find less, and so does one that spends a part of its rounds on patterns. At last an annealing of
-low temperatures goes on from the best tree of all.
+the length find less, and so does one that spends a part of its rounds on patterns. All of them count
+segments, of which only those of one tree would be in the answer: so the best chain of all counted segments is
+found next. At last an annealing of low temperatures goes on from the best tree of all.
 
 KAPLA's chains are all but among those of the best chain, which is hardly ever worse. Where that has counted
 all of its segments, KAPLA costs few schemes (``FEW_SCHEMES``): all that a small network has, and of a large
@@ -22,6 +23,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.limits import limit_reached
+from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tree.tree import TreeNode
 from solvers.budget import LEAST_SECONDS, MOST_SECONDS, Budget, Deadline
 from solvers.checks import check, check_counts, is_number
@@ -30,6 +32,7 @@ from solvers.portfolio import MemberAnswer, best_of
 from solvers.schedule import kapla, layer_pipeline, layer_sequential, segment_chain
 from solvers.schedule.chip_model import ChipModel, LastEvaluator
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
+from solvers.schedule.segment_chain.recombining import CountedPool, recombined
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.refinement import solve_from
@@ -40,7 +43,7 @@ NAME = "auto_schedule"
 MEMBERS = ("segment_chain", "kapla_schedule", "layer_pipeline", "layer_sequential", "set")
 
 VERSION = (
-    f"3 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION} "
+    f"4 kapla_schedule-{kapla.VERSION} segment_chain-{segment_chain.VERSION} set-{set_annealing.VERSION} "
     f"layer_pipeline-{layer_pipeline.VERSION} layer_sequential-{layer_sequential.VERSION}"
 )
 """With those of the members: when an answer of theirs can change, so can this one's."""
@@ -59,12 +62,14 @@ class Params:
     """``members``: the solvers that take part. ``beta``: rounds of an annealing for each layer.
 
     ``annealings``: how many seeds SET's annealing has, from 0 on, one after the other.
+    ``recombination``: whether the best chain of all segments that the members counted is an answer, too.
     ``refinement``: with this fraction of the rounds an annealing goes on from the best tree; 0: none does.
     """
 
     members: tuple[str, ...] = MEMBERS
     beta: float = 2 * SetParams.beta
     annealings: int = 1
+    recombination: bool = True
     refinement: float = 0.25
 
     def __post_init__(self) -> None:
@@ -73,6 +78,8 @@ class Params:
         check(NAME, "members", known, f"some of {', '.join(MEMBERS)}", self.members)
         object.__setattr__(self, "members", tuple(self.members))
         check_counts(NAME, self, {"annealings": 1})
+        right = isinstance(self.recombination, bool)
+        check(NAME, "recombination", right, "true or false", self.recombination)
         right = is_number(self.refinement, 0, 1)
         check(NAME, "refinement", right, "a fraction from 0 to 1", self.refinement)
         right = is_number(self.beta, 0, inf) and self.beta > 0
@@ -115,7 +122,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if problem.model.searching is None:
         # members come to the same leaves and segments, which one of them counts for all
         problem = replace(problem, model=replace(problem.model, searching=LastEvaluator()))
-    portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds))
+    pool = CountedPool(problem) if params.recombination else None
+    portfolio = _Portfolio(problem, budget, Deadline(budget.wall_seconds), pool)
     if "segment_chain" in params.members:
         portfolio.ask("segment_chain", 0.4, segment_chain.solve)
     if "kapla_schedule" in params.members:
@@ -128,6 +136,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         for number in range(params.annealings):
             part = 0.7 / (params.annealings - 0.7 * number)
             portfolio.ask("set", part, partial(_seeded, set_annealing.solve, params.annealing, number))
+    if pool is not None and len(portfolio.answers) > 1:
+        portfolio.ask("recombination", 0.5, partial(recombined, pool=pool))
     best = portfolio.best
     if params.refinement and best is not None:
         portfolio.ask("refinement", 1.0, partial(_improved, params, best.solution.tree))
@@ -182,6 +192,7 @@ class _Portfolio:
     problem: ScheduleProblem
     budget: Budget
     deadline: Deadline
+    pool: CountedPool | None = None
     answers: list[MemberAnswer[ScheduleSolution]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
@@ -196,6 +207,9 @@ class _Portfolio:
             self.refusals.append(f"{member} refuses the problem: {refusal}")
         else:
             self.answers.append(MemberAnswer(member, outcome))
+            evaluator = self.problem.evaluator()
+            if self.pool is not None and isinstance(evaluator, ChipEvaluator):
+                self.pool.gather(evaluator)
 
     @property
     def has_counted_all_segments(self) -> bool:

@@ -71,6 +71,7 @@ class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
     ``tile_costs``: what partitions cost within tiles. ``exponents``: n and m of the objective E^n D^m.
+    ``whole_chip_only``: the numbers of the layers that are never cut among tiles.
     """
 
     def __init__(
@@ -78,9 +79,13 @@ class LeafSearch:
     ) -> None:
         self.graph, self.chip, self.tile_costs, self.exponents = graph, chip, tile_costs, exponents
         self.layers = [LeafLayer(graph, number, chip) for number in range(len(graph.layers))]
+        self.whole_chip_only = frozenset(
+            number for number, layer in enumerate(graph.layers) if layer.needs_whole_chip
+        )
         self._first_of_shape = same_shapes(graph)
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._placements: dict[Placement, Placement] = {}
+        self._least: dict[tuple[int, int, int, int], Array] = {}
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
         self._tables = PartitionTables(self.layers, chip, tile_costs, self._workspace.ranges)
@@ -150,13 +155,14 @@ class LeafSearch:
             return self._searched(first, run, streams, rows)
         pinned = self._searched(first, run, streams, self._tables.rows(first, run))
         streaming = replace(run, streamed=True)
-        rows = self._tables.rows(first, streaming)
-        # A partition whose weights come in one slice holds all of them, so it may as well pin them.
-        rows = rows.kept(rows.slices > 1)
-        if pinned is not None and len(rows.parts):
-            rows = rows.kept(self._least_values(first, streaming, rows) < pinned.value)
+        rows = self._tables.sliced_rows(first, streaming)
         if not len(rows.parts):
             return pinned
+        if pinned is not None:
+            may_win = self._least_values(first, streaming, rows) < pinned.value
+            if not may_win.any():
+                return pinned
+            rows = rows.kept(may_win)
         streams = self._streams(number, streaming, producers)
         below = np.inf if pinned is None else pinned.value
         return self._searched(first, streaming, streams, rows, below) or pinned
@@ -168,12 +174,17 @@ class LeafSearch:
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
 
-        It leaves out the links, and the inputs that come from DRAM.
+        It leaves out the links, and the inputs that come from DRAM. So it is the same wherever the leaf lies,
+        and is remembered; ``rows`` are all partitions of the run with several slices.
         """
+        key = (number, run.batch, run.tiles, run.runs)
+        if key in self._least:
+            return self._least[key]
         streamed = run.runs * self.layers[number].parameter_bits
         energy = self._energy_pj(run, rows) + streamed * self.chip.dram.read_pj_per_bit
         cycles = np.maximum(rows.cycles, self.chip.least_cycles(streamed, 0, run.runs)).astype(np.float64)
         least: Array = energy ** self.exponents[0] * cycles ** self.exponents[1]
+        self._least[key] = least
         return least
 
     def _energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:

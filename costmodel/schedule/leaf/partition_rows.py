@@ -59,6 +59,7 @@ class PartitionTables:
     def __init__(self, layers: Sequence[LeafLayer], chip: Chip, tile_costs: TileCosts, ranges: Any) -> None:
         self._layers, self._chip, self._costs, self._ranges = layers, chip, tile_costs, ranges
         self._rows: dict[tuple[int, int, int, bool, LeafBands | None], PartitionRows] = {}
+        self._sliced: dict[tuple[int, int, int], PartitionRows] = {}
         self._reduced: dict[tuple[int, int, int, int], PartitionRows] = {}
         self._shared: dict[tuple[int, int, int, LeafBands | None], PartitionRows] = {}
 
@@ -72,6 +73,17 @@ class PartitionTables:
                 else self._in_bands(number, run.batch, run.tiles, run.bands)
             )
         return self._rows[key]
+
+    def sliced_rows(self, number: int, run: LeafRun) -> PartitionRows:
+        """The partitions of a leaf whose weights are streamed in several slices.
+
+        A partition whose weights come in one slice holds all of them, so it may as well pin them.
+        """
+        key = (number, run.batch, run.tiles)
+        if key not in self._sliced:
+            rows = self.rows(number, run)
+            self._sliced[key] = rows.kept(rows.slices > 1)
+        return self._sliced[key]
 
     def reduced_rows(self, number: int, run: LeafRun) -> PartitionRows:
         """The partitions of a leaf with its input channels cut, with the costs of computing and of adding.

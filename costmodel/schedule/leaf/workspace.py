@@ -28,8 +28,9 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 def workspace_of(chip: Chip, streams: int) -> Any:
     """Empty arrays for leaves of up to so many ``streams``; see :class:`.leaf_values.Workspace`."""
-    from costmodel.schedule.leaf.kernels.leaf_values import Workspace
+    from costmodel.schedule.leaf.kernels.leaf_values import StreamTables, Workspace
 
+    of_groups = streams, chip.tiles
     return Workspace(
         mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
         ranges_of(chip.tiles),
@@ -39,4 +40,10 @@ def workspace_of(chip: Chip, streams: int) -> Any:
         np.zeros(streams, np.int64),
         np.zeros((streams, 2, 4, chip.tiles), np.int64),
         np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
+        StreamTables(
+            np.zeros(streams, np.int64),
+            *(np.zeros(of_groups, np.int64) for _ in range(3)),
+            *(np.zeros((*of_groups, chip.columns), np.int64) for _ in range(2)),
+            *(np.zeros((*of_groups, chip.rows), np.int64) for _ in range(2)),
+        ),
     )

@@ -51,18 +51,14 @@ def senders_of(chip: Chip) -> Any:
     """Empty :class:`.senders_kernel.Senders` for the chip's mesh."""
     from costmodel.schedule.mesh.senders_kernel import Senders
 
-    columns, rows = np.zeros((5, chip.columns), np.int64), np.zeros((3, chip.rows), np.int64)
+    columns, by_row = np.zeros((3, chip.columns), np.int64), np.zeros(chip.rows, np.int64)
     at, south, north = (np.zeros((chip.columns, chip.rows), np.int64) for _ in range(3))
     return Senders(
         at=at,
         by_column=columns[0],
-        by_row=rows[0],
-        from_west=columns[1],
-        from_east=columns[2],
-        from_above=rows[1],
-        from_below=rows[2],
-        east=columns[3],
-        west=columns[4],
+        by_row=by_row,
+        east=columns[1],
+        west=columns[2],
         south=south,
         north=north,
     )

@@ -43,19 +43,14 @@ Int = Any
 class Senders(NamedTuple):
     """Bits that tiles send, and the multicasts that they send them in.
 
-    ``at`` [X, Y]: bits of each tile; ``by_column`` [X] and ``by_row`` [Y]: their sums. ``from_west`` [X],
-    ``from_east`` [X], ``from_above`` [Y], ``from_below`` [Y]: the bits on that side of a column or row, each
-    times its distance. ``east``, ``west`` [X]: multicasts by the last, or the first, column that they reach;
-    ``south``, ``north`` [X, Y]: by the last, or the first, row that they reach in a column.
+    ``at`` [X, Y]: bits of each tile; ``by_column`` [X], ``by_row`` [Y]: their sums. ``east``, ``west`` [X]:
+    multicasts by the last, or the first, column that they reach; ``south``, ``north`` [X, Y]: by the last, or
+    the first, row that they reach in a column.
     """
 
     at: Array
     by_column: Array
     by_row: Array
-    from_west: Array
-    from_east: Array
-    from_above: Array
-    from_below: Array
     east: Array
     west: Array
     south: Array
@@ -79,10 +74,16 @@ def add_sender(senders: Senders, x: Int, y: Int, size: Int) -> None:
 
 
 @called
-def add_distances(senders: Senders) -> Int:
-    """Fill in the bits times their distance, once all senders are known; the result is all their bits."""
-    _distances(senders.by_column, senders.from_west, senders.from_east)
-    return _distances(senders.by_row, senders.from_above, senders.from_below)
+def add_distances(
+    senders: Senders, from_west: Array, from_east: Array, from_above: Array, from_below: Array
+) -> Int:
+    """Fill in the bits times their distance, once all senders are known; the result is all their bits.
+
+    ``from_west`` [X], ``from_east`` [X], ``from_above`` [Y], ``from_below`` [Y]: for each column or row the
+    bits on that side of it, each times its distance.
+    """
+    _distances(senders.by_column, from_west, from_east)
+    return _distances(senders.by_row, from_above, from_below)
 
 
 @inlined
@@ -103,25 +104,34 @@ def _distances(bits: Array, before: Array, after: Array) -> Int:
 
 
 @inlined
-def hops_of_senders(mesh: Mesh, senders: Senders, total: Int, span: Span) -> Int:
+def hops_of_senders(
+    mesh: Mesh,
+    total: Int,
+    from_west: Array,
+    from_east: Array,
+    from_above: Array,
+    from_below: Array,
+    span: Span,
+) -> Int:
     """Hops times bits of all trees together; ``span`` and the mesh say what they reach.
 
-    ``total``: what :func:`add_distances` has found.
+    ``total`` and the arrays are what :func:`add_distances` has found.
     """
     left, right = span
-    hops = total * (right - left) + senders.from_west[left] + senders.from_east[right]
+    hops = total * (right - left) + from_west[left] + from_east[right]
     for column in range(left, right + 1):
         low, high = mesh.lowest[column], mesh.highest[column]
         if high >= 0:
-            hops += total * (high - low) + senders.from_above[low] + senders.from_below[high]
+            hops += total * (high - low) + from_above[low] + from_below[high]
     return hops
 
 
 @inlined
-def hops_to_tile(senders: Senders, x: Int, y: Int) -> Int:
+def hops_to_tile(
+    from_west: Array, from_east: Array, from_above: Array, from_below: Array, x: Int, y: Int
+) -> Int:
     """Hops times bits of all ways to one tile."""
-    along_row = senders.from_west[x] + senders.from_east[x]
-    hops: Int = along_row + senders.from_above[y] + senders.from_below[y]
+    hops: Int = from_west[x] + from_east[x] + from_above[y] + from_below[y]
     return hops
 
 

@@ -96,14 +96,15 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     of the next follows.
     """
     fetched = once and subbatches == 1
-    further = subbatches * sum(child.from_further for child in children)
+    from_further = [child.from_further for child in children]
+    further = subbatches * sum(from_further)
     # After the last child of a sub-batch comes the first one of the next, so its inputs arrive then as well.
     following = [*children[1:], *(children[:1] if subbatches > 1 else ())]
     busy = np.zeros_like(children[0].busy)
     for number, child in enumerate(children):
         # What the child itself got from further up is part of its own ``busy``: it is taken off once, so that
         # ``further``, which counts all sub-batches of all children, does not count it again.
-        held = child.busy + further - child.from_further
+        held = child.busy + further - from_further[number]
         held = held + child.weights if fetched else held
         if number < len(following):
             held = held + following[number].from_siblings + _ahead(following[number], fetched)

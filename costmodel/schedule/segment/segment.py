@@ -118,11 +118,10 @@ class SegmentEvaluation:
 
     def _layer_by_layer(self) -> NodeCost:
         """The cost of a cut whose layers hand on their outputs whole; NotPossibleError as above."""
-        layers = (self._graph.layers[number] for number in self._flow.layers)
-        if whole_chip_only := [layer.name for layer in layers if layer.needs_whole_chip]:
-            raise NotPossibleError(
-                f"{whole_chip_only[0]}: runs only mapped on the whole chip, as a segment of its own"
-            )
+        needing = self._search.whole_chip_only
+        if whole_chip_only := [number for number in self._flow.layers if number in needing]:
+            name = self._graph.layers[whole_chip_only[0]].name
+            raise NotPossibleError(f"{name}: runs only mapped on the whole chip, as a segment of its own")
         planned = self._planned(self._segment, 0)
         ways = (False, True) if self._search.tile_costs.shares_weights else (False,)
         found = [self._on_tiles(planned, may_share) for may_share in ways]

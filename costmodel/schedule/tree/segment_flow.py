@@ -107,8 +107,9 @@ class SegmentFlow:
                         stages[after] = max(stages[after], stages[before] + 1)
         inside: dict[int, set[int]] = {}
         for producer, consumer, cut, before, after in edges:
-            stages = self.stages[cut] or list(range(after + 1))
-            if stages[after] <= stages[before] + 1:
+            if stages := self.stages[cut]:
+                before, after = stages[before], stages[after]
+            if after <= before + 1:
                 self.sources[consumer] = (*self.sources.get(consumer, ()), producer)
                 inside.setdefault(producer, set()).add(consumer)
         nothing: set[int] = set()

@@ -28,6 +28,7 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
     TransferPrices,
     Workspace,
 )
+from costmodel.schedule.leaf.kernels.links_kernel import load_links
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
@@ -41,7 +42,7 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.schedule.leaf.kernels.transfer_kernel import BOUND, HOPS, LINKS, least_transfer, transfer
+from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, least_transfer
 
 Array = NDArray[Any]
 Int = Any
@@ -67,18 +68,13 @@ def search(
     for all its placements. Then partitions are tried in the order of their bounds, until the next bound
     exceeds the best value so far: no later partition can be cheaper. Of equally cheap ones the first row of
     the table wins, and of its orders the first, so the answer does not depend on the order of trying.
-
-    A placement is counted in two steps, because the loads of single links cost most of the time: with HOPS
-    (of ``transfer_kernel.py``) only the sum over all links is known, and the busiest link carries at least
-    their mean. Only a placement that this does not rule out is counted again with LINKS. The count of hops
-    ends early, too, where they are more than the best value so far allows.
     """
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, below
     for row in range(table.parts.shape[0]):
         hops = prepare(workspace, leaf, table.parts[row])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row])
-        busiest = busiest_link(workspace, hops, BOUND)
+        busiest = mean_of_links(workspace, hops)
         bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
         row_now: Int = np.argmin(bounds)
@@ -87,30 +83,67 @@ def search(
         bounds[row_now] = np.inf
         prepare(workspace, leaf, table.parts[row_now])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row_now])
-        most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
-            placed = placed_in_order(leaf, table, row_now, number)
-            for asked in range(HOPS, LINKS + 1):
-                hops = transfer(workspace, placed, asked, most)
-                if hops > most:
-                    break
-                busiest = busiest_link(workspace, hops, asked)
-                value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest))
-                if value > least or (value == least and row_now >= found[FOUND.row]):
-                    break
-                if asked == LINKS:
-                    least = value
-                    most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
-                    found[FOUND.row], found[FOUND.order] = row_now, number
+            least = try_placement(workspace, leaf, table, prices, found, (row_now, number), dram, least)
     if found[FOUND.row] < 0:
         return
     # the workspace holds the last placement tried: count the one that was found once more
     placed = placed_in_order(leaf, table, found[FOUND.row], found[FOUND.order])
     prepare(workspace, leaf, placed.parts)
-    transfer(workspace, placed, LINKS, ANY)
+    load_links(workspace, placed, ANY)
     found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
+
+
+@called
+def try_placement(
+    workspace: Workspace,
+    leaf: KernelLeaf,
+    table: PartitionTable,
+    prices: TransferPrices,
+    found: Array,
+    which: Two,
+    dram: Two,
+    least: Real,
+) -> Real:
+    """Count one placement of the partition that was prepared, and note it in ``found`` if it is the best.
+
+    ``which``: the row of the table and the number of its order. ``dram``: bits read and written. ``least``:
+    the least value so far; the result is that after this placement.
+
+    A placement is counted in two steps, because the loads of single links cost most of the time: at first
+    only the sum over all links is known, and the busiest link carries at least their mean. Only a placement
+    that this does not rule out is counted again link by link. Either count ends early where there are more
+    hops, or more bits on one link, than the least value so far allows.
+    """
+    row, number = which
+    placed = placed_in_order(leaf, table, row, number)
+    most = most_hops(workspace, leaf, table, prices, row, dram, least)
+    hops = count_hops(workspace, placed, most)
+    if hops > most:
+        return least
+    value = value_of(workspace, leaf, table, prices, row, dram, (hops, mean_of_links(workspace, hops)))
+    if not _better(found, which, value, least):
+        return least
+    most = most_on_a_link(workspace, leaf, table, prices, row, dram, hops, least)
+    load_links(workspace, placed, most)
+    busiest = busiest_link(workspace)
+    if busiest > most:
+        return least
+    value = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
+    if not _better(found, which, value, least):
+        return least
+    found[FOUND.row], found[FOUND.order] = row, number
+    return value
+
+
+@inlined
+def _better(found: Array, which: Two, value: Real, least: Real) -> Any:
+    """Whether a placement has a lower value than the best so far, or the same and comes before it."""
+    row, number = which
+    before = row < found[FOUND.row] or (row == found[FOUND.row] and number < found[FOUND.order])
+    return value < least or (value == least and before)
 
 
 @called
@@ -120,6 +153,7 @@ def prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
     """
     fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
     fill_overlaps(workspace, leaf, parts)
+    workspace.tables.known[:] = 0
     return least_transfer(workspace, LeafPlacement(leaf, parts, (0, 0, 0, 0)))
 
 
@@ -147,14 +181,23 @@ def value_of(
     """
     ports: Int = workspace.mesh.port_x.shape[0]
     read, written = dram
-    energy = table.energy_pj[row] + hops_and_busiest[0] / ports * prices.hop_pj
-    energy += read * prices.read_pj + written * prices.write_pj
+    energy = energy_of(workspace, table, prices, row, dram, hops_and_busiest[0])
     cycles = max(
         table.cycles[row],
         ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs),
         ceil_divided(hops_and_busiest[1], prices.link_bits_per_cycle * ports * leaf.runs),
     )
     return energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
+
+
+@inlined
+def energy_of(
+    workspace: Workspace, table: PartitionTable, prices: TransferPrices, row: Int, dram: Two, hops: Int
+) -> Real:
+    """The energy (pJ) of one row over all runs; ``hops`` times bits times ports."""
+    energy = table.energy_pj[row] + hops / workspace.mesh.port_x.shape[0] * prices.hop_pj
+    energy += dram[0] * prices.read_pj + dram[1] * prices.write_pj
+    return energy
 
 
 @inlined
@@ -183,13 +226,40 @@ def most_hops(
 
 
 @inlined
-def busiest_link(workspace: Workspace, hops: Int, asked: Int) -> Int:
-    """Bits times ports on the busiest link: with LINKS as counted, else at least the mean of all links."""
-    busiest = ceil_divided(hops, _links(workspace))
-    if asked == LINKS:
-        for link in range(workspace.mesh.links.shape[0]):
-            busiest = max(busiest, workspace.mesh.links[link])
+def most_on_a_link(
+    workspace: Workspace,
+    leaf: KernelLeaf,
+    table: PartitionTable,
+    prices: TransferPrices,
+    row: Int,
+    dram: Two,
+    hops: Int,
+    least: Real,
+) -> Int:
+    """Bits times ports on one link above which a placement with so many ``hops`` is certainly worse than
+    ``least``; rounded as :func:`most_hops` is.
+    """
+    if least == np.inf or prices.cycles_exponent == 0:
+        return ANY
+    ports: Int = workspace.mesh.port_x.shape[0]
+    energy = energy_of(workspace, table, prices, row, dram, hops)
+    cycles = (least / energy**prices.energy_exponent) ** (1.0 / prices.cycles_exponent) * (1 + 1e-9)
+    return np.int64(min(cycles * prices.link_bits_per_cycle * ports * leaf.runs, 1e18)) + 1
+
+
+@inlined
+def busiest_link(workspace: Workspace) -> Int:
+    """Bits times ports on the busiest link, once the loads of links are known."""
+    busiest: Int = 0
+    for link in range(workspace.mesh.links.shape[0]):
+        busiest = max(busiest, workspace.mesh.links[link])
     return busiest
+
+
+@inlined
+def mean_of_links(workspace: Workspace, hops: Int) -> Int:
+    """Bits times ports that the busiest link carries at least: the mean of all links, rounded up."""
+    return ceil_divided(hops, _links(workspace))
 
 
 @inlined

@@ -38,6 +38,29 @@ class KernelLeaf(NamedTuple):
     streams: Array
 
 
+class StreamTables(NamedTuple):
+    """What is the same for all placement orders of a partition; filled in when it is first asked for.
+
+    The ranges of a stream are numbered in the order in which loops go through them, those of a group of equal
+    senders (``producers_kernel.py``) one after the other. ``known`` [streams]: of how many groups the tables
+    are filled, or whether for a stream of DRAM. ``sizes`` [streams, tiles]: for each range the bits that DRAM
+    exchanges over all runs, or how many times it needs what its group's senders have.
+
+    The rest is for each group of ranges. ``total`` [streams, tiles]: bits of all senders. ``alone`` [streams,
+    tiles]: the tile of the only sender, or negative. ``from_west``, ``from_east`` [streams, tiles, X],
+    ``from_above``, ``from_below`` [streams, tiles, Y]: what :func:`.senders_kernel.add_distances` finds.
+    """
+
+    known: Array
+    sizes: Array
+    total: Array
+    alone: Array
+    from_west: Array
+    from_east: Array
+    from_above: Array
+    from_below: Array
+
+
 class Workspace(NamedTuple):
     """A chip's mesh, and the arrays that hold one partition while it is counted.
 
@@ -47,7 +70,7 @@ class Workspace(NamedTuple):
     ``near`` and ``common`` are about direct streams, for each dim of the data and each part of the leaf.
     ``near`` [streams, 2, 4, tiles]: the first and the last part of the producer that has some of the part's
     range. ``common`` [streams, 4, tiles, tiles]: how many channels, samples, rows or columns each of these
-    has of it.
+    has of it. ``tables``: what no placement order changes.
     """
 
     mesh: Mesh
@@ -58,6 +81,7 @@ class Workspace(NamedTuple):
     least: Array
     near: Array
     common: Array
+    tables: StreamTables
 
 
 class LeafPlacement(NamedTuple):
@@ -103,8 +127,7 @@ class CheapestLeaf(NamedTuple):
     """The arrays that a search fills: the cheapest partition and placement of a leaf.
 
     ``found`` [4]: see :class:`FoundRow`. ``held`` [streams, tiles]: bits of one batch of each stream on
-    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least.
-    """
+    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least."""
 
     found: Array
     held: Array

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry
 from costmodel.schedule.leaf.kernels.leaf_kernel import dram_bits, hold
 from costmodel.schedule.leaf.kernels.leaf_values import LeafPlacement, Workspace
+from costmodel.schedule.leaf.kernels.links_kernel import load_links
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.kernels.placement_kernel import tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, OUTPUTS, fill_ranges, is_skipped, size_of
-from costmodel.schedule.leaf.kernels.transfer_kernel import LINKS, least_transfer, transfer
 from costmodel.schedule.mesh.mesh_kernel import route
 
 Array = NDArray[Any]
@@ -34,8 +34,7 @@ def count_streams(workspace: Workspace, placed: LeafPlacement, held: Array, move
     leaf, parts = placed.leaf, placed.parts
     fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
     fill_overlaps(workspace, leaf, parts)
-    least_transfer(workspace, placed)
-    transfer(workspace, placed, LINKS, np.int64(ANY))
+    load_links(workspace, placed, np.int64(ANY))
     moved[0], moved[1] = dram_bits(workspace.ranges, leaf, parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], held[number])

@@ -15,6 +15,7 @@ from costmodel.compiled import called, entry
 from costmodel.schedule.leaf.kernels.leaf_kernel import (
     busiest_link,
     dram_bits,
+    mean_of_links,
     most_hops,
     placed_in_order,
     prepare,
@@ -28,9 +29,10 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
     TransferPrices,
     Workspace,
 )
+from costmodel.schedule.leaf.kernels.links_kernel import load_links
 from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, tile_of
-from costmodel.schedule.leaf.kernels.ranges_kernel import bound, is_skipped
-from costmodel.schedule.leaf.kernels.transfer_kernel import BOUND, HOPS, LINKS, transfer
+from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, bound, is_skipped
+from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops
 from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
 from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_distance, route
 
@@ -80,7 +82,7 @@ def search_sharing(
         )
         read, written = dram_bits(workspace.ranges, leaf, table.parts[row])
         dram = read + weights, written
-        busiest = busiest_link(workspace, hops, BOUND)
+        busiest = mean_of_links(workspace, hops)
         shared.bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
     for _ in range(table.parts.shape[0]):
         row_now: Int = np.argmin(shared.bounds)
@@ -95,20 +97,18 @@ def search_sharing(
             most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
             placed = placed_in_order(leaf, table, row_now, number)
             # weights take at least their bound, so that many orders end before their trees are walked
-            hops = transfer(workspace, placed, HOPS, most - of_weights)
+            hops = count_hops(workspace, placed, most - of_weights)
             if hops > most - of_weights:
                 continue
             hops += _hops_of_weights(workspace, placed, shared, row_now)
             value = value_of(
-                workspace, leaf, table, prices, row_now, dram, (hops, busiest_link(workspace, hops, HOPS))
+                workspace, leaf, table, prices, row_now, dram, (hops, mean_of_links(workspace, hops))
             )
             if value > least or (value == least and row_now >= found[FOUND.row]):
                 continue
-            transfer(workspace, placed, LINKS, most)
+            load_links(workspace, placed, ANY)
             _load_weights(workspace, placed, shared, row_now)
-            value = value_of(
-                workspace, leaf, table, prices, row_now, dram, (hops, busiest_link(workspace, hops, LINKS))
-            )
+            value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest_link(workspace)))
             if value < least or (value == least and row_now < found[FOUND.row]):
                 least = value
                 found[FOUND.row], found[FOUND.order] = row_now, number

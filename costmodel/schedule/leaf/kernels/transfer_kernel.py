@@ -1,4 +1,4 @@
-"""All transfers of a placed leaf over its runs, as hops and as loads of the mesh's links; compiled.
+"""The hops of all transfers of a placed leaf over its runs; compiled.
 
 A range of data that several tiles need is sent once, in a tree: along the row of the source to every column
 with a receiver, then up and down these columns (XY routing).
@@ -6,6 +6,11 @@ with a receiver, then up and down these columns (XY routing).
         .   .   r   .   r           s: source, r: receivers
         s - - - + - - - +           the tree has 4 links along the row and 1 + 1 + 1 along columns,
         .   .   .   .   r           so a bit makes 7 hops
+
+A partition is counted in up to 24 placement orders. These decide on which tiles its parts lie, and nothing
+else. So what each part needs, and which tiles of the producers have it, is found once for a partition and
+kept in the workspace's ``tables``: an order then costs a few look-ups a tile. ``links_kernel.py`` counts the
+same transfers link by link, for the few placements that their hops do not rule out.
 """
 
 from __future__ import annotations
@@ -18,28 +23,31 @@ from numpy.typing import NDArray
 from costmodel.compiled import called, inlined
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
+from costmodel.schedule.leaf.kernels.producers_kernel import (
+    common_size,
+    groups_of,
+    near_parts,
+    note_senders,
+    part_along,
+    senders_near,
+    their_tile,
+    times_of,
+)
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
-    OUTPUTS,
     Four,
     Range,
-    Ranges,
     distinct,
     replicas_of,
     size_of,
     smallest,
     volume,
 )
-from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
-from costmodel.schedule.mesh.mesh_kernel import Span, distance, port_distance, route
+from costmodel.schedule.mesh.mesh_kernel import distance, port_distance
 from costmodel.schedule.mesh.senders_kernel import (
     add_distances,
-    add_multicast,
-    add_sender,
     hops_of_senders,
     hops_to_tile,
-    no_multicasts,
     no_senders,
-    route_multicasts,
 )
 
 Array = NDArray[Any]
@@ -47,18 +55,13 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 
-# numpy's whole numbers, as every one of Python's would be compiled for itself
-BOUND, HOPS, LINKS, NOTE = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
-"""What is asked for: a lower bound on hops that holds for every placement; hops; hops, and the loads of
-links; or only that senders be noted."""
-MANY, MANY_SINGLE = 4, 16
-"""From so many trees on, or ways to one tile each, those of equal senders are counted together; fewer are
-quicker one by one."""
+MANY_SENDERS = np.int64(-1)
+"""In ``StreamTables.alone``: a group has several senders."""
 
 
 @called
 def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
-    """A lower bound on :func:`transfer` for every placement of a partition; ``placed.steps`` are not read.
+    """A lower bound on :func:`count_hops` for every placement of a partition; ``placed.steps`` are not read.
 
     The bound of each stream, in hops times bits times DRAM ports, goes to the workspace, which holds the
     ranges and overlaps of the partition.
@@ -78,72 +81,64 @@ def least_transfer(workspace: Workspace, placed: LeafPlacement) -> Int:
 
 
 @called
-def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int, most: Int) -> Int:
+def count_hops(workspace: Workspace, placed: LeafPlacement, most: Int) -> Int:
     """Hops times bits times DRAM ports of all streams over all runs, or any number above ``most`` if they
     are more than that.
 
     Streams that have not been counted yet take at least their bound of :func:`least_transfer`, which has been
-    called before for this partition. With LINKS all streams are counted, and the mesh's links are filled with
-    the bits times ports that go over each of them.
+    called before for this partition.
     """
-    if asked == LINKS:
-        workspace.mesh.links[:] = 0
-        clear(workspace.flows)
     hops: Int = 0
     ports: Int = workspace.mesh.port_x.shape[0]
     streams = placed.leaf.streams.shape[0]
     for number in range(streams):
         hops += workspace.least[number]
     for number in range(streams):
-        if asked == HOPS and hops > most:
+        if hops > most:
             return hops
         stream = placed.leaf.streams[number]
         hops -= workspace.least[number]
         if stream[COLUMN.direct]:
-            hops += ports * _receive(workspace, placed, number, asked, (most - hops) // ports)
+            hops += ports * _receive(workspace, placed, number, (most - hops) // ports)
         elif stream[COLUMN.times] > 0:
-            hops += _load_or_save(workspace, placed, stream, asked, most - hops)
-    if asked == LINKS:
-        add_to_links(workspace.mesh, workspace.flows, workspace.ports)
+            hops += _load_or_save(workspace, placed, number, most - hops)
     return hops
 
 
 @called
-def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int, most: Int) -> Int:
-    """Hops times bits times DRAM ports, over all runs, of a stream from DRAM or to it.
-
-    With HOPS it is any number above ``most`` if they are more than that.
+def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int) -> Int:
+    """Hops times bits times DRAM ports, over all runs, of a stream from DRAM or to it; any number above
+    ``most`` if they are more than that.
 
     The loops go through the distinct ranges of the data: where an axis of the partition does not change what
     a part needs, its first part stands for all of them, and one tree reaches all tiles (``reach``). Outputs
     are distinct on every tile, so each is a single way to the ports. A single way's hops are in a table.
     """
-    mesh, ranges, parts, kind = workspace.mesh, workspace.ranges, placed.parts, stream[COLUMN.kind]
-    channels = (stream[COLUMN.first], stream[COLUMN.end])
+    mesh, ranges, parts, stream = workspace.mesh, workspace.ranges, placed.parts, placed.leaf.streams[number]
+    kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
+    sizes, known = workspace.tables.sizes[number], workspace.tables.known[number] > 0
     ports: Int = mesh.port_x.shape[0]
-    single = asked == HOPS and replicas_of(ranges, kind) == 1
+    single = replicas_of(ranges, kind) == 1
     hops: Int = 0
+    index: Int = -1
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
+                    index += 1
                     which = (kind, k, b, h, w)
-                    size = size_of(ranges, which, channels) * stream[COLUMN.times] * stream[COLUMN.bits]
-                    if size == 0:
+                    if not known:
+                        elements = size_of(ranges, which, channels)
+                        sizes[index] = elements * stream[COLUMN.times] * stream[COLUMN.bits]
+                    if sizes[index] == 0:
                         continue
                     if single:
-                        hops += size * mesh.to_tile[ports, tile_of(placed, k, b, h, w)]
-                        if hops > most:
-                            return hops
-                        continue
-                    span = reach(workspace, placed, which)
-                    hops += size * port_distance(mesh, span)
-                    if asked == HOPS and hops > most:
+                        hops += sizes[index] * mesh.to_tile[ports, tile_of(placed, k, b, h, w)]
+                    else:
+                        hops += sizes[index] * port_distance(mesh, reach(workspace, placed, which))
+                    if hops > most:
                         return hops
-                    if asked == LINKS and kind == OUTPUTS:
-                        workspace.flows.out[span[0], mesh.lowest[span[0]]] += size
-                    elif asked == LINKS:
-                        load(mesh, workspace.flows, span, size)
+    workspace.tables.known[number] = 1
     return hops
 
 
@@ -198,7 +193,7 @@ def _least_receive(workspace: Workspace, placed: LeafPlacement, number: Int) -> 
                     # an overlap is a product of four, one for each dim, and so is the largest of them
                     common = stream[COLUMN.bits]
                     for dim in range(4):
-                        common *= _most_common(workspace, number, dim, _part_along(ranges, which, dim))
+                        common *= _most_common(workspace, number, dim, part_along(ranges, which, dim))
                     hops += size * (replicas - 1) + max(size - replicas * common, 0)
     return hops
 
@@ -212,186 +207,113 @@ def _most_common(workspace: Workspace, number: Int, dim: Int, part: Int) -> Int:
     return most
 
 
-@inlined
-def _part_along(ranges: Ranges, which: Range, dim: Int) -> Int:
-    """The leaf's part along a dim of the data; 0 for a dim that no axis of the partition cuts."""
-    axis = ranges.axis[which[0], dim]
-    return which[axis + 1] if axis >= 0 else 0
-
-
 @called
-def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int, most: Int) -> Int:
+def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int) -> Int:
     """Hops times bits that the producer's tiles send in all runs: each part in one tree to all tiles that
     need it. The caller multiplies by the DRAM ports.
 
-    With HOPS it is any number above ``most`` if they are more than that.
+    It is any number above ``most`` if they are more than that.
 
     Along a dim that the producer does not cut, each of its tiles has the same part of what a range needs. So
     ranges that differ only along the axes of such dims have the same senders, and are counted in groups.
     """
-    kind = placed.leaf.streams[number, COLUMN.kind]
-    # into how many groups an axis divides the ranges, and how many ranges a group has along it
-    groups_k, k_each = _groups(workspace, placed, number, 0)
-    groups_b, b_each = _groups(workspace, placed, number, 1)
-    groups_h, h_each = _groups(workspace, placed, number, 2)
-    groups_w, w_each = _groups(workspace, placed, number, 3)
-    each = (k_each, b_each, h_each, w_each)
+    kind, known = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known
+    groups, each = groups_of(workspace, placed, number)
     hops: Int = 0
-    for k in range(groups_k):
-        for b in range(groups_b):
-            for h in range(groups_h):
-                for w in range(groups_w):
+    group: Int = 0
+    for k in range(groups[0]):
+        for b in range(groups[1]):
+            for h in range(groups[2]):
+                for w in range(groups[3]):
                     which = (kind, k, b, h, w)
-                    hops += _receive_group(workspace, placed, which, each, number, asked, most - hops)
-                    if asked == HOPS and hops > most:
+                    if known[number] <= group:
+                        _fill_group(workspace, placed, which, each, number, group)
+                        known[number] = group + 1
+                    hops += _group_hops(workspace, placed, which, each, number, group, most - hops)
+                    if hops > most:
                         return hops
+                    group += 1
     return hops
 
 
-@inlined
-def _groups(workspace: Workspace, placed: LeafPlacement, number: Int, axis: Int) -> tuple[Int, Int]:
-    """Groups of ranges along an axis of the partition, and ranges of a group along it; one of them is 1."""
-    stream, ranges = placed.leaf.streams[number], workspace.ranges
-    there = distinct(ranges, stream[COLUMN.kind], axis, placed.parts)
-    for dim in range(4):
-        if ranges.axis[stream[COLUMN.kind], dim] == axis and stream[COLUMN.parts_k + dim] > 1:
-            return there, 1
-    return 1, there
+@called
+def _fill_group(
+    workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int, group: Int
+) -> None:
+    """Fill in the tables of a group of ranges with the same senders: ``each`` of them from the ``first``."""
+    tables, ranges, stream = workspace.tables, workspace.ranges, placed.leaf.streams[number]
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
+    near = senders_near(workspace, placed, first, number)
+    index: Int = group * each[0] * each[1] * each[2] * each[3]
+    for k in range(first[1], first[1] + each[0]):
+        for b in range(first[2], first[2] + each[1]):
+            for h in range(first[3], first[3] + each[2]):
+                for w in range(first[4], first[4] + each[3]):
+                    which = (first[0], k, b, h, w)
+                    times = times_of(workspace, placed, which, number)
+                    # nobody gets an empty range, so that it would reach no column
+                    if near <= 0 or size_of(ranges, which, channels) == 0:
+                        times = 0
+                    tables.sizes[number, index] = times
+                    index += 1
+    if near <= 0:
+        return
+    if near == 1:
+        at = near_parts(workspace, placed, first, number)
+        tables.alone[number, group] = their_tile(stream, (at[0][0], at[1][0], at[2][0], at[3][0]))
+        tables.total[number, group] = common_size(workspace, placed, first, number)
+        return
+    tables.alone[number, group] = MANY_SENDERS
+    no_senders(workspace.senders)
+    note_senders(workspace, placed, first, number)
+    tables.total[number, group] = add_distances(
+        workspace.senders,
+        tables.from_west[number, group],
+        tables.from_east[number, group],
+        tables.from_above[number, group],
+        tables.from_below[number, group],
+    )
 
 
 @inlined
-def _receive_group(
+def _group_hops(
     workspace: Workspace,
     placed: LeafPlacement,
     first: Range,
     each: Four,
     number: Int,
-    asked: Int,
+    group: Int,
     most: Int,
 ) -> Int:
-    """Hops times bits of a group of ranges with the same senders: ``each`` of them from the ``first`` on."""
-    kind, near, mesh, senders = first[0], workspace.near[number], workspace.mesh, workspace.senders
-    ranges, ports, stream = workspace.ranges, mesh.port_x.shape[0], placed.leaf.streams[number]
-    channels = (stream[COLUMN.first], stream[COLUMN.end])
-    count: Int = 1
-    for dim in range(4):
-        if stream[COLUMN.parts_k + dim] > 1:
-            part = _part_along(ranges, first, dim)
-            count *= near[1, dim, part] + 1 - near[0, dim, part]
-    if count <= 0:
-        return 0
-    replicas = replicas_of(ranges, kind)
-    receivers = each[0] * each[1] * each[2] * each[3]
-    together = count * receivers >= (MANY if replicas > 1 else MANY_SINGLE)
-    total: Int = 0
-    if together:
-        no_senders(senders)
-        _send(workspace, placed, first, number, NOTE, 1, (0, 0))
-        total = add_distances(senders)
-        if asked == LINKS:
-            no_multicasts(senders)
+    """Hops times bits of a group whose tables are filled."""
+    mesh, tables, ranges = workspace.mesh, workspace.tables, workspace.ranges
+    total, alone = tables.total[number, group], tables.alone[number, group]
+    west, east = tables.from_west[number, group], tables.from_east[number, group]
+    above, below = tables.from_above[number, group], tables.from_below[number, group]
+    single = replicas_of(ranges, first[0]) == 1
     hops: Int = 0
+    index: Int = group * each[0] * each[1] * each[2] * each[3] - 1
     for k in range(first[1], first[1] + each[0]):
         for b in range(first[2], first[2] + each[1]):
             for h in range(first[3], first[3] + each[2]):
                 for w in range(first[4], first[4] + each[3]):
-                    which = (kind, k, b, h, w)
-                    times = _times(workspace, placed, which, number)
-                    # nobody gets an empty range, so that it would reach no column
-                    if times == 0 or size_of(ranges, which, channels) == 0:
+                    index += 1
+                    times = tables.sizes[number, index]
+                    if times == 0:
                         continue
-                    if together and asked == HOPS and replicas == 1:
+                    if single:
                         tile = tile_of(placed, k, b, h, w)
-                        hops += times * hops_to_tile(senders, mesh.x[tile], mesh.y[tile])
-                    else:
-                        span = reach(workspace, placed, which)
-                        if together:
-                            hops += times * hops_of_senders(mesh, senders, total, span)
+                        x, y = mesh.x[tile], mesh.y[tile]
+                        if alone >= 0:
+                            hops += times * total * (abs(x - mesh.x[alone]) + abs(y - mesh.y[alone]))
                         else:
-                            hops += times * _send(workspace, placed, which, number, asked, times, span)
-                        if together and asked == LINKS:
-                            add_multicast(mesh, senders, span, times * ports)
-                    if asked == HOPS and hops > most:
+                            hops += times * hops_to_tile(west, east, above, below, x, y)
+                    else:
+                        span = reach(workspace, placed, (first[0], k, b, h, w))
+                        if alone >= 0:
+                            hops += times * total * distance(mesh, mesh.x[alone], mesh.y[alone], span)
+                        else:
+                            hops += times * hops_of_senders(mesh, total, west, east, above, below, span)
+                    if hops > most:
                         return hops
-    if together and asked == LINKS:
-        route_multicasts(senders, mesh.links)
     return hops
-
-
-@inlined
-def _times(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int) -> Int:
-    """By what number the bits of a group's senders are multiplied to be those of this range.
-
-    It is what the range has in common with the producer along the dims that the producer does not cut: there
-    every sender has the same.
-    """
-    near, times = workspace.near[number], 1
-    for dim in range(4):
-        if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
-            part = _part_along(workspace.ranges, which, dim)
-            empty = near[1, dim, part] < near[0, dim, part]
-            times *= 0 if empty else workspace.common[number, dim, part, 0]
-    return times
-
-
-@called
-def _send(
-    workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, asked: Int, times: Int, span: Span
-) -> Int:
-    """Hops times bits of the trees that begin at each part of the producer, as if each were sent once.
-
-    With LINKS the links get the bits so many ``times``; with NOTE the senders are noted and nothing else.
-
-    What a part of the producer has of a range is a box: the product of its overlaps in the four dims, which
-    ``common`` holds dim by dim. Of dims that the producer does not cut, its only part is in ``times``. The
-    loops go through the parts of the producer that are near.
-    """
-    stream, mesh = placed.leaf.streams[number], workspace.mesh
-    first_k, end_k, k_of = _near(workspace, placed, which, number, 0)
-    first_b, end_b, b_of = _near(workspace, placed, which, number, 1)
-    first_h, end_h, h_of = _near(workspace, placed, which, number, 2)
-    first_w, end_w, w_of = _near(workspace, placed, which, number, 3)
-    ports: Int = mesh.port_x.shape[0]
-    hops: Int = 0
-    for k in range(first_k, end_k):
-        of_k = stream[COLUMN.bits] * _common(workspace, placed, number, 0, k_of, k)
-        for b in range(first_b, end_b):
-            of_b = of_k * _common(workspace, placed, number, 1, b_of, b)
-            if of_b == 0:
-                continue
-            for h in range(first_h, end_h):
-                of_h = of_b * _common(workspace, placed, number, 2, h_of, h)
-                for w in range(first_w, end_w):
-                    size = of_h * _common(workspace, placed, number, 3, w_of, w)
-                    tile = stream[COLUMN.tile] + k * stream[COLUMN.step_k] + b * stream[COLUMN.step_b]
-                    tile += h * stream[COLUMN.step_h] + w * stream[COLUMN.step_w]
-                    x, y = mesh.x[tile], mesh.y[tile]
-                    if asked == NOTE:
-                        add_sender(workspace.senders, x, y, size)
-                        continue
-                    hops += size * distance(mesh, x, y, span)
-                    if asked == LINKS:
-                        route(mesh, x, y, span, size * times * ports, mesh.links)
-    return hops
-
-
-@inlined
-def _near(
-    workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, dim: Int
-) -> tuple[Int, Int, Int]:
-    """The first part of the producer that has some of a range along a dim, the end of these, and the leaf's
-    own part. Where the producer is not cut, that is its only part, whatever it has."""
-    part = _part_along(workspace.ranges, which, dim)
-    if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
-        return 0, 1, part
-    return workspace.near[number, 0, dim, part], workspace.near[number, 1, dim, part] + 1, part
-
-
-@inlined
-def _common(
-    workspace: Workspace, placed: LeafPlacement, number: Int, dim: Int, part: Int, theirs: Int
-) -> Int:
-    """The overlap of two parts along a dim; 1 where the producer is not cut, for :func:`_times` has that."""
-    if placed.leaf.streams[number, COLUMN.parts_k + dim] == 1:
-        return 1
-    return workspace.common[number, dim, part, theirs]

@@ -1,0 +1,155 @@
+"""All transfers of a placed leaf over its runs as loads of the mesh's links; compiled.
+
+The transfers are those of ``transfer_kernel.py``, which only adds up their hops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
+from costmodel.schedule.leaf.kernels.placement_kernel import reach
+from costmodel.schedule.leaf.kernels.producers_kernel import (
+    groups_of,
+    note_senders,
+    route_from_senders,
+    senders_near,
+    times_of,
+)
+from costmodel.schedule.leaf.kernels.ranges_kernel import (
+    ANY,
+    OUTPUTS,
+    Four,
+    Range,
+    distinct,
+    replicas_of,
+    size_of,
+)
+from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
+from costmodel.schedule.mesh.senders_kernel import (
+    add_multicast,
+    no_multicasts,
+    no_senders,
+    route_multicasts,
+)
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+MANY, MANY_SINGLE = 4, 16
+"""From so many trees on, or ways to one tile each, those of equal senders are counted together; fewer are
+quicker one by one."""
+CHECKED_EVERY = 8
+"""After so many groups the count looks whether it may end: looking at all links takes about as long as one
+group."""
+
+
+@called
+def load_links(workspace: Workspace, placed: LeafPlacement, most: Int) -> None:
+    """Fill the mesh's links with the bits times ports that go over each of them.
+
+    Loads only grow, so the count may end once some link has more than ``most``. DRAM's streams come first, as
+    they take the least time to count.
+    """
+    mesh, streams = workspace.mesh, placed.leaf.streams
+    mesh.links[:] = 0
+    clear(workspace.flows)
+    for number in range(streams.shape[0]):
+        if not streams[number, COLUMN.direct] and streams[number, COLUMN.times] > 0:
+            _load_or_save(workspace, placed, number)
+    add_to_links(mesh, workspace.flows, workspace.ports)
+    for number in range(streams.shape[0]):
+        if not streams[number, COLUMN.direct]:
+            continue
+        _receive(workspace, placed, number, most)
+        if _some_link_above(mesh.links, most):
+            return
+
+
+@inlined
+def _some_link_above(links: Array, most: Int) -> Any:
+    """Whether some link has more than that."""
+    if most == ANY:
+        return False
+    most_loaded: Int = 0
+    for link in range(links.shape[0]):
+        most_loaded = max(most_loaded, links[link])
+    return most_loaded > most
+
+
+@called
+def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int) -> None:
+    """Add a stream from DRAM or to it to the flows, range by range."""
+    mesh, ranges, parts, stream = workspace.mesh, workspace.ranges, placed.parts, placed.leaf.streams[number]
+    kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
+    for k in range(distinct(ranges, kind, 0, parts)):
+        for b in range(distinct(ranges, kind, 1, parts)):
+            for h in range(distinct(ranges, kind, 2, parts)):
+                for w in range(distinct(ranges, kind, 3, parts)):
+                    which = (kind, k, b, h, w)
+                    size = size_of(ranges, which, channels) * stream[COLUMN.times] * stream[COLUMN.bits]
+                    if size == 0:
+                        continue
+                    span = reach(workspace, placed, which)
+                    if kind == OUTPUTS:
+                        workspace.flows.out[span[0], mesh.lowest[span[0]]] += size
+                    else:
+                        load(mesh, workspace.flows, span, size)
+
+
+@called
+def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int) -> None:
+    """Add what the producer's tiles send, group by group of ranges with the same senders.
+
+    Ends once some link has more than ``most``.
+    """
+    kind = placed.leaf.streams[number, COLUMN.kind]
+    groups, each = groups_of(workspace, placed, number)
+    index: Int = 0
+    for k in range(groups[0]):
+        for b in range(groups[1]):
+            for h in range(groups[2]):
+                for w in range(groups[3]):
+                    if index % CHECKED_EVERY == 0 and _some_link_above(workspace.mesh.links, most):
+                        return
+                    _receive_group(workspace, placed, (kind, k, b, h, w), each, number)
+                    index += 1
+
+
+@inlined
+def _receive_group(
+    workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int
+) -> None:
+    """Add a group of ranges: ``each`` of them from the ``first`` on."""
+    kind, mesh, senders = first[0], workspace.mesh, workspace.senders
+    ranges, ports, stream = workspace.ranges, mesh.port_x.shape[0], placed.leaf.streams[number]
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
+    near = senders_near(workspace, placed, first, number)
+    if near <= 0:
+        return
+    receivers = each[0] * each[1] * each[2] * each[3]
+    together = near * receivers >= (MANY if replicas_of(ranges, kind) > 1 else MANY_SINGLE)
+    if together:
+        no_senders(senders)
+        note_senders(workspace, placed, first, number)
+        no_multicasts(senders)
+    for k in range(first[1], first[1] + each[0]):
+        for b in range(first[2], first[2] + each[1]):
+            for h in range(first[3], first[3] + each[2]):
+                for w in range(first[4], first[4] + each[3]):
+                    which = (kind, k, b, h, w)
+                    times = times_of(workspace, placed, which, number)
+                    # nobody gets an empty range, so that it would reach no column
+                    if times == 0 or size_of(ranges, which, channels) == 0:
+                        continue
+                    span = reach(workspace, placed, which)
+                    if together:
+                        add_multicast(mesh, senders, span, times * ports)
+                    else:
+                        route_from_senders(workspace, placed, which, number, times * ports, span)
+    if together:
+        route_multicasts(senders, mesh.links)
