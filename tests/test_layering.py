@@ -28,6 +28,7 @@ WALLS = {
     "sklearn": r"solvers/mapping/learned_annealing/.*",
     "onnx|google": r"costmodel/formats/(onnx/.*|torch_export/onnx_export\.py)",
     "timm|torch|torchvision|transformers": r"costmodel/formats/torch_export/.*",
+    "networkx": r"costmodel/schedule/layer_graph/.*",
     "llvmlite|numba": r"costmodel/(compiled|machine_code|references|.*_kernel)\.py",
     "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table
     "pyarrow|plotly|moocore": r"results/.*",

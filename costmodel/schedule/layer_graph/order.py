@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def local_layers_next(graph: LayerGraph) -> LayerGraph:
@@ -15,35 +18,27 @@ def local_layers_next(graph: LayerGraph) -> LayerGraph:
     scheduler that cuts the order into segments can then have both in one segment. Layers with weights keep
     their order.
     """
-    reads = [tuple(dict.fromkeys((*layer.producers, *layer.weight_producers))) for layer in graph.layers]
-    readers: list[list[int]] = [[] for _ in reads]
-    for number, producers in enumerate(reads):
-        for producer in producers:
-            readers[producer].append(number)
+    import networkx as nx
+
+    reads = nx.DiGraph()
+    reads.add_nodes_from(range(len(graph.layers)))
+    for number, layer in enumerate(graph.layers):
+        reads.add_edges_from((producer, number) for producer in (*layer.producers, *layer.weight_producers))
     order: dict[int, None] = {}  # an ordered set
-    for number in range(len(reads)):
+    for number in reads:
         if number not in order:
-            _append(order, number, graph, reads, readers)
+            _append(order, number, graph, reads)
     positions = {number: position for position, number in enumerate(order)}
     return LayerGraph(graph.name, tuple(_moved(graph.layers[number], positions) for number in order))
 
 
-def _append(
-    order: dict[int, None],
-    number: int,
-    graph: LayerGraph,
-    reads: Sequence[Sequence[int]],
-    readers: Sequence[Sequence[int]],
-) -> None:
-    """Append a layer, then, depth first, consumers without weights whose producers are all in ``order``.
-
-    ``reads``: the producers of each layer; ``readers``: its consumers.
-    """
+def _append(order: dict[int, None], number: int, graph: LayerGraph, reads: nx.DiGraph) -> None:
+    """Append a layer, then, depth first, consumers without weights whose producers are all in ``order``."""
     order[number] = None
-    for consumer in readers[number]:
-        ready = all(producer in order for producer in reads[consumer])
+    for consumer in reads.successors(number):
+        ready = all(producer in order for producer in reads.predecessors(consumer))
         if ready and not graph.layers[consumer].has_weights and consumer not in order:
-            _append(order, consumer, graph, reads, readers)
+            _append(order, consumer, graph, reads)
 
 
 def _moved(layer: NetworkLayer, positions: dict[int, int]) -> NetworkLayer:
