@@ -117,7 +117,21 @@ class Literal:
                     self.model.add_implication(self.x[one, (index, "x")], ~self.x[two, (index, "y")])
 
     def fit_buffers(self) -> None:
+        # Without halos and gaps a tile is a product of bounds, and its logarithm decides as well, in far less
+        # time: whole words are within a share where they are below half a word more.
+        terms = [axis for tensor in self.layer.tensors for axis in tensor.terms]
+        plain = not any(
+            sum(self.layer.sizes[dim] > 1 for dim, _ in axis) > 1
+            or any(words > 1 and self.layer.sizes[dim] > 1 for dim, words in axis)
+            for axis in terms
+        )
         for index, level in enumerate(self.architecture.levels[:-1]):
+            if plain and self.split == "even":
+                kept = [tensor for tensor in self.layer.tensors if tensor.name in self.keep[index]]
+                for tensor in kept:
+                    share = int(level.usable_words) // len(kept)
+                    self.model.add(self.tile(tensor, index) <= bits(share + 0.5))
+                continue
             words, usable = self.words(index), int(level.usable_words)
             if self.split == "free":
                 self.model.add(sum(words) <= usable)
