@@ -3,15 +3,16 @@
 When one chosen tile (``repeats.tile`` of the run's state) begins a loop's body anew, the state of the whole
 run is described by numbers that do not say when it is: moments as what is left until then, and no totals. If
 an earlier turn of the loop began in the same state, all that has happened since happens again, in the same
-time. That goes on for as long as every tile stays in its loops::
+time. That goes on for as long as every tile stays in its loops. Here the state of turn 3 is found at turn 5::
 
     turn    1     2     3     4     5     6   ...   998   999   1000
     state   a     b     c     d     c     d          d     c     d
-                        |-- period --|     495 periods are added at once
+                        |-- period --|     496 periods are added at once
 
 So many periods are added to all moments, totals and loop counters at once, but for the last one or two. The
-numbers at the end are those of a run turn by turn. A state is kept at turns 1, 2, 4, 8 and so on, so a period
-of any length is found; each depth of loops has its own.
+numbers at the end are those of a run turn by turn. The state at the beginning of turns 2, 3, 5, 9 and so on
+is kept in place of the one before, twice as far apart each time, so a period of any length is found; each
+depth of loops has its own.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ class Params:
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The plan that the scheme makes.
 
-    INFEASIBLE for a budget below MR, what one operator needs by itself. UNKNOWN where the time ends before,
-    and for a budget that only writing in place can keep. The bound is 0, so a plan is OPTIMAL if it moves
-    nothing, else FEASIBLE.
+    INFEASIBLE if ``problem.budget_bytes`` are below MR, the bytes that one operator needs by itself. UNKNOWN
+    if ``budget.wall_seconds`` end before there is a plan, and if only writing in place keeps within the
+    bytes. The bound is 0, so a plan is OPTIMAL if it moves nothing, else FEASIBLE.
     """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
@@ -70,7 +70,8 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 def first_plan(problem: ScratchpadProblem, schedule: Schedule, in_time: InTime) -> Plan | None:
     """The Belady plan for an order: the answer of better solvers whose time is up before they have another.
 
-    It takes milliseconds. None where the time is up before, or only writing in place keeps the budget.
+    It takes milliseconds. None if the time is up before, or if only writing in place keeps within
+    ``problem.budget_bytes``.
     """
     run = _ArenaRun(problem, schedule, "belady")
     for operator in schedule.order:
@@ -154,8 +155,9 @@ class _ArenaRun:
             self.spilled.setdefault(tensor, now)
 
     def _repack(self, wanted: list[tuple[str, int]], pinned: set[str]) -> None:
-        """Empty the arena, in an idle step if inputs of the operator are in it, and place its blocks afresh.
+        """Empty the arena and place the operator's blocks afresh.
 
+        An idle step comes before if inputs of the operator have been in the arena, now or at any time before.
         Largest first they follow one another, and so fit when their sum does.
         """
         for name in list(self.arena.blocks):

@@ -107,7 +107,11 @@ class _SubDriver(SimulatedBlockRun):
 
 
 class SimulatedShares:
-    """As :class:`SimulatedBlockRun`, with sub-drivers: the same measures of the whole run.
+    """As :class:`SimulatedBlockRun`, with sub-drivers.
+
+    After :meth:`to_the_end`, in seconds: ``now`` is the wall time, ``busy`` what the busiest process spent,
+    be it the driver or a sub-driver; ``useful`` and ``idle_end`` are sums over all sub-drivers. The times of
+    answers (``answered``) are not kept.
 
     The driver serves what sub-drivers send in the order of its coming, and has a share for each in return.
     ``workers`` are those of all ``shards`` sub-drivers together; ``seconds`` are measured ones of single

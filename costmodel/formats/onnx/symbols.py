@@ -108,11 +108,11 @@ def check_dims(inputs: list[onnx.ValueInfoProto], dims: Mapping[str, int]) -> di
 
 
 def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> set[str]:
-    """The symbols without a value that stand for the batch, each the length of some input's first axis.
+    """The lengths without a value that stand for the batch: each is the whole text of an input's first axis.
 
-    All ``inputs`` have an axis.
-    The first axis of the first input is the batch whatever its symbol. That of another input is not, where
-    the symbol is also the length of another axis or of a vector.
+    Every input has at least one axis. The first axis of the first input is the batch whatever its text. That
+    of another input is the batch if the input has a second axis, and if none of the symbols in the text is in
+    the length of an axis that is not the first of its input.
     """
     elsewhere = {
         symbol for number, axis in _symbolic(inputs) if number for symbol in symbols_of(axis.dim_param)

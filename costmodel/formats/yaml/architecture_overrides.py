@@ -28,17 +28,22 @@ OTHERS_WORDS = {
 @dataclass(frozen=True)
 class Overrides:
     """New values by dotted key: ``SRAM.size``, ``SRAM.fanout.x``, ``compute.energy``, ``frequency``,
-    ``precision.weights``."""
+    ``precision.weights``, ``timing.load.per_request``.
+
+    ``where``: the name of the architecture file, for errors. The values are checked with the file's own, when
+    the changed document is read.
+    """
 
     values: dict[str, Any]
     where: str
 
     def applied_to(self, document: Any) -> Any:
-        """A copy of ``document`` with the new values; ``document`` itself if it is no dict.
+        """A copy of ``document`` with the new values; ``document`` itself without any, or if it is no dict.
 
         A part of a value (``SRAM.fanout.x``) wins over the whole (``SRAM.fanout``), in any order. Raises
         InputError for an unknown key (it lists the known ones), for a part of a value that the file writes
-        without parts, and for a section of ``timing`` that the file does not have.
+        without parts, for a section of ``timing`` that the file does not have, and for a key of ``compute``
+        or ``precision`` where the file has a single value there.
         """
         if not self.values or not isinstance(document, dict):
             return document

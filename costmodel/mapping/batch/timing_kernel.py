@@ -41,9 +41,10 @@ STARTS = 1024
 
 
 def _starts() -> Array:
-    """Hit rates at the pressures ``STARTS / k``, a little lowered; at k = 0 and k = ``STARTS`` their limits.
+    """Hit rates [STARTS + 1] at the pressures ``STARTS / k``, a little lowered; at k = 0 their limit, 0.
 
-    A hit rate grows with k, so the entry of the next smaller k is below it.
+    A hit rate grows with k, so the entry of the next smaller k is below it. At k = ``STARTS`` it would be 1,
+    a root from which Newton's method does not move: the entry before is repeated there.
     """
     pressures = STARTS / np.arange(1, STARTS)
     low, high = np.zeros(STARTS - 1), np.full(STARTS - 1, 1.0)
@@ -61,7 +62,12 @@ FIRST_RATES = _starts()
 
 @inlined
 def count_walk(timing: TimingTables, sizes: Array, walk: WalkCounts, any_order: bool) -> None:
-    """Fill ``walk.cycles`` for the loops ``walk.dim`` and ``walk.bound``, innermost first.
+    """Fill ``walk.cycles`` for the first ``walk.loops[0]`` loops of ``walk.dim`` and ``walk.bound``.
+
+    The loops are innermost first; ``sizes`` [dims] are the layer's. Loops are changed where the machine
+    rounds tiles up to whole blocks: bounds become smaller, loops of one iteration are taken out, and
+    ``walk.loops`` falls. So the caller fills in the loops before each call. All else in ``walk`` is
+    workspace.
 
     With ``any_order`` the entries are lower bounds that hold for these loops in every order: tiles that can
     stay count as loaded once, caches miss nothing, and STORING and APART are 0, as waiting for a free buffer
@@ -636,7 +642,10 @@ def _count_misses(timing: TimingTables, sizes: Array, walk: WalkCounts, cache: i
 
 @inlined
 def hit_rate(pressure: float) -> Real:
-    """The root h below 1 of h = exp(-x (1 - h)); 1 up to x = 1.
+    """The fraction of a tensor's lines that a cache still holds when they are touched again.
+
+    ``pressure``, x: the lines that are touched in between divided by those of the cache. The fraction is the
+    root h below 1 of h = exp(-x (1 - h)); 1 up to x = 1.
 
     From a rate below, Newton's method climbs to the root and never passes it, since h - exp(-x (1 - h)) is
     concave; it ends at the first step that no longer climbs.

@@ -184,7 +184,10 @@ class TimedCycles:
         return max(self.components.items(), key=lambda item: item[1])[0]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data: the fields, the name of the component that binds, and :attr:`without`."""
+        """Plain data: the fields, :attr:`cycles`, :attr:`fill_drain`, and the name of what binds.
+
+        :attr:`without` is the entry ``cycles_without``. There is no entry ``times`` where it is 1.
+        """
         counted = {"cycles": self.cycles, "fill_drain": self.fill_drain}
         fields = asdict(self)
         if self.times == 1:

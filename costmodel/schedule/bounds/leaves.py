@@ -84,7 +84,7 @@ class LeafWays:
         return self.tiles_pj + self.transfers_pj + self.noc_pj
 
     def kept(self, way: Any) -> LeafWays:
-        """Only one way, or those that an index chooses."""
+        """The ways that an index array chooses; of one number the fields are single numbers and no arrays."""
         return LeafWays(*(getattr(self, one.name)[way] for one in fields(self)))
 
     def and_also(self, others: LeafWays) -> LeafWays:

@@ -1,4 +1,8 @@
-"""The own nests of one einsum: for all extents that shared loops leave, the undominated ways to run it."""
+"""The own nests of one einsum: for all extents that shared loops leave, the undominated ways to run it.
+
+Shared and own loops, backing levels and hoisted tiles are those of
+:class:`costmodel.mapping.fused.mapping.FusedMapping`. Own tiles are those that stand below all shared loops.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +39,13 @@ TensorSet = int
 
 
 class NestChoice(NamedTuple):
-    """Which nests are meant: ``own`` has the tensors with own tiles, level by level from the inside.
+    """Which nests are meant: ``own`` has the tensors with own tiles, for each level on the chip, innermost
+    first.
 
-    ``capacities``: the most words of own tiles in each level but the outermost one of the chip.
-    ``turns``: how often the einsum runs; ``hoisted``: words of operands and of the output that enter its
-    hoisted tiles in all turns. Both are 1 and 0 where they only scale and shift what is asked for.
+    ``capacities``: the most words of own tiles in each of these levels but the last, which is the outermost
+    one of the chip: its capacity is the chain's. ``turns``: how often the einsum runs; ``hoisted``: words of
+    operands and of the output that enter its hoisted tiles in all turns. Where they would only scale and
+    shift the result, ``turns`` is 1 and ``hoisted`` (0, 0), and the caller counts them.
     """
 
     extents: Extents
@@ -126,7 +132,12 @@ class EinsumNests:
         return self._fronts[choice]
 
     def loops(self, choice: NestChoice, origin: Iterable[int]) -> tuple[Loops, ...]:
-        """The own loops, a list for each level from the outside in, of a row of the front of ``choice``."""
+        """The own loops of a row of the front of ``choice``, as ``FusedMapping.own`` has them.
+
+        ``origin``: the row of :attr:`NestFront.origins`. One entry for each level on the chip, outermost
+        first, with the loops (dim, step) above its tiles, and a last one with those inside the innermost
+        tile.
+        """
         extents, found = list(choice.extents), []
         levels = len(choice.own)
         for level in range(levels - 1, -1, -1):
@@ -146,7 +157,11 @@ class EinsumNests:
 
     @cached_property
     def fixed(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Reads and writes at every level that all mappings have in common, first contributions apart."""
+        """Words read and words written at every level, innermost first, that all mappings have in common.
+
+        What depends on where the output has tiles, its first contributions there, is left to
+        :meth:`fixed_at`.
+        """
         operations = self.einsum.operations
         reads, writes = [0.0] * len(self.chain.levels), [0.0] * len(self.chain.levels)
         reads[0] = float(len(self.tensors) * operations - self.made)
@@ -154,10 +169,11 @@ class EinsumNests:
         return tuple(reads), tuple(writes)
 
     def fixed_at(self, output_levels: int) -> tuple[list[float], list[float], float]:
-        """Reads, writes by level and pJ that do not depend on the nest or on hoisted tiles.
+        """Words read and words written by level, and pJ, that do not depend on the nest or on hoisted tiles.
 
-        ``output_levels``: how many levels have tiles of the output. Each element comes into each of them once
-        without being read from further out.
+        Levels are innermost first, the outermost memory included. ``output_levels``: how many levels have
+        tiles of the output, which are the innermost ones. Each element comes into each of them once without
+        being read from further out.
         """
         reads, writes = map(list, self.fixed)
         for level in range(output_levels):
@@ -170,7 +186,8 @@ class EinsumNests:
 
     @cached_property
     def word_pj(self) -> Array:
-        """pJ for a word that enters a tile, by level: of an operand, of the output."""
+        """pJ [2 * levels on the chip] for a word that enters a tile: at 2 n of an operand into level n, at
+        2 n + 1 of the output; level 0 is the innermost. A word of the output also goes back out."""
         found = []
         for inner, outer in zip(self.chain.levels[:-1], self.chain.levels[1:], strict=True):
             moved = inner.write_pj + outer.read_pj

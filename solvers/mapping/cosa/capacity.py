@@ -125,7 +125,7 @@ def _even_limits(whole: CapacityLimit) -> list[CapacityLimit]:
 
 
 def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
-    r"""The tiles of the limit's tensors fit together (section III-C, Eq. 1 and 2).
+    r"""Add rows to the program so that the tiles of the limit's tensors fit (section III-C, Eq. 1 and 2).
 
     The paper gives each tensor a fixed part of the buffer, so that one row a tensor is enough. Let x_v be the
     logarithm of tensor v's tile. ``sum(2**x_v) <= words`` is a convex set, so every tangent to its border is
@@ -139,7 +139,7 @@ def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
             |_______|____ x_1
 
     A few tangents let some overfull tiles through; :meth:`CapacityLimit.fits` finds these and
-    :func:`cut_off` adds the tangent that excludes each.
+    :func:`cut_off` makes the tangent that excludes each, which the caller adds to the program.
     """
     tiles = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
     for fractions in _splits(len(tiles)):

@@ -63,10 +63,10 @@ class _Allowed:
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 
-    ``budget.iterations`` is the most programs to solve; there is one for each reuse pattern and choice of
-    kept tensors. ``program_proven`` is true when each of them was solved to proven optimality or is proven to
-    have no solution. The seconds leave out what a process does once: loading the engine and the compiled
-    evaluator.
+    ``budget.iterations`` is the most programs to solve, for each padded size and each choice of layouts by
+    itself; there is one for each reuse pattern and choice of kept tensors. ``program_proven`` is true when
+    each of them was solved to proven optimality or is proven to have no solution. The seconds leave out what
+    a process does once: loading the engine and the compiled evaluator.
 
     The status is OPTIMAL only if the objective meets the cost model's lower bound, else FEASIBLE. It is
     INFEASIBLE if the rules allow no mapping. It is UNKNOWN if the rules allow nothing that was found, or if

@@ -70,7 +70,11 @@ _LOADED: set[str] = set()
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
 
-    ``budget.iterations`` is the most programs to solve. ``program_proven`` is true when the programs of all
+    ``budget.iterations`` is the most programs to solve in one search, and takes the place of
+    ``params.programs`` if it is smaller. There is a search for each padded size, each choice of layouts, and
+    each objective that guides it: with ``params.guide`` two for cycles. Every choice of kept tensors and of
+    blocks for windows has its first program solved in any case, and the programs of the bound's proof are not
+    among these. ``program_proven`` is true when the programs of all
     classes were solved or have no optimum, for the first ``params.keeps`` choices of kept tensors: of further
     ones it says nothing. It is false where the search ended before, also if that was because no class still
     open was estimated to be better: estimates prove nothing.

@@ -55,9 +55,12 @@ class Params:
 
 @noting_limits
 def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
-    """The best mapping of a tile part that has the dataflow; InputError for an architecture of another form.
+    """The best mapping of a tile part that has the dataflow.
 
-    INFEASIBLE where the dataflow allows none; a solver with another dataflow may still have one.
+    FEASIBLE and without a bound, as a mapping without the dataflow may be better. INFEASIBLE where the
+    dataflow allows none; a solver with another dataflow may still have one. Raises InputError for an
+    architecture of another form, and for a part whose counts do not fit in 64 bits.
+
     Of mappings that are equally good by the objective, the one with fewer cycles and then the one with less
     energy is taken. ``budget`` is not used: listing and counting all mappings of a part takes about a tenth
     of a millisecond.
@@ -79,7 +82,7 @@ def propose(
     """The best mappings of many parts, as :func:`solve` finds them one by one.
 
     One result for each :class:`PartForm` of the parts; parts without a mapping are left out of it, so it may
-    be empty.
+    be empty. Raises InputError as :func:`solve` does, at the first result or at that of the part's form.
     """
     mapper = _mapper(architecture)
     by_form: dict[PartForm, list[TilePart]] = {}

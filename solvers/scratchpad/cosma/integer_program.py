@@ -52,7 +52,10 @@ VERSION = "4"
 
 @dataclass(frozen=True)
 class Params:
-    """``allocation`` off leaves Eqs. 9-11 to a sum of sizes a timestep: then only the bound is returned."""
+    """``allocation`` off puts a sum of sizes a timestep in place of Eqs. 9-11: then there is no plan.
+
+    The outcome is UNKNOWN, with a bound that had all of the time.
+    """
 
     allocation: bool = True
 
@@ -65,8 +68,9 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     """The program's best solution; ``program_proven``: whether it is the program's optimum.
 
     The bound, on all plans, is what is proven without addresses, in half of the time. OPTIMAL where the
-    solution meets it. INFEASIBLE for a budget below MR; UNKNOWN if the program has no solution, or if time
-    ends before there is one.
+    solution meets it. INFEASIBLE if ``problem.budget_bytes`` are below MR, the bytes that the hungriest
+    operator needs by itself. UNKNOWN if the program has no solution, or if ``budget.wall_seconds`` end before
+    there is one.
 
     Raises InputError for in-place operators, which the paper's program does not have.
     """

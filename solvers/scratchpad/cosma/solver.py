@@ -44,9 +44,9 @@ class Params:
     """The settings of one solve; all are switches.
 
     ``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's (:class:`.Switches`).
-    ``serial_parts`` off searches the graph whole. ``divide`` off leaves a part that the search does not
-    finish without an order: the answer is then the plan in the graph's own order, with the bound of the
-    searches.
+    ``serial_parts`` off searches the graph whole. ``divide`` off ends after the first search, at
+    ``FIRST_SEARCH_END`` of the time, and leaves a part that it does not finish without an order: the answer
+    is then the plan in the graph's own order, with the bound of the searches.
     """
 
     safe_moves: bool = True
@@ -88,9 +88,10 @@ class _Ordering:
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The proven optimum; at the limits the best plan found with the bound proven by then.
 
-    INFEASIBLE: an operator needs more than the budget (MR), or no order keeps an operator and what must be
-    live beside it within the budget. UNKNOWN: time ended before there was an order, or the tensors of no
-    order that was tried could be packed.
+    INFEASIBLE: an operator by itself needs more than ``problem.budget_bytes`` (they are below MR), or no
+    order keeps an operator and what must be live beside it within these bytes. UNKNOWN: the first plan, in
+    the graph's own order, was not made, and either ``budget.wall_seconds`` ended before there was an order,
+    or the tensors of no order that was tried could be packed. ``budget.iterations`` is not used.
     """
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch

@@ -1,5 +1,7 @@
 """Hops times bytes of all data of a placed leaf, compiled: from and to DRAM, and from producers' tiles.
 
+They are counted as SET's released program counts them, its roundings and faults among that.
+
 A range is a box of a tensor that a part of the partition needs; several parts may need the same one, each on
 its tile (its replicas). A range is sent once, along a tree of links that reaches all of these tiles. Its span
 is the first and the last column of them; the mesh's ``lowest`` and ``highest`` have the rows in each column.
@@ -55,8 +57,9 @@ def hop_bytes(workspace: ReleasedWorkspace, placement: ReleasedPlacement, most: 
 
     If ``placement.counted``, the bytes on every link are added to ``mesh.links``, too. These have to be 0
     before, and ``most`` large enough that nothing is left out. Weights come first, when links hold nothing
-    else: they are loaded once for all ``batches_of_run``, each batch is charged an equal part of that load,
-    and the released program rounds this down for each link.
+    else: they are loaded once for all ``batches_of_run``, and each batch is charged an equal part of that
+    load. As in the released program the result has this part rounded down once, and the links have it rounded
+    down on each link. So the sum over links can be less than the result, by less than one byte a link.
     """
     leaf, links = placement.leaf, workspace.mesh.links
     hops = 0

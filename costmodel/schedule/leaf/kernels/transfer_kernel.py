@@ -7,6 +7,9 @@ with a receiver, then up and down these columns (XY routing).
         s - - - + - - - +           the tree has 4 links along the row and 1 + 1 + 1 along columns,
         .   .   .   .   r           so a bit makes 7 hops
 
+Every port brings an equal part of what comes from DRAM. So hops times bits are counted times the DRAM ports,
+and stay whole numbers; whoever reports them divides by the ports.
+
 A partition is counted in up to 24 placement orders. These decide on which tiles its parts lie, and nothing
 else. So what each part needs, and which tiles of the producers have it, is found once for a partition and
 kept in the workspace's ``tables``: an order then costs a few look-ups a tile. ``links_kernel.py`` counts the

@@ -41,6 +41,7 @@ class Branching:
     """The tree of choices of one tiling: a class of orders for each level, the outermost level's first.
 
     ``mirrored`` exchanges dims (:func:`mirrored_dims`): of a class and its image only one is searched.
+    ``carry_over``: a tensor may stay where it is through loops of several levels, which makes more classes.
     """
 
     costs: TilingCosts
@@ -55,7 +56,11 @@ class Branching:
         return self._with_forced(tuple(orders))
 
     def children(self, orders: Orders) -> Iterator[Orders]:
-        """``orders`` with one order of each class at the outermost level that has none yet."""
+        """``orders`` with one order of each class at the outermost level that has none yet.
+
+        Levels directly inside it that have a single class then get their order, too. Mirror images are left
+        out.
+        """
         level = self._next_level(orders)
         for order in self._orders(level, orders):
             chosen = self._with_forced((*orders[:level], order, *orders[level + 1 :]))
@@ -153,8 +158,10 @@ def _sortable(walk: HoistWalk) -> tuple[object, ...]:
 
 @dataclass
 class ClassSearch:
-    """Solves programs best first: next is always the node of the least estimate; ``may_go_on()`` is asked
-    before. ``scale``: the rough size of the programs' objectives, which makes the cone solver accurate; an
+    """Solves programs best first: next is always the node of the least estimate.
+
+    ``may_go_on()`` is asked before every program but the first one of each branching: these are solved in any
+    case. ``scale``: the rough size of the programs' objectives, which makes the cone solver accurate; an
     optimum that is not within a factor of two of it replaces it.
 
     An estimate is a program's optimum less what first reads save (:meth:`TilingCosts.estimate`). A level
@@ -170,7 +177,8 @@ class ClassSearch:
     """Programs solved so far, those of nodes without all orders among them; one that is solved again with a
     better scale counts once."""
     exhausted: bool = False
-    """Whether the program of every class was solved, or is covered by one without an optimum."""
+    """Whether the program of every class was solved, or is covered by one without an optimum; set once
+    :meth:`nodes` has no more to solve."""
     infeasible: int = 0
     """Programs without an optimum, by the word of the solver."""
     closed: set[int] = field(default_factory=set)
