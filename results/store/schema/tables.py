@@ -343,8 +343,8 @@ FUSIONS = Table[FusionRow](
             "mapping",
             "json",
             "",
-            "shared loops, backing levels, hoisted tiles, what is made anew, pipelines, and each layer's nests "
-            "as text",
+            "shared loops, backing levels, hoisted tiles, what is made anew, pipelines, and each layer's "
+            "nests as text",
         ),
         Column("tree", "string", "", "the mapping for people: loops, what each level holds, nests"),
         Column(
@@ -352,8 +352,8 @@ FUSIONS = Table[FusionRow](
             "json",
             "pJ, cycles, words",
             "{energy_pj, cycles, peak: the most words that each level holds, layers: by name {turns, "
-            "energy_pj, cycles, bound_by: its cycles by what they are due to}, pipelines: of layers at the same "
-            "time {layers, turns, cycles, leakage_pj, bound_by}, if there are any}",
+            "energy_pj, cycles, bound_by: its cycles by what they are due to}, pipelines: of layers at the "
+            "same time {layers, turns, cycles, leakage_pj, bound_by}, if there are any}",
         ),
         *EFFORT,
     ),
