@@ -196,7 +196,7 @@ def test_what_more_options_allow_holds_what_fewer_find() -> None:
     """Windows along rows and columns, made anew or not, as a pipeline or not: bounds of wider spaces hold for
     narrower ones, optima are no worse, and answers are what their JSON says."""
     random, pipelined, through_columns = Random("anew cycles"), 0, 0
-    options = tuple(product((False, True), repeat=2))
+    options = tuple((anew, together) for anew in (False, True) for together in (False, True))
     for _ in range(30):
         machine = random_groups.architecture(random, room=random.randint(12, 30), registers=6, fanout=2)
         sizes: dict[str, Any] = {"channels": (3,), "rows": (3,), "width": (1, 3)}
