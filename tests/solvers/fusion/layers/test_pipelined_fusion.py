@@ -227,3 +227,16 @@ def test_what_more_options_allow_holds_what_fewer_find() -> None:
                     assert mine.objective <= theirs.objective * (1 + 1e-12)
     assert pipelined >= 1
     assert through_columns >= 1
+
+
+@pytest.mark.slow
+def test_a_structure_that_fits_no_more_is_left() -> None:
+    """Answers about other structures show that no nest of its parts fits: it came first for ever."""
+    random = Random("anew energy")
+    for _ in range(11):  # the last one drawn
+        machine = random_groups.architecture(random, room=random.randint(12, 30), registers=6, fanout=2)
+        levels = tuple(replace(level, leakage_pj_per_cycle=16.0) for level in machine.levels)
+        machine = replace(machine, levels=levels)
+        sizes: dict[str, Any] = {"channels": (3,), "rows": (3,), "width": (1, 3)}
+        group = random_groups.convolutions(random, machine, 2, columns=True, **sizes)
+    assert solve(LayerFusionProblem(group, "energy"), Budget(60)).status is Status.OPTIMAL
