@@ -25,10 +25,13 @@ def causes_of(
     found = [f"axis {axis}" for axis in axes]
     if models[0] != models[1]:
         found.append(f"cost model {models[0] or 'unknown'} → {models[1] or 'unknown'}")
-    if here.get("layer_shape") != there.get("layer_shape") or any(
-        here.get(key) != there.get(key) for key in ("layer_group", "network_content", "batch")
+    passing = [_what_passes(row.get("layer_group")) for row in (here, there)]
+    if passing[0] != passing[1] or any(
+        here.get(key) != there.get(key) for key in ("layer_shape", "network_content", "batch")
     ):
         found.append("network: another shape")
+    elif here.get("layer_group") != there.get("layer_group"):
+        found.append("which loops layers may share: windows, columns or cut_rows")
     found += _hardware(
         here.get("architecture") or here.get("chip"), there.get("architecture") or there.get("chip")
     )
@@ -48,6 +51,18 @@ def causes_of(
             both = f" {here[key]} → {there[key]}" if key == "objective_name" else ""
             found.append(f"{name}{both}")
     return tuple(found) or ("something that rows do not hold",)
+
+
+def _what_passes(group: Mapping[str, Any] | None) -> Any:
+    """The layers of a group and which tensors pass between them; not along which of their axes loops may,
+    since that follows from what a study allows."""
+    if group is None:
+        return None
+    of_layers = [
+        (one["producer"], one["leaves"], [(read["layer"], read["tensor"]) for read in one["reads"]])
+        for one in group["intermediates"]
+    ]
+    return group["layers"], of_layers
 
 
 def _asked(value: Any) -> Any:

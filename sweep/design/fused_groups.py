@@ -155,7 +155,9 @@ class FusedGroups:
         """
         return [
             _bounds_of_either(
-                EnergyCycles(*group_bounds(group.fused.on(task.architecture))),
+                EnergyCycles(
+                    *group_bounds(group.fused.on(task.architecture), pipelined=task.solve.pipelined)
+                ),
                 [layers[member] for member in group.members],
             )
             for group, task in zip(self.groups, tasks, strict=True)

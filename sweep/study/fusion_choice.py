@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.yaml.file_keys import Keys
@@ -62,6 +62,12 @@ class FusionChoice(Keys):
     @classmethod
     def _known(cls, segments: Any) -> Any:
         return checked_segments(segments)
+
+    @model_validator(mode="after")
+    def _columns_beside_rows(self) -> FusionChoice:
+        if self.columns and not self.windows:
+            raise InputError("", "false where windows is false", self.columns, key="columns")
+        return self
 
     @property
     def budget(self) -> Budget:

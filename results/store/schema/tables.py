@@ -322,7 +322,7 @@ FUSIONS = Table[FusionRow](
             required=True,
         ),
         Column("longest", "int", "", "how many layers may share loops or keep tensors for one another"),
-        Column("recompute", "bool", "", "layers could make rows anew that windows have in common"),
+        Column("recompute", "bool", "", "layers could make anew what windows have in common"),
         Column("pipelined", "bool", "", "layers could run at the same time on parts of the array"),
         ARCHITECTURE_ID,
         ARCHITECTURE_PART,
@@ -335,7 +335,7 @@ FUSIONS = Table[FusionRow](
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any fused mapping"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any fused mapping"),
         Column("energy_pj", "float", "pJ", "energy of the group, once"),
-        Column("cycles", "int", "cycles", "latency of the group, once, one layer after the other"),
+        Column("cycles", "int", "cycles", "latency of the group, once"),
         EDP,
         Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
         Column("together", "bool", "", "the layers share loops or keep a tensor for one another"),
@@ -343,7 +343,8 @@ FUSIONS = Table[FusionRow](
             "mapping",
             "json",
             "",
-            "shared loops, backing levels, hoisted tiles, and each layer's nest as text",
+            "shared loops, backing levels, hoisted tiles, what is made anew, pipelines, and each layer's "
+            "nests as text",
         ),
         Column("tree", "string", "", "the mapping for people: loops, what each level holds, nests"),
         Column(
@@ -351,7 +352,8 @@ FUSIONS = Table[FusionRow](
             "json",
             "pJ, cycles, words",
             "{energy_pj, cycles, peak: the most words that each level holds, layers: by name {turns, "
-            "energy_pj, cycles, bound_by: its cycles by what they are due to}}",
+            "energy_pj, cycles, bound_by: its cycles by what they are due to}, pipelines: of layers at the "
+            "same time {layers, turns, cycles, leakage_pj, bound_by}, if there are any}",
         ),
         *EFFORT,
     ),

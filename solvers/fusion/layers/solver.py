@@ -406,7 +406,10 @@ class _Search:
             before = solved = self.parts.solves
             for layer in layers:
                 if not (cheapest := self._choices_of(run, number).cheapest()):
-                    return True  # none fits: the bound is infinite
+                    # none fits any more, as answers about parts of other structures have shown: the bound
+                    # is infinite, and has to be known as such, or this structure would come first for ever
+                    self._renew(run, number)
+                    return True
                 if rank < len(parts := cheapest[layer].parts_by_turns):
                     slack = self._slack(self._total(run, number))
                     if slack <= 0 and self.params.part_limits:

@@ -323,6 +323,18 @@ def solve_fusion(
         raise InputError("solve fusion", expected, found)
     budget = _budget(wall_seconds, 0)
     if problem is not None:
+        of_layers = {
+            "--longest": longest != LayerFusionRequest.longest,
+            "--cut-rows": cut_rows,
+            "--no-windows": not windows,
+            "--columns": columns,
+            "--recompute": recompute,
+            "--pipelined": pipelined,
+            "--set": values,
+            "--dim": dim,
+        }
+        if stated := [option for option, given in of_layers.items() if given]:
+            raise InputError("--problem", "no options of --layers beside it", ", ".join(stated))
         name = solver or "fusion_exact"
         solve_and_print(
             FusionRequest(

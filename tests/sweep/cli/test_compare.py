@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.formats.architectures import FOLDER
+from costmodel.formats.architectures import FOLDER, load_architecture
+from costmodel.formats.json.fused_layers_json import group_to_json
+from costmodel.formats.networks import load_network
+from costmodel.mapping.fused.layers.links import group_of
 from results.explain.causes import SAME_QUESTION, causes_of
 from results.explain.runs import RunComparison, compared, union_front
 from results.front.pareto import hypervolume
@@ -144,6 +147,29 @@ def test_what_rows_alone_cannot_tell() -> None:
     other = {**row, "task_id": "b"}
     assert causes_of(row, other, [], ("4", "5")) == ("cost model 4 → 5",)
     assert causes_of(row, other, [], ("5", "5")) == ("something that rows do not hold",)
+
+
+def test_other_windows_of_the_same_layers_are_no_other_network() -> None:
+    network = load_network("mobilenet_v2")
+    names = ("block3.1.expand", "block3.1.depthwise")
+
+    def row(task: str, names: tuple[str, ...] = names, **allowed: bool) -> dict[str, Any]:
+        group = group_of(load_architecture("simba"), network, names, **allowed)
+        return {
+            "task_id": task,
+            "solver": "s",
+            "solver_version": "1",
+            "layer_group": group_to_json(group),
+            "pipelined": task == "c",
+        }
+
+    loops = "which loops layers may share: windows, columns or cut_rows"
+    of_rows, of_none = row("a"), row("b", windows=False)
+    of_both = row("c", columns=True)
+    assert causes_of(of_rows, of_none, [], ("5", "5")) == (loops,)
+    assert causes_of(of_rows, of_both, [], ("5", "5")) == (loops, "whether layers may run at the same time")
+    longer = row("d", (*names, "block3.1.project"))
+    assert causes_of(of_rows, longer, [], ("5", "5")) == ("network: another shape",)
 
 
 @pytest.mark.slow

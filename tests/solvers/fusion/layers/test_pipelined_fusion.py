@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
+from itertools import product
 from math import inf
 from random import Random
 from typing import Any, cast
 
 import pytest
 
+from costmodel.formats.json.fused_layers_json import group_mapping_from_json, group_mapping_to_json
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
 from costmodel.mapping.fused.layers.group import LayerGroup
 from costmodel.mapping.fused.layers.turns import held_tiles
@@ -186,3 +189,54 @@ def test_no_pipeline_costs_less_than_what_is_still_to_be_looked_at(objective: st
                 }[objective] * (1 + 1e-12)
     assert compared > 30
     assert worked_out > 0
+
+
+@pytest.mark.slow
+def test_what_more_options_allow_holds_what_fewer_find() -> None:
+    """Windows along rows and columns, made anew or not, as a pipeline or not: bounds of wider spaces hold for
+    narrower ones, optima are no worse, and answers are what their JSON says."""
+    random, pipelined, through_columns = Random("anew cycles"), 0, 0
+    options = tuple((anew, together) for anew in (False, True) for together in (False, True))
+    for _ in range(30):
+        machine = random_groups.architecture(random, room=random.randint(12, 30), registers=6, fanout=2)
+        sizes: dict[str, Any] = {"channels": (3,), "rows": (3,), "width": (1, 3)}
+        group = random_groups.convolutions(random, machine, 2, columns=True, **sizes)
+        found = {}
+        for anew, together in options:
+            problem = LayerFusionProblem(group, "cycles", 3, anew, together)
+            outcome = found[anew, together] = solve(problem, Budget(60))
+            if outcome.solution is None:
+                continue
+            assert violations(problem, outcome.solution) == []
+            written = json.loads(json.dumps(group_mapping_to_json(group, outcome.solution)))
+            back = group_mapping_from_json(group, written)
+            assert back == outcome.solution
+            assert objective_of(problem, back) == outcome.objective
+            shared = outcome.solution.shared
+            pipelined += bool(shared.pipelines)
+            columns = {name for name, dim in group.slides[0].items() if dim == "Q"}
+            through_columns += bool(shared.pipelines) and any(name in columns for name, _ in shared.paths[0])
+        for narrow, wide in product(options, repeat=2):
+            if all(one <= other for one, other in zip(narrow, wide, strict=True)):
+                mine, theirs = found[wide], found[narrow]
+                assert (mine.objective is None) <= (theirs.objective is None)
+                if mine.objective is None or mine.bound is None or theirs.objective is None:
+                    continue
+                assert mine.bound <= theirs.objective * (1 + 1e-12)
+                if mine.status is Status.OPTIMAL:
+                    assert mine.objective <= theirs.objective * (1 + 1e-12)
+    assert pipelined >= 1
+    assert through_columns >= 1
+
+
+@pytest.mark.slow
+def test_a_structure_that_fits_no_more_is_left() -> None:
+    """Answers about other structures show that no nest of its parts fits: it came first for ever."""
+    random = Random("anew energy")
+    for _ in range(11):  # the last one drawn
+        machine = random_groups.architecture(random, room=random.randint(12, 30), registers=6, fanout=2)
+        levels = tuple(replace(level, leakage_pj_per_cycle=16.0) for level in machine.levels)
+        machine = replace(machine, levels=levels)
+        sizes: dict[str, Any] = {"channels": (3,), "rows": (3,), "width": (1, 3)}
+        group = random_groups.convolutions(random, machine, 2, columns=True, **sizes)
+    assert solve(LayerFusionProblem(group, "energy"), Budget(60)).status is Status.OPTIMAL

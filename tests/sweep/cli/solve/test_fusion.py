@@ -75,6 +75,12 @@ def test_what_does_not_fit_fails_with_the_reason() -> None:
         ({}, ("--objective", "latency"), "--objective: expected one of energy, cycles, edp"),
         ({}, ("--tolerance", "2"), "tolerance"),
         ({}, ("--solver", "exact"), "--solver"),
+        (
+            {},
+            ("--columns", "--pipelined", "--longest", "2"),
+            "--problem: expected no options of --layers beside it, found --longest, --columns, --pipelined",
+        ),
+        ({}, ("--set", "DRAM.size=1", "--no-windows"), "found --no-windows, --set"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], words: tuple[str, ...], said: str) -> None:
