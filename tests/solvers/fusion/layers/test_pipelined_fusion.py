@@ -14,8 +14,9 @@ import pytest
 
 from costmodel.formats.json.fused_layers_json import group_mapping_from_json, group_mapping_to_json
 from costmodel.mapping.fused.layers.evaluate import evaluate_group
-from costmodel.mapping.fused.layers.group import LayerGroup
+from costmodel.mapping.fused.layers.group import GroupMapping, LayerGroup
 from costmodel.mapping.fused.layers.turns import held_tiles
+from costmodel.mapping.fused.mapping import FusedMapping
 from costmodel.workload.network import gemm
 from solvers.budget import Budget, Deadline
 from solvers.fusion.layers import solve
@@ -26,7 +27,7 @@ from solvers.fusion.layers.pipelined import Pipelining
 from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
 from solvers.fusion.layers.structures import GroupStructure, Run
 from solvers.fusion.problem import OBJECTIVES
-from solvers.outcome import Status
+from solvers.outcome import Outcome, Status
 from tests.costmodel.mapping.fused.layers import random_groups
 from tests.costmodel.mapping.fused.layers.test_pipelines import pipelined_group
 from tests.solvers.fusion.layers import enumerated_groups, enumerated_pipelines
@@ -51,31 +52,40 @@ def small(random: Random, *, leaks: bool, rates: bool) -> LayerGroup:
     return random_groups.chain(replace(machine, levels=levels), layers)
 
 
+def held_to_every_pipeline(
+    group: LayerGroup, objective: str
+) -> tuple[Outcome[GroupMapping], FusedMapping, bool]:
+    """The answer for a group, held to enumeration; its tree, and whether some pipeline beats all others."""
+    problem = LayerFusionProblem(group, cast(Any, objective), pipelined=True)
+    outcome = solve(problem, Budget(120))
+    apart = enumerated_groups.least(group, objective)
+    together = enumerated_pipelines.least_pipelined(group, objective)
+    assert apart is not None
+    told = apart if together is None else min(apart, together)
+    assert outcome.objective is not None
+    assert outcome.bound is not None
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert outcome.objective == objective_of(problem, outcome.solution)
+    # nothing costs less than the bound, and the answer is no better than the best
+    assert outcome.bound <= told * (1 + 1e-12)
+    assert told <= outcome.objective * (1 + 1e-12)
+    if outcome.status is Status.OPTIMAL:
+        assert outcome.objective == pytest.approx(told, rel=1e-12)
+    gains = together is not None and together < apart * (1 - 1e-9)
+    return outcome, outcome.solution.shared, gains
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_small_groups_against_every_pipeline(objective: str) -> None:
     random, proven, pipelined, better = Random(objective), 0, 0, 0
     for number in range(4):
         group = small(random, leaks=objective == "energy" or number == 3, rates=number % 2 == 1)
-        problem = LayerFusionProblem(group, cast(Any, objective), pipelined=True)
-        outcome = solve(problem, Budget(120))
-        apart = enumerated_groups.least(group, objective)
-        together = enumerated_pipelines.least_pipelined(group, objective)
-        assert apart is not None
-        told = apart if together is None else min(apart, together)
-        assert outcome.objective is not None
-        assert outcome.bound is not None
-        assert outcome.solution is not None
-        assert violations(problem, outcome.solution) == []
-        assert outcome.objective == objective_of(problem, outcome.solution)
-        # nothing costs less than the bound, and the answer is no better than the best
-        assert outcome.bound <= told * (1 + 1e-12)
-        assert told <= outcome.objective * (1 + 1e-12)
-        if outcome.status is Status.OPTIMAL:
-            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        outcome, shared, gains = held_to_every_pipeline(group, objective)
         proven += outcome.status is Status.OPTIMAL
-        pipelined += bool(outcome.solution.shared.pipelines)
-        better += together is not None and together < apart * (1 - 1e-9)
+        pipelined += bool(shared.pipelines)
+        better += gains
         assert pickle.loads(pickle.dumps(outcome)) == outcome
     assert better >= 1
     assert pipelined >= 1
@@ -95,22 +105,8 @@ def test_small_windows_against_every_pipeline(objective: str) -> None:
         if not any(group.slides):
             continue
         looked_at += 1
-        problem = LayerFusionProblem(group, cast(Any, objective), pipelined=True)
-        outcome = solve(problem, Budget(120))
-        apart = enumerated_groups.least(group, objective)
-        together = enumerated_pipelines.least_pipelined(group, objective)
-        assert apart is not None
-        told = apart if together is None else min(apart, together)
-        assert outcome.objective is not None
-        assert outcome.bound is not None
-        assert outcome.solution is not None
-        assert violations(problem, outcome.solution) == []
-        assert outcome.bound <= told * (1 + 1e-12)
-        assert told <= outcome.objective * (1 + 1e-12)
-        if outcome.status is Status.OPTIMAL:
-            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        outcome, shared, _ = held_to_every_pipeline(group, objective)
         proven += outcome.status is Status.OPTIMAL
-        shared = outcome.solution.shared
         pipelined += bool(shared.pipelines)
         slid += bool(shared.pipelines) and any(name in group.slides[0] for name, _ in shared.paths[0])
     assert pipelined >= 1
