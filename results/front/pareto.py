@@ -5,7 +5,7 @@ Every objective is minimised. A point with a NaN or infinite objective is never 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json import dumps, loads
 from typing import TYPE_CHECKING, Any, cast
 
@@ -107,16 +107,34 @@ def near_front(points: ArrayLike, most: int) -> NDArray[np.int64]:
     values = _points(points)
     left = np.flatnonzero(np.isfinite(values).all(axis=1))
     left = left[~front_mask(values[left])]
-    found: list[NDArray[np.int64]] = []
-    while len(left) and most > 0:
-        rank = front_mask(values[left])
-        members = left[rank]
+    found = [np.empty(0, np.int64)]
+    for members in _ranks(values, left):
         if len(members) > most:
             members = members[np.linspace(0, len(members) - 1, most).round().astype(np.int64)]
         found.append(members)
         most -= len(members)
-        left = left[~rank]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+        if most <= 0:
+            break
+    return np.sort(np.concatenate(found))
+
+
+def _ranks(values: Points, left: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """The rows ``left`` by nondominated rank, each rank in the order of the rows."""
+    import moocore
+
+    # An objective in which all are equal decides nothing.
+    columns = np.flatnonzero(np.ptp(values[left], axis=0)).tolist() or [0] if len(left) else []
+    if len(columns) > 2:
+        while len(left):
+            rank = front_mask(values[left])
+            yield left[rank]
+            left = left[~rank]
+    elif columns:
+        # Where objectives go together, ranks have few points each, and thousands of fronts would be looked
+        # for one by one. Of two objectives one sort finds all ranks; of more it would do the same.
+        ranks = moocore.pareto_rank(values[left][:, (columns * 2)[:2]])
+        order = np.argsort(ranks, kind="stable")
+        yield from np.split(left[order], np.flatnonzero(np.diff(ranks[order])) + 1)
 
 
 def recent_gain(points: ArrayLike, last: int) -> float:
