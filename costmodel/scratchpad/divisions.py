@@ -17,15 +17,17 @@ sequences (samples, positions, channels). :mod:`.cut` makes operator graphs of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Literal, NamedTuple
 
+from costmodel.errors import InputError
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
-from costmodel.workload.attributes import Attributes
 from costmodel.workload.network import Network, Node, Value
+from costmodel.workload.operators import OperatorKind
+from costmodel.workload.windows import each, pooling_windows, stated_windows
 
 Span = tuple[int, int]
 """Rows or channels from the first up to, not including, the second."""
@@ -260,7 +262,7 @@ class _Facts:
             if len(kernel) < 4 or node.attributes.get("transposed"):
                 return uncut
         # Without a window that makes these rows each piece reads all of the input's.
-        window = _window(node, kernel, source.rows, made.rows)
+        window = _window(node, kernel[2:], self._shape(inputs[0])[2:], self._shape(output)[2:])
         rows = window is not None
         if node.pooling is not None:
             apart = source.channels == made.channels
@@ -358,43 +360,33 @@ class _Facts:
         return self._with_parameters(node, division, made.channels)
 
 
-def _is_local(kind: object) -> bool:
+def _is_local(kind: OperatorKind) -> bool:
     """Whether an operator of this kind makes an element of those at its own position, or of constants."""
-    return getattr(kind, "elements", "") == "pointwise" or getattr(kind, "name", "") == "batch_norm"
+    return kind.elements == "pointwise" or kind.name == "batch_norm"
 
 
-def _window(node: Node, kernel: tuple[int, ...], rows: int, made: int) -> RowWindow | None:
-    """The window along the rows of a convolution or a pooling; None where the file does not tell it."""
-    stated = node.attributes
-    if node.pooling is not None:
-        size, stride = node.pooling.size[0], node.pooling.stride[0]
-    else:
-        size, stride = kernel[2], _stated(stated, "stride", "strides", 1)
-    dilation = _stated(stated, "dilation", "dilations", 1)
-    above, below = _padding(stated, len(kernel) or 4)
-    left = rows + above + below - (size - 1) * dilation - 1
-    # Where the rows do not come out as the window says, the node means something that is not read here.
-    counts = {left // stride + 1, -(-left // stride) + 1} if stated.get("ceil_mode") else {left // stride + 1}
-    return RowWindow(size, stride, above, dilation) if made in counts else None
+def _window(
+    node: Node, kernel: Sequence[int], lengths: Sequence[int], counts: Sequence[int]
+) -> RowWindow | None:
+    """The window along the rows of a convolution or a pooling; None where the file does not explain them.
 
-
-def _stated(attributes: Attributes, name: str, onnx_name: str, default: int) -> int:
-    """The number along the rows, by the name that PyTorch or the one that ONNX has for it."""
-    return attributes.numbers(name, attributes.numbers(onnx_name, (default,)))[0]
-
-
-def _padding(attributes: Attributes, length: int) -> Span:
-    """Rows of padding above and below: ONNX states each, PyTorch one for both, a fused pad comes on top.
-
-    A fused pad has two numbers for each axis, the last axis first.
+    ``kernel``: sizes of a convolution's filter along its spatial axes. ``lengths``, ``counts``: those of the
+    input's and of the output's axes.
     """
-    if pads := attributes.numbers("pads", ()):
-        return pads[0], pads[len(pads) // 2]
-    both = attributes.numbers("padding", (0,))[0]
-    fused = attributes.numbers("fused_pad", ())
-    at = 2 * (length - 3)
-    above, below = (fused[at], fused[at + 1]) if len(fused) >= at + 2 else (0, 0)
-    return both + above, both + below
+    stated = node.attributes
+    try:
+        if node.pooling is not None:
+            sizes = each(node.pooling.size, len(counts))
+            rows, *_ = pooling_windows(node, lengths, counts, dilated=True)
+        else:
+            sizes = tuple(kernel)
+            strides = each(stated.numbers("strides", stated.numbers("stride", (1,))), len(counts))
+            rows, *_ = stated_windows(stated, lengths, counts, (sizes, strides), dilated=True)
+    except InputError:
+        return None
+    # a stated window reaches from its first row to its last one
+    dilation = (rows.size - 1) // (sizes[0] - 1) if sizes[0] > 1 else 1
+    return RowWindow(sizes[0], rows.stride, rows.before, dilation)
 
 
 def pieces_of(number: int, parts: int) -> Iterator[Span]:

@@ -1,4 +1,4 @@
-"""A small network with every kind of operator that can be cut, and the numbers that its pieces make."""
+"""Small networks of stated operators, one with every kind that can be cut, and the numbers of its pieces."""
 
 from __future__ import annotations
 
@@ -206,3 +206,25 @@ def _weights(cut: CutGraph, read: tuple[int, ...], node: Node, number: int, arra
             cells = (slice(*content.box.channels),)
             seen[cells] = array[cells]
     return seen
+
+
+def graph_of(
+    *ops: tuple[str, str, list[str], list[int], dict[str, Any]], image: list[int], **parameters: list[int]
+) -> Network:
+    """A network of (name, type, inputs, shape of the output, attributes), and shapes of parameters."""
+    weights = {"w3": [2, 2, 3, 3], "w1": [2, 2, 1, 1], **parameters}
+    shapes = {"image": image, **weights} | {name: shape for name, _, _, shape, _ in ops}
+    kinds = {"image": "input", **dict.fromkeys(weights, "parameter")}
+    return network_of_graph(
+        {
+            "name": "small",
+            "ops": [
+                {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "attrs": attrs}
+                for name, kind, inputs, _, attrs in ops
+            ],
+            "tensors": [
+                {"name": name, "shape": shape, "kind": kinds.get(name, "activation")}
+                for name, shape in shapes.items()
+            ],
+        }
+    )

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.json.graph_json import network_of_graph
 from costmodel.formats.networks import load_network
 from costmodel.scratchpad.cut import Cuts, TensorCut, cut_graph
 from costmodel.scratchpad.cut_check import cut_violations
@@ -17,7 +16,13 @@ from costmodel.scratchpad.divisions import divisible_graph
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from costmodel.workload.attributes import Attributes
 from costmodel.workload.network import Network
-from tests.costmodel.scratchpad.cut_networks import mixed_network, numbers_of, random_cuts, run_pieces
+from tests.costmodel.scratchpad.cut_networks import (
+    graph_of,
+    mixed_network,
+    numbers_of,
+    random_cuts,
+    run_pieces,
+)
 
 PLAIN = ScratchpadSettings()
 
@@ -33,22 +38,8 @@ def in_rows(network: Network, limit: int) -> OperatorGraph:
 
 
 def network(*ops: tuple[str, str, list[str], list[int], dict[str, Any]], rows: int = 12) -> Network:
-    """A network of (name, type, inputs, shape of the output, attributes) over an image of 2 channels."""
-    shapes = {"image": [1, 2, rows, 4], "w3": [2, 2, 3, 3], "w1": [2, 2, 1, 1]}
-    kinds = {"image": "input", "w3": "parameter", "w1": "parameter"}
-    shapes |= {name: shape for name, _, _, shape, _ in ops}
-    data = {
-        "name": "small",
-        "ops": [
-            {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "attrs": attrs}
-            for name, kind, inputs, _, attrs in ops
-        ],
-        "tensors": [
-            {"name": name, "shape": shape, "kind": kinds.get(name, "activation")}
-            for name, shape in shapes.items()
-        ],
-    }
-    return network_of_graph(data)
+    """A network of such operators over an image of 2 channels."""
+    return graph_of(*ops, image=[1, 2, rows, 4])
 
 
 def pieces(graph: OperatorGraph, node: str) -> list[list[str]]:

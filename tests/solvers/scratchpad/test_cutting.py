@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from costmodel.formats.json.graph_json import network_of_graph
 from costmodel.formats.networks import load_network
 from costmodel.scratchpad.cut import TensorCut, cut_graph, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, divisible_graph
@@ -20,31 +19,10 @@ from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.cutting.barriers import barrier_bound
 from solvers.scratchpad.cutting.solver import solve_cut
 from solvers.scratchpad.problem import ScratchpadProblem, cut_of, objective_of, violations
+from tests.costmodel.scratchpad.cut_networks import graph_of
 from tests.solvers.scratchpad.random_graphs import least_bytes
 
 PLAIN = ScratchpadSettings()
-
-
-def graph_of(
-    *ops: tuple[str, str, list[str], list[int], dict[str, Any]], image: list[int], **parameters: list[int]
-) -> Network:
-    """A network of (name, type, inputs, shape of the output, attributes), and shapes of parameters."""
-    weights = {"w3": [2, 2, 3, 3], "w1": [2, 2, 1, 1], **parameters}
-    shapes = {"image": image, **weights} | {name: shape for name, _, _, shape, _ in ops}
-    kinds = {"image": "input", **dict.fromkeys(weights, "parameter")}
-    return network_of_graph(
-        {
-            "name": "small",
-            "ops": [
-                {"name": name, "type": kind, "inputs": inputs, "outputs": [name], "attrs": attrs}
-                for name, kind, inputs, _, attrs in ops
-            ],
-            "tensors": [
-                {"name": name, "shape": shape, "kind": kinds.get(name, "activation")}
-                for name, shape in shapes.items()
-            ],
-        }
-    )
 
 
 SAME = {"padding": [1, 1]}
