@@ -41,7 +41,7 @@ from solvers.fusion.problem import value
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "6"
+VERSION = "7"
 
 REFRESHED = 16
 """Parts that are solved before the bounds around runs are summed anew."""
