@@ -30,6 +30,7 @@ class DesignIdentity:
     @staticmethod
     def of(study: Study) -> DesignIdentity:
         asked = study.identity
+        # Keys that came later join only where a study has them: designs of older studies keep their ids.
         keys = ["networks", "mapping"] if study.scratchpad is None else ["networks", "mapping", "scratchpad"]
         if study.schedule is not None:
             keys = ["networks", "schedule", "mapping"]

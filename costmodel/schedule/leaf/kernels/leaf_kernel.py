@@ -220,7 +220,7 @@ def most_hops(
     read, written = dram
     cycles = max(table.cycles[row], ceil_divided(read + written, prices.dram_bits_per_cycle * leaf.runs))
     energy = (least / float(cycles) ** prices.cycles_exponent) ** (1.0 / prices.energy_exponent)
-    other = table.energy_pj[row] + read * prices.read_pj + written * prices.write_pj
+    other = energy_of(workspace, table, prices, row, dram, 0)
     hops = (energy * (1 + 1e-9) - other) / prices.hop_pj * workspace.mesh.port_x.shape[0]
     return np.int64(min(max(hops, -1.0), 1e18)) + 1
 

@@ -138,6 +138,9 @@ def their_tile(stream: Array, part: Four) -> Int:
 @called
 def note_senders(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int) -> None:
     """Note all tiles of the producer that have some of a range, with their bits, but for :func:`times_of`."""
+    # Only parts near the range are gone through, and products are taken as far out as they can be: of all of
+    # a search these loops run most often. Those of route_from_senders are the same around another body, which
+    # a function passed in would slow down.
     stream, mesh = placed.leaf.streams[number], workspace.mesh
     near_k, near_b, near_h, near_w = near_parts(workspace, placed, which, number)
     for k in range(near_k[0], near_k[1]):

@@ -137,6 +137,7 @@ def _stacked() -> dict[str, Any]:
 
 def _histogram(run: RunData, bars: SolveHistogram, unit: str) -> list[dict[str, Any]]:
     """One bar trace a solver or member, in ``unit``."""
+    # Colours go by all finders of the run, not by those with bars here, so that both charts agree on them.
     every = sorted({_finder(pair) for pair in run.layers.by_member})
     colors = {finder: COLORS[index % len(COLORS)] for index, finder in enumerate(every)}
     edges = bars.edges
