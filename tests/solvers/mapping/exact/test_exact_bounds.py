@@ -17,10 +17,11 @@ from solvers.budget import Budget, always_in_time
 from solvers.mapping import exact
 from solvers.mapping.exact import spatial
 from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
-from solvers.mapping.exact.assignments import AssignmentKey, Assignments, StoppingRule
+from solvers.mapping.exact.assignments import Assignments, StoppingRule
 from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.kernels.fills_kernel import bound_of_fills
 from solvers.mapping.exact.parts import part_space
+from solvers.mapping.exact.prices import AssignmentKey
 from solvers.mapping.exact.spatial import spreads, widest_spreads
 from solvers.mapping.exact.tables import (
     assignment_workspace,
@@ -88,7 +89,8 @@ def test_fills_that_assignments_have_in_common_are_those_of_each(name: str, laye
 
 def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit() -> None:
     """On one buffer they are the least words of any tile and stationary tensor, listed here by hand."""
-    buffer = StorageLevel("Buffer", 40, 16, 0.0, 1.0, 0.0)
+    words = 40
+    buffer = StorageLevel("Buffer", words, 16, 0.0, 1.0, 0.0)
     memory = StorageLevel("DRAM", None, 16, 0.0, 0.0, 0.0)
     machine = Architecture("machine", (buffer, memory), Compute("MAC", 16, 0.0))
     sizes = {"M": 12, "N": 18, "K": 20}
@@ -104,7 +106,7 @@ def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit() -> None:
     points = prod(sizes.values())
     every = []
     for m, n, k in product(*([t for t in range(1, size + 1) if size % t == 0] for size in sizes.values())):
-        if m * k + k * n + m * n > buffer.size_words:
+        if m * k + k * n + m * n > words:
             continue
         left, right, sums = points // n, points // m, points // k - sizes["M"] * sizes["N"]
         every += [
