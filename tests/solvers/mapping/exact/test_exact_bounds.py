@@ -87,13 +87,14 @@ def test_fills_that_assignments_have_in_common_are_those_of_each(name: str, laye
         assert assignments.bound_of_fills(AssignmentKey(row, row % len(parts.keeps), 0)) == alone
 
 
-def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit() -> None:
+@pytest.mark.parametrize("words", [5, 16, 40, 90, 150])
+@pytest.mark.parametrize("dims", ["MNK", "NKM", "KMN"])
+def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit(words: int, dims: str) -> None:
     """On one buffer they are the least words of any tile and stationary tensor, listed here by hand."""
-    words = 40
     buffer = StorageLevel("Buffer", words, 16, 0.0, 1.0, 0.0)
     memory = StorageLevel("DRAM", None, 16, 0.0, 0.0, 0.0)
     machine = Architecture("machine", (buffer, memory), Compute("MAC", 16, 0.0))
-    sizes = {"M": 12, "N": 18, "K": 20}
+    sizes = dict(zip(dims, (12, 18, 20), strict=True))
     problem = MappingProblem(machine, gemm("product", **sizes), "energy")
     parts = part_space(problem)
     tables = space_of(problem, parts, dominance=True)
@@ -105,7 +106,9 @@ def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit() -> None:
     # is brought back every time but the first.
     points = prod(sizes.values())
     every = []
-    for m, n, k in product(*([t for t in range(1, size + 1) if size % t == 0] for size in sizes.values())):
+    for m, n, k in product(
+        *([t for t in range(1, size + 1) if size % t == 0] for size in map(sizes.__getitem__, "MNK"))
+    ):
         if m * k + k * n + m * n > words:
             continue
         left, right, sums = points // n, points // m, points // k - sizes["M"] * sizes["N"]
