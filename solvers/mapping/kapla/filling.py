@@ -110,8 +110,35 @@ class Filling:
         best = best[ranks(after.of(best), rows[best]) == 0]
         return rows[best], stepped[best], after.of(best)
 
+    def spreads(self, schemes: Schemes, best: int, alike: int) -> tuple[Schemes, SchemeCosts]:
+        """The ``best`` ways of each scheme to spread over the fan-out, of all that fit.
+
+        Of the ways that cut every tensor into the same number of parts at most ``alike`` are among them.
+        Their estimates are nearly equal, so that they would take all positions of a scheme together; what
+        becomes of them once tiles grow differs more from way to way of cutting tensors than among them.
+        """
+        everywhere = np.ones(schemes.rest.shape, np.bool_)
+        filled, sources, costs = self._all_products(schemes, everywhere)
+        factors, layer = filled.factors(self.ladder.slot), self.estimator.problem.layer
+        parts = [
+            factors[:, [layer.index[dim] for dim in tensor.dims]].prod(axis=1, dtype=np.int64)
+            for tensor in layer.tensors
+        ]
+        _, cut_alike = np.unique(np.stack([sources, *parts], axis=1), axis=0, return_inverse=True)
+        few = np.flatnonzero(ranks(costs, cut_alike.reshape(-1)) < alike)
+        chosen = few[ranks(costs.of(few), sources[few]) < best]
+        chosen = chosen[np.isfinite(costs.objective[chosen])]
+        return filled[chosen], costs.of(chosen)
+
     def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, SchemeCosts]:
-        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims].
+        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims]."""
+        filled, sources, costs = self._all_products(schemes, free)
+        chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
+        return filled[chosen], costs.of(chosen)
+
+    def _all_products(self, schemes: Schemes, free: Array) -> tuple[Schemes, Array, SchemeCosts]:
+        """Each scheme with all allowed factors in its ``free`` dims, bool [n, dims]; the row of ``schemes``
+        that each comes from, int64; and their costs.
 
         Dim by dim, every scheme is multiplied by the factors that the dim may take; what does not fit goes.
         """
@@ -132,9 +159,7 @@ class Filling:
             if cut:
                 limit_reached("products of divisors in one pass", MOST_PRODUCTS, FEWER)
             filled, sources = filled[few], sources[few]
-        costs = self.costs(filled)
-        chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
-        return filled[chosen], costs.of(chosen)
+        return filled, sources, self.costs(filled)
 
     def _multiplied(
         self, schemes: Schemes, dim: int, choices: Array, smallest: Array
