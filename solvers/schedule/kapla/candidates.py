@@ -11,6 +11,7 @@ from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
+from solvers.schedule.kapla.footprints import Footprints
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 
@@ -47,7 +48,11 @@ class Pruned:
 
 
 def pruned_schemes(
-    slicing: Slicing, estimates: Estimates, seed: int, in_time: InTime = always_in_time
+    slicing: Slicing,
+    estimates: Estimates,
+    footprints: Footprints,
+    seed: int,
+    in_time: InTime = always_in_time,
 ) -> Pruned:
     """The schemes left after three steps: conservative validity pruning, random choice, Pareto pruning.
 
@@ -66,7 +71,10 @@ def pruned_schemes(
         segments, sliced = segments + 1, sliced + len(every)
         # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate.
         schemes = (Scheme(segment, one) for one in every)
-        possible = [one for one in schemes if not params.prune or estimates.may_fit(one)]
+        # What footprints rule out they know for certain, but they have to list partitions for it.
+        possible = [
+            one for one in schemes if not params.prune or (estimates.may_fit(one) and footprints.may_fit(one))
+        ]
         # Empty bands are asked about last, because the rows of all bands have to be found for it.
         left = [one.division for one in possible if slicing.has_rows(one)]
         if left:
