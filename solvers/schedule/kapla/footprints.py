@@ -19,6 +19,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import ranges_of, same_shapes
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.tile_cost import TileCosts
+from solvers.schedule.kapla.estimate import Computed
 from solvers.schedule.kapla.regions import Region, Regions
 from solvers.schedule.kapla.segments import Scheme
 from solvers.schedule.tiles.cost_table import offered_partitions
@@ -54,7 +55,7 @@ class Footprints:
     _same: list[int] = field(init=False)
     _ranges: Any = field(init=False)
     _layers: dict[int, LeafLayer] = field(default_factory=dict)
-    _known: dict[tuple[int, int, int], LeafFootprint | None] = field(default_factory=dict)
+    _known: dict[tuple[int, int], Computed[LeafFootprint | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_same", same_shapes(self.graph))
@@ -81,13 +82,12 @@ class Footprints:
         a pipeline the inputs of the next sub-batch arrive all the time.
         """
         batch, again = self.regions.slicing.batch // scheme.subbatches, scheme.subbatches > 1
-        leaves = []
+        leaves, tile, known = [], self.chip.tile, self.of(batch, region.tiles)
         for number in region.layers:
-            leaf = self.of(number, batch, region.tiles)
+            leaf = known[number]
             if leaf is None:
                 return False
             leaves.append(leaf)
-        tile = self.chip.tile
         if len(leaves) == 1:
             return not again or leaves[0].repeated <= tile.free_bits
         in_turn = scheme.segment.kind == "turns"
@@ -97,14 +97,19 @@ class Footprints:
         most = max(leaf.running + ahead for leaf, ahead in zip(leaves, following, strict=True))
         return most + arriving <= tile.buffer.size_bits
 
-    def of(self, number: int, batch: int, tiles: int) -> LeafFootprint | None:
-        """The footprint of ``batch`` samples of a layer on ``tiles`` tiles; None if no partition fits."""
-        key = self._same[number], batch, tiles
-        if key not in self._known:
-            ways = [way for way in self._ways(*key) if way.shape[1]]
-            found = np.concatenate(ways, axis=1).min(axis=1).tolist() if ways else None
-            self._known[key] = None if found is None else LeafFootprint(*found)
-        return self._known[key]
+    def of(self, batch: int, tiles: int) -> Computed[LeafFootprint | None]:
+        """By layer the footprint of ``batch`` samples on ``tiles`` tiles; None if no partition fits."""
+        if (batch, tiles) not in self._known:
+            found: Computed[LeafFootprint | None]
+
+            def footprint(number: int) -> LeafFootprint | None:
+                if (same := self._same[number]) != number:
+                    return found[same]
+                ways = [way for way in self._ways(number, batch, tiles) if way.shape[1]]
+                return LeafFootprint(*np.concatenate(ways, axis=1).min(axis=1).tolist()) if ways else None
+
+            self._known[batch, tiles] = found = Computed(footprint)
+        return self._known[batch, tiles]
 
     def _ways(self, number: int, batch: int, tiles: int) -> Iterator[Array]:
         """The numbers [4, n] of a footprint for each partition that fits: with pinned weights, then streamed.

@@ -133,7 +133,7 @@ def _one_by_one(
         waiting = [one for one in waiting if one not in costing.found]
         if not waiting or limit.reached:
             break
-    chain = best_chain(costing.found, len(layers), slicing.problem.objective, costing.saved)
+    chain = best_chain(costing.found, len(layers), slicing.problem.objective, costing.savings)
     note = f"one layer after the other {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
@@ -170,7 +170,7 @@ def _searched(
         _INTERRUPTED.keep(asked, evaluator, limit.most, candidates, limit.count - before)
         raise
     costing = candidates.costing
-    chain = best_chain(costing.found, len(layers), problem.objective, costing.saved)
+    chain = best_chain(costing.found, len(layers), problem.objective, costing.savings)
     note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 

@@ -23,9 +23,10 @@ from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.chains import best_chain, likely_schemes
+from solvers.schedule.kapla.chains import best_chain
 from solvers.schedule.kapla.estimate import BatchCost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.ranking import Ranking
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
@@ -149,7 +150,11 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
         }
         for segment in segments
     }
-    likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]
+    listed = [
+        (Scheme(segment, parts), cost) for segment, found in costs.items() for parts, cost in found.items()
+    ]
+    ranking = Ranking(listed, 6, Objective(1, 0))
+    likely = [set(ranking.likely(most)) for most in (1, 2, 1000)]
     schemes = {Scheme(segment, BatchDivision(parts)) for segment in segments for parts in (1, 2)}
     assert likely[0] < likely[1] < likely[2] == schemes
     best = min(
