@@ -149,31 +149,43 @@ class Estimates:
         )
 
     def _weights_again(self, scheme: Scheme) -> dict[int, int]:
-        """At least these bits of weights come again after the first sub-batch, by the layer that streams
-        them.
+        """At least these bits of weights come again after the first sub-batch, each of some layer.
 
-        Where a region does not fit with pinned weights, at least one of its layers streams: that with the
-        fewest weights is taken. Where each region fits but not the whole segment, one of all layers does.
-        With bands none come again.
+        Where a region does not fit with pinned weights, some of its layers stream: those whose weights its
+        buffers have no bits for (:meth:`_streamed_of`). Where each region fits but not the whole segment, one
+        of all layers does. With bands none come again.
         """
         if scheme.bands > 1:
             return {}
-        regions = self.regions.of(scheme.segment)
+        regions, again = self.regions.of(scheme.segment), scheme.subbatches - 1
         found = [
-            self._fewest_again(region.layers, scheme.subbatches)
+            self._streamed_of(scheme, region)
             for region in regions
             if not self._region_fits(scheme, region, streamed=False)
         ]
         if not found and not self._weights_fit(scheme):
             layers = [number for region in regions for number in region.layers]
-            found = [self._fewest_again(layers, scheme.subbatches)]
-        return dict(found)
+            least = self._fewest_weights(layers)
+            found = [(least, self.floors[least].weights)]
+        return {number: again * bits for number, bits in found}
 
-    def _fewest_again(self, layers: Sequence[int], subbatches: int) -> tuple[int, int]:
-        """The layer with the fewest bits of weights, and these bits times all sub-batches but the first."""
+    def _streamed_of(self, scheme: Scheme, region: Region) -> tuple[int, int]:
+        """A layer of a region that does not fit with pinned weights, and the bits that stream there at least.
+
+        They are the weights of one layer at least. What is pinned is in the buffers at the same time, beside
+        the inputs, and streamed is what is left.
+        """
+        least = self._fewest_weights(region.layers)
+        in_turn = scheme.segment.kind == "turns"
+        inputs = self._held(region, scheme.division, in_turn, streamed=True)
+        pinned = region.tiles * self.chip.tile.buffer.size_bits - inputs
+        weights = self._weights_before[region.layers[-1] + 1] - self._weights_before[region.layers[0]]
+        return least, max(self.floors[least].weights, weights - pinned)
+
+    def _fewest_weights(self, layers: Sequence[int]) -> int:
+        """The layer with the fewest bits of weights, of those with any."""
         weighted = [number for number in layers if self.floors[number].weights] or list(layers)
-        least = min(weighted, key=lambda number: self.floors[number].weights)
-        return least, (subbatches - 1) * self.floors[least].weights
+        return min(weighted, key=lambda number: self.floors[number].weights)
 
     def _weights_fit(self, scheme: Scheme) -> bool:
         """Whether the weights of all layers, which stay on the chip, fit all buffers together.
