@@ -59,9 +59,8 @@ class Held:
         return sum(self.arriving[1:])
 
 
-def overflow_reason(name: str, held: Held, buffer: TileBuffer) -> str:
-    """Why the node called ``name`` does not fit the tiles' buffers; empty where it does."""
-    most = held.most
+def overflow_reason(name: str, most: int, buffer: TileBuffer) -> str:
+    """Why the node called ``name``, of which a tile holds ``most`` bits, does not fit; empty if it does."""
     if most <= buffer.size_bits:
         return ""
     return f"{name}: a tile has to hold {whole_bytes(most):,} bytes and has {buffer.size_bytes:,}"
@@ -111,6 +110,16 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
         busy = np.maximum(busy, held)
     weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
     return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+
+
+def held_on_the_way(before: Held, child: Held) -> int:
+    """Bits that some tile of a T cut holds at least while one child runs and the next one's inputs arrive.
+
+    It is what is known before the other children are: neither their weights count, nor what comes for them
+    from further up.
+    """
+    held: Array = before.busy + child.from_siblings + child.ahead
+    return int(held.max())
 
 
 def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:

@@ -113,7 +113,7 @@ class LeafNodes:
                 "of tiles and PEs"
             )
         held = self._held(layer, cost, producers)
-        if reason := overflow_reason(leaf.layer, held, self._chip.tile.buffer):
+        if reason := overflow_reason(leaf.layer, held.most, self._chip.tile.buffer):
             raise NotPossibleError(reason)
         return NodeCost(
             node=leaf,

@@ -49,7 +49,13 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
-from costmodel.schedule.segment.buffers import Held, cut_in_space, cut_in_time, overflow_reason
+from costmodel.schedule.segment.buffers import (
+    Held,
+    cut_in_space,
+    cut_in_time,
+    held_on_the_way,
+    overflow_reason,
+)
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
@@ -294,9 +300,14 @@ class SegmentEvaluation:
         once_below = once and node.child_runs == 1
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
         leaving, reason = [ways] * len(planned.children), ""
+        # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they are
+        # refused at once. A T cut that runs once holds its weights among ``busy``
+        # (:func:`.buffers.cut_in_time`), which does not tell them apart, and so it is tried.
+        fetched = once and node.kind == "T" and node.child_runs == 1
         for _ in range(MOST_TRIES + ways.may_share):
             try:
-                children = self._children(planned, first, tiles, once_below, leaving)
+                refusing = not (reason or fetched)
+                children = self._children(planned, first, tiles, once_below, leaving, refusing)
             except NotPossibleError:
                 if not reason:
                     raise
@@ -306,11 +317,7 @@ class SegmentEvaluation:
             found = self._known.cut(key, children, count)
             if isinstance(found, NodeCost):
                 return found
-            # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
-            # are refused here at once. A T cut that runs once holds its weights among ``busy``
-            # (:func:`.buffers.cut_in_time`), so ``of_weights`` does not tell, and it is tried.
-            once_fetched = once and node.kind == "T" and node.child_runs == 1
-            if not reason and not (found.of_weights or once_fetched):
+            if refusing and not found.of_weights:
                 raise NotPossibleError(found.reason)
             reason = reason or found.reason
             held = self._less_held(children, found.missing, node.kind == "T")
@@ -326,15 +333,30 @@ class SegmentEvaluation:
         raise NotPossibleError(reason)
 
     def _children(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
+        self,
+        planned: PlannedNode,
+        first: int,
+        tiles: int,
+        once: bool,
+        leaving: Sequence[WeightWays],
+        refusing: bool,
     ) -> list[NodeCost]:
-        """The costs of a cut's children; ``leaving`` has the ways of :meth:`_node` for each child."""
+        """The costs of a cut's children; ``leaving`` has the ways of :meth:`_node` for each child.
+
+        ``refusing``: the cut is refused where more than its weights does not fit. Of a T cut that is known
+        as soon as two children in a row do not fit, and the rest is not evaluated (nor mapped).
+        """
         if isinstance(planned.node, Cut) and planned.node.kind == "S":
             return self._side_by_side(planned, first, tiles, once, leaving)
-        return [
-            self._node(child, first, tiles, once, ways)
-            for child, ways in zip(planned.children, leaving, strict=True)
-        ]
+        costs: list[NodeCost] = []
+        for child, ways in zip(planned.children, leaving, strict=True):
+            cost = self._node(child, first, tiles, once, ways)
+            if refusing and costs:
+                most = held_on_the_way(costs[-1].held, cost.held)
+                if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
+                    raise NotPossibleError(reason)
+            costs.append(cost)
+        return costs
 
     def _joined(
         self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
@@ -354,7 +376,7 @@ class SegmentEvaluation:
             each = [runs_on_tiles(child) for child in children]
             runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
-        if reason := overflow_reason(_name(node), held, buffer):
+        if reason := overflow_reason(_name(node), held.most, buffer):
             of_weights = int(held.busy.max()) <= buffer.size_bits
             return BufferOverflow(reason, self._missing(held, children), of_weights)
         return self._cut(node, children, stages, runs, links, held)

@@ -144,12 +144,14 @@ class Filling:
         """
         sources, filled = np.arange(len(schemes)), schemes
         for dim in range(free.shape[1]):
-            choices = self.ladder.choices(filled, dim)
+            choices, smallest = self.ladder.choices(filled, dim)
             # A dim that is not free has one factor, the smallest that is allowed; so has every dim once the
             # time is up, and then each scheme still ends as a mapping.
-            stay = self.ladder.first[dim, self.ladder.positions(filled.rest)[:, dim]]
-            smallest = self.ladder.divisors[dim] == stay[:, None]
             choices &= (free[sources, dim, None] & self.in_time()) | smallest
+            # What fits with all factors of 1 so far fits with one more. The first dim is made in any case,
+            # so that all fit.
+            if dim and choices[:, 0].all() and np.count_nonzero(choices) == len(choices):
+                continue
             few, cut = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
             if cut:
                 limit_reached("products of divisors looked at in one dim", MOST_TRIED, FEWER)
@@ -174,23 +176,15 @@ class Filling:
         for block in _blocks(choices.sum(axis=1), PRODUCTS_AT_ONCE):
             own = choices[block] if self.in_time() else choices[block] & smallest[block]
             rows, positions = np.nonzero(own)
-            factors = self.ladder.divisors[dim][positions]
-            dims = np.full(len(rows), dim)
-            products = schemes[block].chosen_and_grown(rows, self.ladder.slot, dims, factors)
-            fitting = self.estimator.fits(products, self.ladder.forced, self.outer)
-            fitting &= self._within_fanout(products)
-            parts.append(products[fitting])
-            origins.append(block.start + rows[fitting])
+            rows += block.start
+            factors, slot = self.ladder.divisors[dim][positions], self.ladder.slot
+            fitting = self.estimator.grown_fits(
+                schemes, slot, dim, rows, factors, self.ladder.forced, self.outer
+            )
+            rows, factors = rows[fitting], factors[fitting]
+            parts.append(schemes.chosen_and_grown(rows, slot, np.full(len(rows), dim), factors))
+            origins.append(rows)
         return Schemes.joined(parts), np.concatenate(origins)
-
-    def _within_fanout(self, schemes: Schemes) -> Array:
-        """Whether spatial factors are not more than there are instances; their sides are not looked at."""
-        slot = self.ladder.slot
-        if not slot.spatial:
-            return np.ones(len(schemes), np.bool_)
-        fanout = self.estimator.problem.architecture.levels[slot.level].fanout
-        found: Array = schemes.factors(slot).prod(axis=1, dtype=np.int64) <= fanout
-        return found
 
 
 def _blocks(counts: Array, most: int) -> Iterator[slice]:
