@@ -127,16 +127,17 @@ class SegmentEvaluation:
         found = [self._on_tiles(planned, may_share) for may_share in ways]
         possible = [one for one in found if isinstance(one, NodeCost)]
         if not possible:
-            assert isinstance(found[0], NotPossibleError)
-            raise found[0]
+            raise NotPossibleError(found[0])
         return min(possible, key=self._objective)
 
-    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
+    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         try:
             found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
         except NotPossibleError as reason:
-            return reason
+            # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
+            # for garbage could free it.
+            return str(reason)
         found = self._fetched_first(found)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles)
