@@ -6,9 +6,12 @@ which producers hold the channels that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.element_bits import ElementBits
@@ -18,6 +21,7 @@ from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
 from costmodel.schedule.row_bands import LeafBands
 
+Array = NDArray[Any]
 StreamKind = Literal["outputs", "inputs", "weights"]
 STREAM_KINDS = {"outputs": 0, "inputs": 1, "weights": 2}
 """The numbers of OUTPUTS, INPUTS and WEIGHTS in ``ranges_kernel.py``."""
@@ -170,3 +174,48 @@ def stream_row(
     theirs = producers[stream.producer]
     sizes = graph.layers[stream.producer].sizes(theirs.batch)
     return StreamRow(*head, 1, theirs.batch, *sizes, *theirs.parts, *theirs.steps, theirs.tile)
+
+
+@dataclass(frozen=True, eq=False)
+class LeafStreams:
+    """All streams of a leaf. Equal ones of one search are the same object, by which leaves are looked up.
+
+    ``rows`` [streams, columns]: the fields of each :class:`StreamRow`.
+    """
+
+    rows: Array
+
+
+class KnownStreams:
+    """The streams of the leaves of a network; those of a leaf are made once for each placement of producers.
+
+    ``bits``: of the elements of each layer's tensors, by number.
+    """
+
+    def __init__(self, graph: LayerGraph, bits: Sequence[ElementBits]) -> None:
+        self._graph, self._bits = graph, bits
+        self._streams = [streams_of(graph, number) for number in range(len(graph.layers))]
+        self._asked: dict[tuple[int, ...], tuple[tuple[Placement, ...], LeafStreams]] = {}
+        self._by_value: dict[tuple[StreamRow, ...], LeafStreams] = {}
+
+    def of(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
+        """The streams of layer ``number``; ``producers`` as for :func:`stream_row`."""
+        near = tuple(producers.values())
+        key = (number, run.runs, run.streamed, run.to_dram, *producers, *map(id, near))
+        found = self._asked.get(key)
+        if found is None:
+            found = self._asked[key] = near, self._made(number, run, producers)  # with near, its ids stay true
+        return found[1]
+
+    def _made(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
+        bits = self._bits[number]
+        rows = tuple(
+            stream_row(self._graph, stream, run, producers, bits) for stream in self._streams[number]
+        )
+        if rows not in self._by_value:
+            self._by_value[rows] = LeafStreams(np.array(rows, np.int64))
+        return self._by_value[rows]
+
+    def forget(self) -> None:
+        self._asked.clear()
+        self._by_value.clear()

@@ -140,7 +140,7 @@ class SegmentEvaluation:
             return str(reason)
         found = self._fetched_first(found)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
-        return _leaking(found, found.cycles)
+        return _leaking(found, found.cycles) if self._search.leaks else found
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
@@ -333,7 +333,9 @@ class SegmentEvaluation:
         if isinstance(planned.node, Cut) and planned.node.kind == "S":
             return self._side_by_side(planned, first, tiles, once, leaving)
         return [
-            self._node(child, first, tiles, once, ways)
+            self._leaves.cost(child.node, first, tiles, *ways)
+            if isinstance(child.node, Leaf)
+            else self._node(child, first, tiles, once, ways)
             for child, ways in zip(planned.children, leaving, strict=True)
         ]
 
