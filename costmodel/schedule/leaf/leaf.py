@@ -154,7 +154,12 @@ class LeafSearch:
         first = self._representative(number, run)
         if run.streamed:
             rows = self._tables.rows(first, run)
-            return self._searched(first, run, streams, rows, which=self._leaving_free(rows, run))
+            which = self._leaving_free(rows, run)
+            # However many bits are to be free, mostly the same partitions leave as many.
+            key = (first, replace(run, free_bits=0), streams, None if which is None else which.tobytes())
+            if key not in self._known:
+                self._known[key] = self._searched(first, run, streams, rows, which=which)
+            return self._known[key]
         pinned = self._searched(first, run, streams, self._tables.rows(first, run))
         streaming = replace(run, streamed=True)
         rows = self._tables.sliced_rows(first, streaming)
@@ -170,9 +175,8 @@ class LeafSearch:
 
     def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> Array | None:
         """The numbers of the rows whose tiles leave as many bits free as they have to; None: of all."""
-        if not run.free_bits:
-            return None
-        return np.flatnonzero(rows.held + run.free_bits <= self.chip.tile.free_bits)
+        leaving = rows.held + run.free_bits <= self.chip.tile.free_bits
+        return None if leaving.all() else np.flatnonzero(leaving)
 
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
