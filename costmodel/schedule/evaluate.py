@@ -61,8 +61,9 @@ class _EvaluatedTree:
 
 
 class _Common(NamedTuple):
-    """How many segments, from the ``first`` one on and up to the ``last`` one, a tree shares with one that was
-    evaluated ``before``. The roots are alike.
+    """How many segments a tree shares with one that was evaluated ``before``, whose root is like its own.
+
+    ``first``: how many from the first one on; ``last``: how many up to the last one.
     """
 
     before: _EvaluatedTree
@@ -145,7 +146,7 @@ class ChipEvaluator:
     def _costs(
         self, rounds: int, segments: tuple[_Segment, ...], common: _Common | None
     ) -> tuple[tuple[NodeCost, ...], tuple[Transition, ...]]:
-        """The costs of the segments of a tree, and their transitions; NotPossibleError where one cannot run."""
+        """The costs of a tree's segments, and their transitions; NotPossibleError where one cannot run."""
         if common is None:
             costs = tuple(map(_possible, segments))
             between = tuple(map(self._transitions.between, costs, costs[1:]))

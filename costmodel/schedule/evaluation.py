@@ -39,8 +39,9 @@ class ChipEvaluation:
         """Energy in pJ by ENERGY_PARTS over all rounds, and ``idle`` if the chip's ``idle_pj_per_cycle`` is
         above 0: what all tiles and DRAM take in every cycle of the run, whether they work or wait.
         """
-        sums = map(sum, zip(*[one.parts_pj for one in self.segments], strict=True))
-        parts = {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
+        sums = [sum(part) for part in zip(*[one.parts_pj for one in self.segments], strict=True)]
+        over_rounds: list[float] = [self.rounds * part for part in sums]
+        parts = dict(zip(ENERGY_PARTS, over_rounds, strict=True))
         parts["tiles"] -= self._over_all_rounds([one.saved_leakage_pj for one in self.transitions])
         idle_pj = self.chip.idle_pj_per_cycle
         return parts | {IDLE: idle_pj * self.cycles} if idle_pj else parts

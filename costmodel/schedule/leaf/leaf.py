@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,22 +56,24 @@ from costmodel.schedule.leaf.sharing import (
 )
 from costmodel.schedule.leaf.streams import STREAM_KINDS, KnownStreams, LeafRun, LeafStreams, Placement
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.starts import NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
-_UNKNOWN: Any = object()
-"""What is remembered of a leaf that was not searched: a leaf may be known to fit nowhere."""
+FitsNowhere = Literal["fits nowhere"]
+FITS_NOWHERE: FitsNowhere = "fits nowhere"
+"""What is remembered of a leaf of which no partition fits the buffers."""
 MOST_REMEMBERED = 30_000
-"""How many leaves a search remembers before it forgets them all, which bounds its memory."""
+"""How many leaves a search remembers, which bounds its memory."""
 
 
 class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
     ``tile_costs``: what partitions cost within tiles. ``exponents``: n and m of the objective E^n D^m.
-    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``leaks``: whether the tiles
-    of some leaf that was found leak.
+    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``leaks``: whether some
+    leaf that was found has tiles that leak.
     """
 
     def __init__(
@@ -84,11 +86,11 @@ class LeafSearch:
         )
         self._first_of_shape = same_shapes(graph)
         self.leaks = False
-        self._known: dict[tuple[Any, ...], LeafCost | None] = {}
-        self._streams = KnownStreams(graph, [layer.bits for layer in self.layers])
+        self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)
+        self._streams = KnownStreams(graph, [layer.bits for layer in self.layers], MOST_REMEMBERED)
         self._placements: dict[Placement, Placement] = {}
         self._least: dict[tuple[int, int, int, int], Array] = {}
-        self._energies: dict[tuple[int, int, bool], tuple[PartitionRows, Array]] = {}
+        self._energies = Remembered[tuple[int, int, bool], tuple[PartitionRows, Array]](MOST_REMEMBERED)
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
         self._tables = PartitionTables(self.layers, chip, tile_costs, self._workspace.ranges)
@@ -102,16 +104,13 @@ class LeafSearch:
         pinned or streamed, whichever costs the leaf less. With ``run.may_share`` tiles share them where that
         costs the leaf less than any of these.
         """
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-            self._streams.forget()
         streams = self._streams.of(number, run, producers)
         key = (self._representative(number, run), run, streams)
-        found = self._known.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            found = self._known[key] = self._cheapest(number, run, streams, producers)
-            self.leaks = self.leaks or (found is not None and found.leakage_pj_per_cycle > 0)
-        return found
+        found = self._known.get(key)
+        if found is None:
+            found = self._known.add(key, self._cheapest(number, run, streams, producers) or FITS_NOWHERE)
+            self.leaks = self.leaks or (not isinstance(found, str) and found.leakage_pj_per_cycle > 0)
+        return None if isinstance(found, str) else found
 
     def _representative(self, number: int, run: LeafRun) -> int:
         """The layer whose answers are this layer's too.
@@ -157,9 +156,11 @@ class LeafSearch:
             which = self._leaving_free(rows, run)
             # However many bits are to be free, mostly the same partitions leave as many.
             key = (first, replace(run, free_bits=0), streams, None if which is None else which.tobytes())
-            if key not in self._known:
-                self._known[key] = self._searched(first, run, streams, rows, which=which)
-            return self._known[key]
+            found = self._known.get(key)
+            if found is None:
+                searched = self._searched(first, run, streams, rows, which=which)
+                found = self._known.add(key, searched or FITS_NOWHERE)
+            return None if isinstance(found, str) else found
         pinned = self._searched(first, run, streams, self._tables.rows(first, run))
         streaming = replace(run, streamed=True)
         rows = self._tables.sliced_rows(first, streaming)
@@ -200,9 +201,7 @@ class LeafSearch:
         key = (id(rows), run.runs, run.streamed)
         found = self._energies.get(key)
         if found is None:
-            if len(self._energies) >= MOST_REMEMBERED:
-                self._energies.clear()
-            found = self._energies[key] = rows, self._energy_pj(run, rows)
+            found = self._energies.add(key, (rows, self._energy_pj(run, rows)))
         return found[1]
 
     def _energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:

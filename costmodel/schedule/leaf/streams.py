@@ -19,6 +19,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS, REDUCED_DIM
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.row_bands import LeafBands
 
 Array = NDArray[Any]
@@ -189,14 +190,14 @@ class LeafStreams:
 class KnownStreams:
     """The streams of the leaves of a network; those of a leaf are made once for each placement of producers.
 
-    ``bits``: of the elements of each layer's tensors, by number.
+    ``bits``: of the elements of each layer's tensors, by number. ``most``: how many are remembered.
     """
 
-    def __init__(self, graph: LayerGraph, bits: Sequence[ElementBits]) -> None:
+    def __init__(self, graph: LayerGraph, bits: Sequence[ElementBits], most: int) -> None:
         self._graph, self._bits = graph, bits
         self._streams = [streams_of(graph, number) for number in range(len(graph.layers))]
-        self._asked: dict[tuple[int, ...], tuple[tuple[Placement, ...], LeafStreams]] = {}
-        self._by_value: dict[tuple[StreamRow, ...], LeafStreams] = {}
+        self._asked = Remembered[tuple[int, ...], tuple[tuple[Placement, ...], LeafStreams]](most)
+        self._by_value = Remembered[tuple[StreamRow, ...], LeafStreams](most)
 
     def of(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
         """The streams of layer ``number``; ``producers`` as for :func:`stream_row`."""
@@ -204,7 +205,8 @@ class KnownStreams:
         key = (number, run.runs, run.streamed, run.to_dram, *producers, *map(id, near))
         found = self._asked.get(key)
         if found is None:
-            found = self._asked[key] = near, self._made(number, run, producers)  # with near, its ids stay true
+            # With ``near``, so that its ids stay true.
+            found = self._asked.add(key, (near, self._made(number, run, producers)))
         return found[1]
 
     def _made(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
@@ -212,10 +214,4 @@ class KnownStreams:
         rows = tuple(
             stream_row(self._graph, stream, run, producers, bits) for stream in self._streams[number]
         )
-        if rows not in self._by_value:
-            self._by_value[rows] = LeafStreams(np.array(rows, np.int64))
-        return self._by_value[rows]
-
-    def forget(self) -> None:
-        self._asked.clear()
-        self._by_value.clear()
+        return self._by_value.get(rows) or self._by_value.add(rows, LeafStreams(np.array(rows, np.int64)))

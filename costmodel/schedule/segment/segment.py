@@ -315,7 +315,9 @@ class SegmentEvaluation:
                 raise NotPossibleError(found.reason)
             reason = reason or found.reason
             held = (
-                self._less_held(children, found.missing, node.kind == "T") if ways.may_share else found.missing
+                self._less_held(children, found.missing, node.kind == "T")
+                if ways.may_share
+                else found.missing
             )
             more = [
                 _more_free(now, missing, less) if child.has_parameters and missing else now

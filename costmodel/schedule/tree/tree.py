@@ -96,7 +96,7 @@ class Cut:
 
     @cached_property
     def leaf_ends(self) -> Sequence[int]:
-        """[children]: how many leaves there are from the first one of the cut to the last one of each child."""
+        """[children]: how many leaves the cut has up to the end of each child."""
         return list(accumulate([child.leaf_count for child in self.children]))
 
     @property
