@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import is_
 from typing import NamedTuple, TypeVar
 
 from costmodel.errors import InputError
@@ -257,12 +258,8 @@ def _same_root(tree: TreeNode, other: TreeNode) -> bool:
 
 def _equal_ones(nodes: Sequence[TreeNode], others: Sequence[TreeNode]) -> int:
     """How many nodes, from the first one on, are the same objects."""
-    count = 0
-    for node, other in zip(nodes, others, strict=False):
-        if node is not other:
-            break
-        count += 1
-    return count
+    same = list(map(is_, nodes, others))
+    return same.index(False) if False in same else len(same)
 
 
 def _take_the_place(new: Sequence[_Segment], common: _Common) -> bool:
