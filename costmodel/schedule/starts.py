@@ -65,13 +65,14 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
     ``then``: what follows the last child, if its data comes meanwhile.
     """
-    cycles, rate = 0, chip.dram.bits_per_cycle
-    for run, after in zip(runs, [*runs[1:], then], strict=True):
-        rest, links = run.dram_bits - run.ahead_bits, 0
-        if after is not None:
-            rest, links = rest + after.ahead_bits, after.link_cycles
-        cycles += max(run.running, -(-rest // rate), links)
-    return cycles
+    rate = chip.dram.bits_per_cycle
+    following = [*runs[1:], BatchRun(0, 0, 0, 0) if then is None else then]
+    return sum(
+        [
+            max(run.running, -(-(run.dram_bits - run.ahead_bits + one.ahead_bits) // rate), one.link_cycles)
+            for run, one in zip(runs, following, strict=True)
+        ]
+    )
 
 
 def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns:

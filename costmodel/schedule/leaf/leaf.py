@@ -18,9 +18,9 @@ pass it on (:mod:`.sharing`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,24 +54,26 @@ from costmodel.schedule.leaf.sharing import (
     SharedWeights,
     cheapest_sharing,
 )
-from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
+from costmodel.schedule.leaf.streams import STREAM_KINDS, KnownStreams, LeafRun, LeafStreams, Placement
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.starts import NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
-Streams = Sequence[Sequence[int]]
-"""The streams of a leaf, each with the columns of a :class:`.streams.StreamRow`."""
-
+FitsNowhere = Literal["fits nowhere"]
+FITS_NOWHERE: FitsNowhere = "fits nowhere"
+"""What is remembered of a leaf of which no partition fits the buffers."""
 MOST_REMEMBERED = 30_000
-"""How many leaves a search remembers before it forgets them all, which bounds its memory."""
+"""How many leaves a search remembers, which bounds its memory."""
 
 
 class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
     ``tile_costs``: what partitions cost within tiles. ``exponents``: n and m of the objective E^n D^m.
-    ``whole_chip_only``: the numbers of the layers that are never cut among tiles.
+    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``leaks``: whether some
+    leaf that was found has tiles that leak.
     """
 
     def __init__(
@@ -83,9 +85,12 @@ class LeafSearch:
             number for number, layer in enumerate(graph.layers) if layer.needs_whole_chip
         )
         self._first_of_shape = same_shapes(graph)
-        self._known: dict[tuple[Any, ...], LeafCost | None] = {}
+        self.leaks = False
+        self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)
+        self._streams = KnownStreams(graph, [layer.bits for layer in self.layers], MOST_REMEMBERED)
         self._placements: dict[Placement, Placement] = {}
         self._least: dict[tuple[int, int, int, int], Array] = {}
+        self._energies = Remembered[tuple[int, int, bool], tuple[PartitionRows, Array]](MOST_REMEMBERED)
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
         self._tables = PartitionTables(self.layers, chip, tile_costs, self._workspace.ranges)
@@ -99,13 +104,13 @@ class LeafSearch:
         pinned or streamed, whichever costs the leaf less. With ``run.may_share`` tiles share them where that
         costs the leaf less than any of these.
         """
-        streams = self._streams(number, run, producers)
+        streams = self._streams.of(number, run, producers)
         key = (self._representative(number, run), run, streams)
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        if key not in self._known:
-            self._known[key] = self._cheapest(number, run, streams, producers)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            found = self._known.add(key, self._cheapest(number, run, streams, producers) or FITS_NOWHERE)
+            self.leaks = self.leaks or (not isinstance(found, str) and found.leakage_pj_per_cycle > 0)
+        return None if isinstance(found, str) else found
 
     def _representative(self, number: int, run: LeafRun) -> int:
         """The layer whose answers are this layer's too.
@@ -115,12 +120,8 @@ class LeafSearch:
         """
         return number if run.bands is not None else self._first_of_shape[number]
 
-    def _streams(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> Streams:
-        layer = self.layers[number]
-        return tuple([stream_row(self.graph, stream, run, producers, layer.bits) for stream in layer.streams])
-
     def _cheapest(
-        self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
+        self, number: int, run: LeafRun, streams: LeafStreams, producers: Mapping[int, Placement]
     ) -> LeafCost | None:
         """The cheapest way of a leaf that is not known, by how its weights may come."""
         first = self._representative(number, run)
@@ -146,30 +147,37 @@ class LeafSearch:
         return self._cheapest_sharing(number, run, producers, below) or alone
 
     def _pinned_or_streamed(
-        self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
+        self, number: int, run: LeafRun, streams: LeafStreams, producers: Mapping[int, Placement]
     ) -> LeafCost | None:
         """The cheapest way in which each tile gets all its weights from DRAM."""
         first = self._representative(number, run)
         if run.streamed:
-            rows = self._leaving_free(self._tables.rows(first, run), run)
-            return self._searched(first, run, streams, rows)
+            rows = self._tables.rows(first, run)
+            which = self._leaving_free(rows, run)
+            # However many bits are to be free, mostly the same partitions leave as many.
+            key = (first, replace(run, free_bits=0), streams, None if which is None else which.tobytes())
+            found = self._known.get(key)
+            if found is None:
+                searched = self._searched(first, run, streams, rows, which=which)
+                found = self._known.add(key, searched or FITS_NOWHERE)
+            return None if isinstance(found, str) else found
         pinned = self._searched(first, run, streams, self._tables.rows(first, run))
         streaming = replace(run, streamed=True)
         rows = self._tables.sliced_rows(first, streaming)
         if not len(rows.parts):
             return pinned
-        if pinned is not None:
-            may_win = self._least_values(first, streaming, rows) < pinned.value
-            if not may_win.any():
-                return pinned
-            rows = rows.kept(may_win)
-        streams = self._streams(number, streaming, producers)
-        below = np.inf if pinned is None else pinned.value
-        return self._searched(first, streaming, streams, rows, below) or pinned
+        streams = self._streams.of(number, streaming, producers)
+        if pinned is None:
+            return self._searched(first, streaming, streams, rows)
+        may_win = np.flatnonzero(self._least_values(first, streaming, rows) < pinned.value)
+        if not len(may_win):
+            return pinned
+        return self._searched(first, streaming, streams, rows, pinned.value, may_win) or pinned
 
-    def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> PartitionRows:
-        """The rows whose tiles leave as many bits free as they have to."""
-        return rows.kept(rows.held + run.free_bits <= self.chip.tile.free_bits)
+    def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> Array | None:
+        """The numbers of the rows whose tiles leave as many bits free as they have to; None: of all."""
+        leaving = rows.held + run.free_bits <= self.chip.tile.free_bits
+        return None if leaving.all() else np.flatnonzero(leaving)
 
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
@@ -187,6 +195,15 @@ class LeafSearch:
         self._least[key] = least
         return least
 
+    def _known_energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:
+        """The same as :meth:`_energy_pj`, made once for each number of runs of all rows of a table."""
+        # The rows are kept with it, so their id cannot come to mean others.
+        key = (id(rows), run.runs, run.streamed)
+        found = self._energies.get(key)
+        if found is None:
+            found = self._energies.add(key, (rows, self._energy_pj(run, rows)))
+        return found[1]
+
     def _energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:
         """Energy [n] over all runs without NoC and DRAM, as far as it is known before the search.
 
@@ -203,11 +220,15 @@ class LeafSearch:
         self,
         number: int,
         run: LeafRun,
-        streams: Streams,
+        streams: LeafStreams,
         rows: PartitionRows,
         below: float = np.inf,
+        which: Array | None = None,
     ) -> LeafCost | None:
-        """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``."""
+        """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
+
+        ``which``: the numbers of those that are searched; None: all.
+        """
         from costmodel.schedule.leaf.kernels.leaf_kernel import search
         from costmodel.schedule.leaf.kernels.leaf_values import (
             FOUND,
@@ -216,34 +237,50 @@ class LeafSearch:
             PartitionTable,
         )
 
-        if not len(rows.parts):
+        if not len(rows.parts if which is None else which):
             return None
         layer = self.layers[number]
         sizes = layer.layer.sizes(run.batch)
-        leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, np.array(streams, np.int64))
-        energy = self._energy_pj(run, rows)
-        table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
-        found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        cheapest = CheapestLeaf(found, held, np.zeros(len(rows.parts)))
+        leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, streams.rows)
+        energy = self._known_energy_pj(run, rows)
+        columns = rows.parts, energy, rows.cycles
+        if which is not None:
+            columns = rows.parts[which], energy[which], rows.cycles[which]
+        table = PartitionTable(*columns, *placement_orders())
+        found = np.zeros(len(FOUND), np.int64)
+        held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
+        cheapest = CheapestLeaf(found, held, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
-        if found[FOUND.row] < 0:
+        row, order, read, written = found.tolist()
+        if row < 0:
             return None
-        cost = self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
+        row = row if which is None else int(which[row])
+        cost = self._found(layer, run, rows, (row, order), (read, written), held, float(energy[row]))
         if run.bands is None:
             return cost
-        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[found[FOUND.row]])
+        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
 
     def _found(
-        self, layer: LeafLayer, run: LeafRun, rows: PartitionRows, found: Array, held: Array, energy_pj: float
+        self,
+        layer: LeafLayer,
+        run: LeafRun,
+        rows: PartitionRows,
+        which: tuple[int, int],
+        moved: tuple[int, int],
+        held: Array,
+        energy_pj: float,
     ) -> LeafCost:
-        """The cost of what the search ``found``; ``energy_pj``: of all runs, without NoC and DRAM."""
+        """The cost of what the search found: ``which`` row in which order.
+
+        ``moved``: bits read from DRAM and written to it. ``energy_pj``: of all runs, without NoC and DRAM.
+        """
         chip = self.chip
-        row, number, read, written = found.tolist()
+        (row, number), (read, written) = which, moved
         parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
         slices = int(rows.slices[row]) if run.streamed else 0
-        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, (read, written), links)
+        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, moved, links)
         placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
         traffic = LeafTraffic(read, written, busiest)
         return LeafCost(
@@ -266,7 +303,7 @@ class LeafSearch:
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
         )
 
-    def _cheapest_reduction(self, number: int, run: LeafRun, streams: Streams) -> LeafCost | None:
+    def _cheapest_reduction(self, number: int, run: LeafRun, streams: LeafStreams) -> LeafCost | None:
         """The cheapest way with the input channels cut (:mod:`costmodel.schedule.reductions`).
 
         Weights that are parameters are pinned. None where nothing fits, or where the parts of the channels
@@ -282,7 +319,7 @@ class LeafSearch:
             layer.layer.sizes(run.batch),
             layer.bits.partial_sums,
             layer.spaces_of_channels(run.reduced),
-            np.array(streams, np.int64),
+            streams.rows,
             rows.parts,
             self._energy_pj(run, rows),
             rows.cycles,
@@ -335,10 +372,12 @@ class LeafSearch:
         from costmodel.schedule.leaf.kernels.leaf_values import COLUMN
 
         first = self._representative(number, run)
-        rows, layer = self._leaving_free(self._tables.shared_rows(first, run), run), self.layers[number]
+        rows, layer = self._tables.shared_rows(first, run), self.layers[number]
+        free = self._leaving_free(rows, run)
+        rows = rows if free is None else rows.kept(free)
         if not len(rows.parts):
             return None
-        streams = np.array(self._streams(number, run, producers), np.int64)
+        streams = self._streams.of(number, run, producers).rows.copy()
         # Shares and what tiles pass on are counted by themselves.
         streams[streams[:, COLUMN.kind] == STREAM_KINDS["weights"], COLUMN.times] = 0
         leaf = SharedLeaf(

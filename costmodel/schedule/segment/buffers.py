@@ -95,21 +95,32 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     of the next follows.
     """
     fetched = once and subbatches == 1
-    from_further = [child.from_further for child in children]
-    further = subbatches * sum(from_further)
-    # After the last child of a sub-batch comes the first one of the next, so its inputs arrive then as well.
-    following = [*children[1:], *(children[:1] if subbatches > 1 else ())]
-    busy = np.zeros_like(children[0].busy)
+    # [children, tiles]: what a child holds for itself, and what comes for it during the child before.
+    held = np.array([child.busy for child in children])
+    coming = np.array([child.ahead for child in children])
+    if fetched:
+        weights = np.array([child.weights for child in children])
+        held += weights
+        coming += weights
+    further: Any = 0
     for number, child in enumerate(children):
-        # What the child itself got from further up is part of its own ``busy``: it is taken off once, so that
-        # ``further``, which counts all sub-batches of all children, does not count it again.
-        held = child.busy + further - from_further[number]
-        held = held + child.weights if fetched else held
-        if number < len(following):
-            held = held + following[number].from_siblings + _ahead(following[number], fetched)
-        busy = np.maximum(busy, held)
-    weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
-    return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+        if child.arriving:
+            coming[number] += child.arriving[0]
+        if len(child.arriving) > 1:
+            # What the child itself got from further up is part of its own ``busy``: it is taken off once, so
+            # that ``further``, which counts all sub-batches of all children, does not count it again.
+            held[number] -= child.from_further
+            further = further + subbatches * child.from_further
+    held[:-1] += coming[1:]
+    if subbatches > 1:
+        held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
+    busy = (held + further).max(axis=0, initial=0)
+    return Held(
+        _above(children, subbatches),
+        _ahead(children[0], fetched),
+        np.zeros_like(busy) if fetched else _total(child.weights for child in children),
+        busy,
+    )
 
 
 def held_on_the_way(before: Held, child: Held) -> int:

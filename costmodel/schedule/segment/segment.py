@@ -133,19 +133,20 @@ class SegmentEvaluation:
         found = [self._on_tiles(planned, may_share) for may_share in ways]
         possible = [one for one in found if isinstance(one, NodeCost)]
         if not possible:
-            assert isinstance(found[0], NotPossibleError)
-            raise found[0]
+            raise NotPossibleError(found[0])
         return min(possible, key=self._objective)
 
-    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
+    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         try:
             found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
         except NotPossibleError as reason:
-            return reason
+            # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
+            # for garbage could free it.
+            return str(reason)
         found = self._fetched_first(found)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
-        return _leaking(found, found.cycles)
+        return _leaking(found, found.cycles) if self._search.leaks else found
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
@@ -320,7 +321,11 @@ class SegmentEvaluation:
             if refusing and not found.of_weights:
                 raise NotPossibleError(found.reason)
             reason = reason or found.reason
-            held = self._less_held(children, found.missing, node.kind == "T")
+            held = (
+                self._less_held(children, found.missing, node.kind == "T")
+                if ways.may_share
+                else found.missing
+            )
             more = [
                 _more_free(now, missing, less) if child.has_parameters and missing else now
                 for now, missing, less, child in zip(
@@ -408,17 +413,16 @@ class SegmentEvaluation:
         held: Held,
     ) -> NodeCost:
         """The sum of the children's costs; the times, links and bits held of a cut are no sums, and given."""
-        parts = zip(*(child.parts_pj for child in children), strict=True)
-        tiles, transfers, noc, dram = (sum(part) for part in parts)
+        tiles, transfers, noc, dram = map(sum, zip(*[child.parts_pj for child in children], strict=True))
         return NodeCost(
             node=cut,
             first_tile=children[0].first_tile,
-            tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
+            tiles=children[0].tiles if cut.kind == "T" else sum([child.tiles for child in children]),
             cycles=runs.later.running,
             parts_pj=(tiles, transfers, noc, dram),
-            dram_read_bits=sum(child.dram_read_bits for child in children),
-            dram_write_bits=sum(child.dram_write_bits for child in children),
-            busy=sum(child.busy for child in children),
+            dram_read_bits=sum([child.dram_read_bits for child in children]),
+            dram_write_bits=sum([child.dram_write_bits for child in children]),
+            busy=sum([child.busy for child in children]),
             links=links,
             held=held,
             runs=runs,
@@ -442,7 +446,11 @@ class SegmentEvaluation:
     def _missing(self, held: Held, children: Sequence[NodeCost]) -> tuple[int, ...]:
         """For each child, the bits that are missing on its fullest tile; 0 where none are."""
         missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
-        return tuple(int(missing[one.first_tile : one.first_tile + one.tiles].max()) for one in children)
+        # The children of a T cut all have the same tiles, and there may be hundreds.
+        on_tiles = {(one.first_tile, one.tiles): 0 for one in children}
+        for first, tiles in on_tiles:
+            on_tiles[first, tiles] = int(missing[first : first + tiles].max())
+        return tuple([on_tiles[one.first_tile, one.tiles] for one in children])
 
 
 def _in_turn_once(node: TreeNode) -> bool:
