@@ -184,6 +184,17 @@ def _recomputed(divisible: DivisibleGraph, tensor: int, reader: int, made: tuple
     return list(dict.fromkeys(spans))
 
 
+def renumbered(operator: Operator, index: Mapping[int, int]) -> Operator:
+    """The operator over the same tensors under other numbers."""
+    return Operator(
+        operator.name,
+        tuple(index[t] for t in operator.inputs),
+        tuple(index[t] for t in operator.outputs),
+        operator.parameter_bytes,
+        tuple((index[one], index[two]) for one, two in operator.overwrites),
+    )
+
+
 class _Cutting:
     """One cut graph being built."""
 
@@ -208,11 +219,18 @@ class _Cutting:
         for number in range(len(self.whole.operators)):
             self._cut(number)
         order = _deepest_first(self.operators, self.pieces, stages or [0] * len(self.whole.operators))
+        operators, pieces = [self.operators[i] for i in order], tuple(self.pieces[i] for i in order)
+        # strides may skip bands of a network's input: what nothing touches never arrives
+        touched = sorted({t for own in operators for t in (*own.inputs, *own.outputs)})
+        index = {tensor: number for number, tensor in enumerate(touched)}
         graph = OperatorGraph(
-            self.whole.name, tuple(self.operators[i] for i in order), tuple(self.tensors), self.settings
+            self.whole.name,
+            tuple(renumbered(own, index) for own in operators),
+            tuple(self.tensors[tensor] for tensor in touched),
+            self.settings,
         )
-        pieces = tuple(self.pieces[i] for i in order)
-        return CutGraph(self.divisible, graph, tuple(self.contents), pieces)
+        contents = tuple(self.contents[tensor] for tensor in touched)
+        return CutGraph(self.divisible, graph, contents, pieces)
 
     def _band(self, tensor: int, number: int) -> int:
         source, boxes = self.whole.tensors[tensor], self.boxes[tensor]

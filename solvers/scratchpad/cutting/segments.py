@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal, NamedTuple
 
-from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
+from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute, renumbered
 from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
 from solvers.budget import InTime
@@ -257,7 +257,7 @@ class RunSearch:
         operators = [self.order[position] for position in range(run.first, run.end)]
         index = {tensor: number for number, tensor in enumerate(touched)}
         tensors = tuple(self._arriving(tensor, run) for tensor in touched)
-        own = tuple(_renumbered(self.graph.operators[o], index) for o in operators)
+        own = tuple(renumbered(self.graph.operators[o], index) for o in operators)
         graph = OperatorGraph("", own, tensors, self.graph.settings)
         divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
         return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
@@ -373,16 +373,6 @@ def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
     before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
     after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]
     return [*before, window, *after]
-
-
-def _renumbered(operator: Operator, index: dict[int, int]) -> Operator:
-    return Operator(
-        operator.name,
-        tuple(index[t] for t in operator.inputs),
-        tuple(index[t] for t in operator.outputs),
-        operator.parameter_bytes,
-        tuple((index[one], index[two]) for one, two in operator.overwrites),
-    )
 
 
 def _with_tensors(division: Division, index: dict[int, int]) -> Division:

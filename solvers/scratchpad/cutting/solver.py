@@ -7,9 +7,9 @@
 3. The cheapest cut's graph is planned: first in the order of its runs, with the best replacement and
    addresses, then by the solver that was asked for. Of a small graph some more cuts are planned so.
 
-The bound is that of barriers (:mod:`.barriers`), or the optimum of the finest cut, where that is solved and
-no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver for another
-cut holds for that one, which the note says.
+The bound is that of barriers and frontiers (:mod:`.bounds`), or the optimum of the finest cut, where that
+is solved and no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver
+for another cut holds for that one, which the note says.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from math import inf
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, RowWindow
 from costmodel.scratchpad.plan import Plan, off_chip_bytes
-from solvers.budget import Budget, Deadline, always_in_time
+from solvers.budget import Budget, Deadline, InTime, always_in_time
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.comparison import first_plan
-from solvers.scratchpad.cutting.barriers import barrier_bound
+from solvers.scratchpad.cutting.bounds import bound_of_all_cuts
 from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
@@ -38,9 +38,9 @@ from solvers.scratchpad.problem import (
 from solvers.scratchpad.replacement import Schedule
 
 VERSION = "1"
-WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.2, 0.4, 0.6, 0.8
-"""Fractions of the wall time at which the solve of the whole graph, the first runs, the search for cuts, and
-the plan in their order end."""
+BOUND_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.1, 0.2, 0.4, 0.6, 0.8
+"""Fractions of the wall time at which the proof of the bound, the solve of the whole graph, the first runs,
+the search for cuts, and the plan in their order end."""
 BANDS = (4, 16, 64)
 """Bands have at most the scratchpad's bytes divided by one of these."""
 LARGEST_SINGLE = 8
@@ -77,7 +77,7 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
     assert divisible is not None
     if refused := below_requirement(problem, watch):
         return refused
-    bound = barrier_bound(divisible, problem.capacity_bytes)
+    bound = bound_of_all_cuts(divisible, problem.capacity_bytes, _before(deadline, BOUND_END))
     best: Plan | None = None
     if problem.graph.required_bytes <= problem.capacity_bytes:
         outcome = solve(replace(problem, divisible=None), _until(deadline, WHOLE_END, budget.seed))
@@ -97,6 +97,11 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
     return answer(problem, tried.best, tried.bound, watch, note=tried.note)
 
 
+def _before(deadline: Deadline, fraction: float) -> InTime:
+    """Whether this fraction of the time is not yet over."""
+    return lambda: deadline.watch.wall_seconds < fraction * deadline.wall_seconds
+
+
 def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
     """What is left until this fraction of the time; a millisecond where that is nothing."""
     seconds = fraction * deadline.wall_seconds - deadline.watch.wall_seconds
@@ -107,12 +112,8 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
     """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them."""
     divisible, size = problem.divisible, problem.capacity_bytes
     assert divisible is not None
-    watch, wall = deadline.watch, deadline.wall_seconds
-
-    def before(fraction: float) -> bool:
-        return watch.wall_seconds < fraction * wall
-
-    search = RunSearch(divisible, size, range(len(problem.graph.operators)), lambda: before(CUT_END))
+    order = range(len(problem.graph.operators))
+    search = RunSearch(divisible, size, order, _before(deadline, CUT_END))
     single = max(1, size // LARGEST_SINGLE)
     rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
     rows.append(Way("rows", 1, 1))
@@ -121,7 +122,7 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
         if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
             search.try_runs([CutRun(0, len(search.order), way)])
     if search.cost[0] > bound:
-        search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, lambda: before(GROWN_END))
+        search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, _before(deadline, GROWN_END))
     recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
     search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
     return search.cutting()

@@ -207,6 +207,20 @@ def test_parameters_in_parts_add_up() -> None:
     assert parts == wanted
 
 
+def test_bands_of_an_input_that_strides_skip_do_not_arrive() -> None:
+    strided = network(("a", "conv2d", ["image", "w1"], [1, 2, 2, 4], {"stride": [2, 1]}), rows=4)
+    divisible = divisible_graph(strided, PLAIN)
+    cuts = {"image": TensorCut(4), "a": TensorCut(2)}
+    cut = cut_graph(divisible, cuts)
+    assert [tensor.name for tensor in cut.graph.tensors] == ["image#0", "image#2", "a#0", "a#1"]
+    assert cut_violations(cut, cuts) == []
+    # a row that is needed cannot be left out, nor arrive twice
+    first, second = cut.contents[:2]
+    for rows in ((1, 2), (0, 1)):
+        moved = second._replace(box=second.box._replace(rows=rows))
+        assert cut_violations(replace(cut, contents=(first, moved, *cut.contents[2:])), cuts)
+
+
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
