@@ -222,14 +222,12 @@ class _Cutting:
         operators, pieces = [self.operators[i] for i in order], tuple(self.pieces[i] for i in order)
         # strides may skip bands of a network's input: what nothing touches never arrives
         touched = sorted({t for own in operators for t in (*own.inputs, *own.outputs)})
-        index = {tensor: number for number, tensor in enumerate(touched)}
-        graph = OperatorGraph(
-            self.whole.name,
-            tuple(renumbered(own, index) for own in operators),
-            tuple(self.tensors[tensor] for tensor in touched),
-            self.settings,
-        )
+        if len(touched) < len(self.tensors):
+            index = {tensor: number for number, tensor in enumerate(touched)}
+            operators = [renumbered(own, index) for own in operators]
+        tensors = tuple(self.tensors[tensor] for tensor in touched)
         contents = tuple(self.contents[tensor] for tensor in touched)
+        graph = OperatorGraph(self.whole.name, tuple(operators), tensors, self.settings)
         return CutGraph(self.divisible, graph, contents, pieces)
 
     def _band(self, tensor: int, number: int) -> int:

@@ -48,6 +48,8 @@ LARGEST_SINGLE = 8
 GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
+FEW_OPERATORS, PARTS, GROWN_PARTS = 150, 32, (1, 2, 4)
+"""Of a larger graph runs are first made of so many parts of the order, each of that many parts."""
 FEW_PIECES = 60
 """Bands of a cut that is planned exactly besides the one that the search found."""
 MOST_PIECES = 20_000
@@ -122,7 +124,11 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
         if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
             search.try_runs([CutRun(0, len(search.order), way)])
     if search.cost[0] > bound:
-        search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, _before(deadline, GROWN_END))
+        count = len(search.order)
+        grown = count <= FEW_OPERATORS
+        edges = range(count + 1) if grown else sorted({count * part // PARTS for part in range(PARTS + 1)})
+        lengths = GROWN_LENGTHS if grown else GROWN_PARTS
+        search.grow([*rows[:3], *channels[:1]], edges, lengths, _before(deadline, GROWN_END))
     recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
     search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
     return search.cutting()
