@@ -83,7 +83,30 @@ class CutGraph:
 
     @cached_property
     def recomputed_macs(self) -> int:
-        """Those that are made more than once, without their first time.
+        """Those that are made more than once, without their first time."""
+        again = 0
+        for operator, rows in self._rows_made_again.items():
+            (output,) = self.divisible.whole.operators[operator].outputs
+            macs = self.divisible.divisions[operator].macs
+            again += macs * rows // self.divisible.extents[output].rows
+        return again
+
+    @cached_property
+    def recomputed_elements(self) -> int:
+        """What operators without multiply-accumulates (pooling, element by element) make again, in elements
+        of their outputs."""
+        again = 0
+        for operator, rows in self._rows_made_again.items():
+            (output,) = self.divisible.whole.operators[operator].outputs
+            if not self.divisible.divisions[operator].macs:
+                extent = self.divisible.extents[output]
+                again += rows * extent.channels * extent.elements
+        return again
+
+    @cached_property
+    def _rows_made_again(self) -> dict[int, int]:
+        """By operator of the whole graph the rows of its output that are made more than once, each time but
+        the first.
 
         Only bands of recomputed tensors overlap. Rows that strides skip are in none of them: they are not
         made at all, and do not count against what is made twice.
@@ -93,12 +116,10 @@ class CutGraph:
             begun = piece.added is None or piece.added[0] == 0
             if begun and piece.made is not None and piece.made.channels[0] == 0:
                 rows.setdefault(piece.operator, []).append(piece.made.rows)
-        again = 0
+        again = {}
         for operator, spans in rows.items():
-            (output,) = self.divisible.whole.operators[operator].outputs
             every = [row for span in dict.fromkeys(spans) for row in range(*span)]
-            macs = self.divisible.divisions[operator].macs
-            again += macs * (len(every) - len(set(every))) // self.divisible.extents[output].rows
+            again[operator] = len(every) - len(set(every))
         return again
 
 

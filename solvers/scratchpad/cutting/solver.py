@@ -37,7 +37,7 @@ from solvers.scratchpad.problem import (
 )
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "1"
+VERSION = "2"
 BOUND_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.1, 0.2, 0.4, 0.6, 0.8
 """Fractions of the wall time at which the proof of the bound, the solve of the whole graph, the first runs,
 the search for cuts, and the plan in their order end."""
@@ -251,8 +251,11 @@ def _said(cut: CutGraph) -> str:
     """Into how much the graph is cut, and what is made twice."""
     whole = cut.divisible.whole
     said = f"{len(whole.operators)} operators are cut into {len(cut.graph.operators)} pieces"
-    again = cut.recomputed_macs
-    if not again:
-        return said
-    share = again / max(1, cut.macs - again)
-    return f"{said}; {again} multiply-accumulates are made again, {share:.1%} of all"
+    again, others = cut.recomputed_macs, cut.recomputed_elements
+    if again:
+        said += (
+            f"; {again} multiply-accumulates are made again, {again / max(1, cut.macs - again):.1%} of all"
+        )
+    if others:
+        said += f"; {others} elements of pooling and element-wise operators are made again"
+    return said

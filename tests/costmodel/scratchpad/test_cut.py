@@ -178,6 +178,23 @@ def test_recomputed_rows_are_counted() -> None:
     cut = cut_graph(divisible, {"a": TensorCut(recomputed=True), "b": TensorCut(rows=3)})
     assert [t.traffic_bytes for t in cut.graph.tensors if t.name.startswith("a#")] == [40, 48, 40]
     assert cut.recomputed_macs == (5 + 6 + 5 - 12) * 4 * 2 * 2 * 9
+    assert cut.recomputed_elements == 0
+
+
+def test_recomputed_rows_of_pooling_are_counted_in_elements() -> None:
+    """Of 12 rows in windows of 3 bands of 4 rows read 5, 6 and 5: 4 of them, of 2 channels and 4 columns."""
+    pooled = network(
+        (
+            "a",
+            "max_pool2d",
+            ["image"],
+            [1, 2, 12, 4],
+            {"kernel_size": [3, 1], "padding": [1, 0], "stride": [1, 1]},
+        ),
+        ("b", "conv2d", ["a", "w3"], [1, 2, 12, 4], {"padding": [1, 1]}),
+    )
+    cut = cut_graph(divisible_graph(pooled, PLAIN), {"a": TensorCut(recomputed=True), "b": TensorCut(rows=3)})
+    assert (cut.recomputed_elements, cut.recomputed_macs) == ((5 + 6 + 5 - 12) * 2 * 4, 0)
 
 
 def test_without_cuts_the_graph_is_the_whole_one() -> None:
