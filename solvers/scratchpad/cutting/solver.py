@@ -128,7 +128,7 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
         grown = count <= FEW_OPERATORS
         edges = range(count + 1) if grown else sorted({count * part // PARTS for part in range(PARTS + 1)})
         lengths = GROWN_LENGTHS if grown else GROWN_PARTS
-        search.grow([*rows[:3], *channels[:1]], edges, lengths, _before(deadline, GROWN_END))
+        search.grow([*rows[:3], *channels[:2]], edges, lengths, _before(deadline, GROWN_END))
     recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
     search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
     return search.cutting()
