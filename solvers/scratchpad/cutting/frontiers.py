@@ -84,9 +84,14 @@ class _Relation(NamedTuple):
     joined: bool
 
 
-def frontier_proofs(divisible: DivisibleGraph, capacity: int, in_time: InTime) -> Iterator[Proof]:
-    """What frontiers of windows of the order prove; windows within those that prove nothing are left out."""
-    rows = _Rows(divisible)
+def frontier_proofs(
+    divisible: DivisibleGraph, capacity: int, in_time: InTime, recomputed: bool = True
+) -> Iterator[Proof]:
+    """What frontiers of windows of the order prove; windows within those that prove nothing are left out.
+
+    ``recomputed`` off: of plans that make nothing twice.
+    """
+    rows = _Rows(divisible, recomputed)
     edges = _edges(divisible)
     count = len(edges) - 1
     waiting, seen = [(0, count)], set[tuple[int, int]]()
@@ -137,13 +142,14 @@ def _thinned(numbers: Sequence[int], most: int) -> list[int]:
 class _Rows:
     """What is the same for all windows of a graph."""
 
-    def __init__(self, divisible: DivisibleGraph) -> None:
+    def __init__(self, divisible: DivisibleGraph, recomputed: bool = True) -> None:
         self.divisible, self.graph = divisible, divisible.whole
         self.counts = [extent.rows for extent in divisible.extents]
         bits = divisible.whole.settings.bits_per_element
         self.bits = [extent.channels * extent.elements * bits for extent in divisible.extents]
         """By tensor the bits of one row."""
-        self.made_once = [not may_recompute(divisible, tensor) for tensor in range(len(self.counts))]
+        tensors = range(len(self.counts))
+        self.made_once = [not (recomputed and may_recompute(divisible, tensor)) for tensor in tensors]
         self._uneven: set[int] = set()
         """Tensors whose channels carry flows of different tensors."""
         self.relations = [tuple(self._relations(number)) for number in range(len(divisible.whole.operators))]

@@ -64,9 +64,9 @@ def random_cut(divisible: DivisibleGraph, random: Random) -> dict[str, TensorCut
     return cuts
 
 
-def live_bytes(divisible: DivisibleGraph) -> int:
+def live_bytes(divisible: DivisibleGraph, recomputed: bool = True) -> int:
     """What the frontiers of the whole order prove to be live at some moment."""
-    window = _Window(_Rows(divisible), 0, len(divisible.whole.operators))
+    window = _Window(_Rows(divisible, recomputed), 0, len(divisible.whole.operators))
     return -(-window.live_bits(0, always_in_time) // 8)
 
 
@@ -75,18 +75,23 @@ def test_no_order_of_any_cut_has_a_lower_peak() -> None:
 
     The peak has what a piece reads and makes in it, which the frontier has not, so it may be higher.
     """
-    positive = 0
+    positive = higher = 0
     for seed in range(60):
         random = Random(seed)
         settings = ScratchpadSettings(in_place=random.random() < 0.3)
         divisible = divisible_graph(random_network(seed), settings)
-        live = live_bytes(divisible)
+        live, once = live_bytes(divisible), live_bytes(divisible, recomputed=False)
+        assert live <= once
         positive += live > 0
+        higher += live < once
         for _ in range(4):
-            graph = cut_graph(divisible, random_cut(divisible, random)).graph
+            cuts = random_cut(divisible, random)
+            graph = cut_graph(divisible, cuts).graph
             if len(graph.operators) <= 40:
-                assert live <= minimum_peak(graph, 0.3).peak_bytes, seed
+                twice = any(cut.recomputed for cut in cuts.values())
+                assert (live if twice else once) <= minimum_peak(graph, 0.3).peak_bytes, seed
     assert positive > 30
+    assert higher > 3
 
 
 def test_no_plan_of_a_random_cut_moves_less() -> None:
