@@ -49,7 +49,7 @@ GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
 FEW_OPERATORS, PARTS, GROWN_PARTS = 150, 32, (1, 2, 4)
-"""Of a larger graph runs are first made of so many parts of the order, each of that many parts."""
+"""Runs are first made of so many parts of the order, each of that many; with few operators then anew."""
 FEW_PIECES = 60
 """Bands of a cut that is planned exactly besides the one that the search found."""
 MOST_PIECES = 20_000
@@ -123,20 +123,28 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
     search = RunSearch(divisible, size, order, _before(deadline, CUT_END))
     single = max(1, size // LARGEST_SINGLE)
     rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
-    rows.append(Way("rows", 1, 1))
-    channels = [Way("channels", way.most_bytes, single) for way in rows[:3]]
-    for way in (*rows, *channels):
+    single_rows = Way("rows", 1, 1)
+    channels = [Way("channels", way.most_bytes, single) for way in rows]
+    _try_all(problem, search, rows, bound)
+    if not search.runs:
+        _try_all(problem, search, [single_rows, *channels], bound)
+    if search.cost[0] > bound:
+        count, grown = len(search.order), [*rows, *channels[:2]]
+        edges = sorted({count * part // PARTS for part in range(PARTS + 1)})
+        search.grow(grown, edges, GROWN_PARTS, _before(deadline, GROWN_END))
+        if count <= FEW_OPERATORS and search.cost[0] > bound:
+            search.grow(grown, range(count + 1), GROWN_LENGTHS, _before(deadline, GROWN_END))
+            _try_all(problem, search, [single_rows, *channels], bound)
+    recomputed = [way._replace(recomputed=True) for way in (*rows, *channels)]
+    search.improve([*rows, *recomputed, *channels], WINDOW_LENGTHS, bound)
+    return search.cutting()
+
+
+def _try_all(problem: ScratchpadProblem, search: RunSearch, ways: list[Way], bound: int) -> None:
+    """Cut all of the graph in one of these ways, where that moves less than what is known."""
+    for way in ways:
         if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
             search.try_runs([CutRun(0, len(search.order), way)])
-    if search.cost[0] > bound:
-        count = len(search.order)
-        grown = count <= FEW_OPERATORS
-        edges = range(count + 1) if grown else sorted({count * part // PARTS for part in range(PARTS + 1)})
-        lengths = GROWN_LENGTHS if grown else GROWN_PARTS
-        search.grow([*rows[:3], *channels[:2]], edges, lengths, _before(deadline, GROWN_END))
-    recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
-    search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
-    return search.cutting()
 
 
 def _pieces(problem: ScratchpadProblem, way: Way) -> int:
@@ -226,7 +234,9 @@ class _Tried:
         assert divisible is not None
         cut = cut_graph(divisible, cutting.cuts, cutting.stages)
         part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
-        if cut.graph.required_bytes > part.capacity_bytes or not self.deadline.in_time():
+        # what comes late is left out, but without anything a first answer is due
+        late = self.best is not None and not self.deadline.in_time()
+        if late or cut.graph.required_bytes > part.capacity_bytes:
             return
         plan, said = None, ""
         if cutting.stages:
