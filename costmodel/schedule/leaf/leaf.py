@@ -33,6 +33,7 @@ from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.leaf_runs import (
     LeafTraffic,
+    LinkLoads,
     in_bands,
     pinned_runs,
     reduced_runs,
@@ -224,28 +225,39 @@ class LeafSearch:
         energy = self._energy_pj(run, rows)
         table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        cheapest = CheapestLeaf(found, held, np.zeros(len(rows.parts)))
+        to_dram, with_dram = (np.zeros(len(self._workspace.mesh.links), np.int64) for _ in range(2))
+        cheapest = CheapestLeaf(found, held, to_dram, with_dram, np.zeros(len(rows.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
         if found[FOUND.row] < 0:
             return None
-        cost = self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
+        links = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
+        cost = self._found(layer, run, rows, found, held, links, float(energy[found[FOUND.row]]))
         if run.bands is None:
             return cost
         return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[found[FOUND.row]])
 
     def _found(
-        self, layer: LeafLayer, run: LeafRun, rows: PartitionRows, found: Array, held: Array, energy_pj: float
+        self,
+        layer: LeafLayer,
+        run: LeafRun,
+        rows: PartitionRows,
+        found: Array,
+        held: Array,
+        loads: LinkLoads,
+        energy_pj: float,
     ) -> LeafCost:
         """The cost of what the search ``found``; ``energy_pj``: of all runs, without NoC and DRAM."""
         chip = self.chip
         row, number, read, written = found.tolist()
-        parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
+        parts = rows.parts[row].tolist()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
-        tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
+        tile_cycles = int(rows.cycles[row])
         slices = int(rows.slices[row]) if run.streamed else 0
-        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, (read, written), links)
+        energy_pj, cycles = with_transfers(
+            chip, run.runs, energy_pj, tile_cycles, (read, written), loads.every
+        )
         placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
-        traffic = LeafTraffic(read, written, busiest)
+        traffic = LeafTraffic(read, written, loads)
         return LeafCost(
             placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
@@ -256,7 +268,7 @@ class LeafSearch:
             tile_cycles=tile_cycles,
             dram_read_bits=read,
             dram_write_bits=written,
-            links=links,
+            links=loads.every,
             held=held,
             leakage_pj_per_cycle=float(rows.leakage_pj[row]),
             runs=streamed_runs(chip, layer, run, traffic, tile_cycles, parts[0], slices)
