@@ -172,8 +172,7 @@ def test_a_message_that_is_held_up_leaves_other_links_free() -> None:
 def test_dram_serves_first_what_is_needed_first() -> None:
     """Each tile asks for 40 bytes that it needs after 50 cycles, and then for 40 that it needs at once.
 
-    The four take DRAM 40 cycles, and the tiles wait for half of them. Their later data is there when they need
-    it.
+    The four take DRAM 40 cycles, and the tiles wait for half of them. What they need later is there in time.
     """
     two = chip(2, 1, link=1000, dram=4)
     messages = [message(40, (), (tile,)) for tile in (0, 0, 1, 1)]
