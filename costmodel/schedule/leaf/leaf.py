@@ -33,6 +33,7 @@ from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.leaf_runs import (
     LeafTraffic,
+    LinkLoads,
     in_bands,
     pinned_runs,
     reduced_runs,
@@ -249,13 +250,16 @@ class LeafSearch:
         table = PartitionTable(*columns, *placement_orders())
         found = np.zeros(len(FOUND), np.int64)
         held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
-        cheapest = CheapestLeaf(found, held, np.zeros(len(table.parts)))
+        to_dram, with_dram = (np.zeros(len(self._workspace.mesh.links), np.int64) for _ in range(2))
+        cheapest = CheapestLeaf(found, held, to_dram, with_dram, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
         row, order, read, written = found.tolist()
         if row < 0:
             return None
         row = row if which is None else int(which[row])
-        cost = self._found(layer, run, rows, (row, order), (read, written), held, float(energy[row]))
+        loads = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
+        traffic = LeafTraffic(read, written, loads)
+        cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
         if run.bands is None:
             return cost
         return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
@@ -266,23 +270,22 @@ class LeafSearch:
         run: LeafRun,
         rows: PartitionRows,
         which: tuple[int, int],
-        moved: tuple[int, int],
+        traffic: LeafTraffic,
         held: Array,
         energy_pj: float,
     ) -> LeafCost:
         """The cost of what the search found: ``which`` row in which order.
 
-        ``moved``: bits read from DRAM and written to it. ``energy_pj``: of all runs, without NoC and DRAM.
+        ``energy_pj``: of all runs, without NoC and DRAM.
         """
         chip = self.chip
-        (row, number), (read, written) = which, moved
-        parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
+        (row, number), read, written = which, traffic.read, traffic.written
+        parts, links = rows.parts[row].tolist(), traffic.links.every
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
-        tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
+        tile_cycles = int(rows.cycles[row])
         slices = int(rows.slices[row]) if run.streamed else 0
-        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, moved, links)
+        energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, (read, written), links)
         placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
-        traffic = LeafTraffic(read, written, busiest)
         return LeafCost(
             placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),

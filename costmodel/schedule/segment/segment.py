@@ -368,17 +368,16 @@ class SegmentEvaluation:
     ) -> NodeCost | BufferOverflow:
         """The cost of a cut with these children, or why they do not fit; ``once`` as in :meth:`_node`."""
         links = np.add.reduce([child.links for child in children])
-        holding = [child.held for child in children]
+        holding, each = [child.held for child in children], [runs_on_tiles(child) for child in children]
+        # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only the
+        # root has bands; every cut below it runs once for each band.
+        times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
+        on_links = self._chip.least_cycles(0, int(links.max()), times)
         if node.kind == "T":
             held = cut_in_time(holding, node.child_runs, once)
-            runs = turns([runs_on_tiles(child) for child in children], node.child_runs, self._chip)
+            runs = turns(each, node.child_runs, self._chip, on_links)
         else:
             held = cut_in_space(holding, node.child_runs)
-            # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only
-            # the root has bands; every cut below it runs once for each band.
-            times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
-            on_links = self._chip.least_cycles(0, int(links.max()), times)
-            each = [runs_on_tiles(child) for child in children]
             runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
         if reason := overflow_reason(_name(node), held.most, buffer):
