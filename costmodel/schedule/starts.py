@@ -113,7 +113,8 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
 def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: int) -> NodeRuns:
     """A T cut: all children in turn for one sub-batch after the other.
 
-    ``on_links``: cycles that the busiest link needs for a batch of all children.
+    ``on_links``: cycles that the busiest link needs for a batch of all children. It may carry what leaves one
+    child and what comes to the next, so the cut takes no less, but for what comes before it starts.
     """
     first, later = [child.first for child in children], [child.later for child in children]
     brought, moved = sum(run.dram_bits for run in first), sum(run.dram_bits for run in later)
@@ -129,7 +130,7 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: i
         """The cut's batch, with the run that ``begins`` it and the one that ``ends`` it."""
         return replace(
             begins,
-            running=running,
+            running=max(running, on_links - begins.link_cycles),
             last_run=ends.last_run,
             last_runs=subbatches * ends.last_runs,
             dram_bits=dram_bits,

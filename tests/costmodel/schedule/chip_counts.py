@@ -540,6 +540,8 @@ def cycles(
             if number % len(children):  # what follows is of the same sub-batch, and made by this child
                 taken = max(taken, one.running - one.last + ceil(Fraction(after.made, one.last_runs)))
             running += taken
+        # no less than the busiest link needs for what has not come before
+        running = max(running, on_links - turns[0].links)
         ends = turns[-1]
         return Time(
             turns[0].ahead,

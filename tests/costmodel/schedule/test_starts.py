@@ -33,6 +33,13 @@ def test_in_one_cut_it_moves_while_the_child_before_runs() -> None:
     assert turns([leaf(50), leaf(10), leaf(7, from_tiles=40)], 1, ON, 0).first.running == 50 + 40 + 7
 
 
+def test_a_link_carries_what_leaves_one_child_and_what_comes_to_the_next() -> None:
+    """90 cycles on one link, of which 40 are over before the cut starts."""
+    first = leaf(10, from_tiles=40)
+    assert turns([first, leaf(10, from_tiles=20)], 1, ON, 90).first.running == 50
+    assert turns([first, leaf(10, from_tiles=20)], 1, ON, 60).first.running == 20 + 10
+
+
 def test_data_for_the_next_sub_batch_is_not_made_by_this_one() -> None:
     """The first leaf gets 30 cycles of data from outside of the cut, during all of the sub-batch before."""
     inner = turns([leaf(50), leaf(1)], 1, ON, 0)

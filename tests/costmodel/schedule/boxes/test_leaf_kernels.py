@@ -136,8 +136,8 @@ def _compare(
     leaf = KernelLeaf(kernel_space(layer), layer.sizes(batch), 0, runs, rows)
     table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
     held = np.zeros((len(streams), 12), np.int64)
-    links = np.zeros((2, len(workspace.mesh.links)), np.int64)
-    cheapest = CheapestLeaf(np.zeros(4, int), held, *links, np.zeros(1))
+    to_dram, with_dram = (np.zeros(len(workspace.mesh.links), int) for _ in range(2))
+    cheapest = CheapestLeaf(np.zeros(4, int), held, to_dram, with_dram, np.zeros(1))
     search(workspace, leaf, table, prices_of(on, (1, 1)), cheapest, np.inf)
     space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
