@@ -50,7 +50,7 @@ def test_a_message_arrives_once_at_a_time() -> None:
 
 
 def test_thousands_of_messages_at_a_time() -> None:
-    """All are there at once, so they lie one behind the other; a later one finds the place of one that left."""
+    """All are there at once, one behind the other; a later one finds the place of one that left."""
     occupancy = Occupancy(dict.fromkeys(range(5000), 3) | {5000: 2})
     for message in range(5000):
         occupancy.arrive(message)
