@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping.batch.batch_tables import workspace
 from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
-from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space.space import MappingSpace, Slot
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
+from solvers.mapping.space.space import MappingSpace
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import Judge
 
 Array = NDArray[Any]
 ENDLESS = 2**60
@@ -149,43 +153,29 @@ class Estimator:
         ``forced`` [levels, dims] is the least that slots decided later put into a tile (:class:`.Ladder`): a
         tile times that is the least it can still become.
         """
-        count = len(schemes)
-        return self.grown_fits(
-            schemes, Slot(0, False, (), ()), 0, np.arange(count), np.ones(count, np.int64), forced, outer
-        )
+        from solvers.mapping.kapla.filling_kernel import fit_schemes
 
-    def grown_fits(
-        self,
-        schemes: Schemes,
-        slot: Slot,
-        dim: int,
-        rows: Array,
-        factors: Array,
-        forced: Array,
-        outer: int,
-    ) -> Array:
-        """The same for the chosen ``rows`` [m] with ``factors`` [m] of ``dim`` in a ``slot`` that has none.
-
-        Spatial factors must also not be more than there are instances; their sides are not looked at.
-        """
-        from solvers.mapping.kapla.fitting_kernel import (
-            FittingLimits,
-            FittingWork,
-            Growth,
-            Partial,
-            fit_rows,
-        )
-
-        space, layer = self.space.tables, self.problem.layer
-        limits = FittingLimits(self._capacities, space.masks, space.mask_count, forced)
-        dims, tensors = len(layer.dims), len(layer.tensors)
-        work = FittingWork(*(np.empty(size, np.int64) for size in (dims, dims, tensors)))
-        found = np.empty(len(rows), np.bool_)
-        partial = Partial(schemes.temporal, schemes.spatial, schemes.keep)
-        fanout = self.problem.architecture.levels[slot.level].fanout
-        grown = Growth(rows, factors, slot.level, slot.spatial, dim, fanout)
-        fit_rows(self._evaluator(self.outermost).tables, limits, partial, grown, outer, work, found)
+        found = np.empty(len(schemes), np.bool_)
+        fit_schemes(self.judge(forced, outer), schemes.rows, found)
         return found
+
+    def judge(self, forced: Array, outer: int) -> Judge:
+        """What compiled code judges schemes by; ``forced`` and ``outer`` as for :meth:`fits`."""
+        from solvers.mapping.kapla.filling_kernel import Judge, SchemeLimits, SchemeWork
+        from solvers.mapping.space.space_kernel import space_workspace
+
+        space, tables, layer = self.space.tables, self._evaluator(outer).tables, self.problem.layer
+        row = MappingBatch.empty(1, self.problem.architecture, layer).rows
+        inside, tile, words = (
+            np.empty(len(one), np.int64) for one in (layer.dims, layer.dims, layer.tensors)
+        )
+        return Judge(
+            tables,
+            space,
+            SchemeLimits(self._capacities, space.masks, space.mask_count, forced, outer),
+            SchemeWork(inside, tile, words, row, workspace(tables), space_workspace(space)),
+            OBJECTIVES.index(self.problem.objective),
+        )
 
     @cached_property
     def _capacities(self) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.space.space import MappingSpace, Slot
+
+if TYPE_CHECKING:
+    from solvers.mapping.kapla.filling_kernel import LadderTables
 
 Array = NDArray[Any]
 
@@ -58,15 +61,14 @@ class Ladder:
         found: Array = self.following[np.arange(len(self.divisors)), totals, self.positions(factors)]
         return found
 
-    def choices(self, schemes: Schemes, dim: int) -> tuple[Array, Array]:
-        """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors].
+    def tables(self, space: MappingSpace) -> LadderTables:
+        """The ladder as compiled code takes it; ``space`` is the one that it was made for."""
+        from solvers.mapping.kapla.filling_kernel import LadderTables
 
-        Then which of them is the smallest, alike.
-        """
-        own = self.divisors[dim]
-        totals = np.searchsorted(own, schemes.rest[:, dim])
-        smallest: Array = own == self.first[dim, totals][:, None]
-        return self.allowed[dim, totals, : len(own)], smallest
+        slot, tables = self.slot, space.tables
+        fanout = space.architecture.levels[slot.level].fanout
+        numbers = tables.divisors, tables.divisor_count, self.allowed, self.following, self.first
+        return LadderTables(slot.level, slot.spatial, fanout, *numbers)
 
 
 def ladders(space: MappingSpace, in_time: InTime = always_in_time) -> dict[Slot, Ladder]:

@@ -82,7 +82,7 @@ def sample_rows(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, draw
         fits = False
         for _ in range(drawing.attempts):
             _draw_factors(tables, rows, row, work)
-            if _choose_sides(tables, rows, row, work):
+            if put_on_sides(tables, rows, row, work):
                 fits = True
                 break
         if not fits:
@@ -100,7 +100,7 @@ def count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
 def choose_sides(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, fitting: Array) -> None:
     """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit."""
     for row in range(rows.temporal.shape[0]):
-        fitting[row] = _choose_sides(tables, rows, row, work)
+        fitting[row] = put_on_sides(tables, rows, row, work)
 
 
 @inlined
@@ -223,7 +223,7 @@ def _write_way(
 
 
 @inlined
-def _choose_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> bool:
+def put_on_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> bool:
     """Move spatial factors to Y, any choice that fits being equally likely; False if none does."""
     # A choice of sides is a number whose bit i says that the i-th spread dim is on Y. Few dims are spread, so
     # all choices are counted first and one of those that fit is drawn.

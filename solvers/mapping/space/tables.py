@@ -1,4 +1,4 @@
-"""A space of mappings as the arrays that compiled code takes."""
+"""A space of mappings, and its rules, as the arrays that compiled code takes."""
 
 from __future__ import annotations
 
@@ -37,3 +37,18 @@ class SpaceTables(NamedTuple):
     free_from: Array
     free_to: Array
     """[levels] the range of positions in ``order`` whose dims may be exchanged."""
+
+
+class RuleTables(NamedTuple):
+    """What the rules of a space allow, but for the order of loops."""
+
+    keeps: Array
+    """[levels, 2**tensors] bool: the sets of tensors that a level may keep, by their bit masks."""
+    bounded: bool
+    """Whether the rules speak of levels. All that follows allows everything unless they do."""
+    least: Array
+    most: Array
+    """[2, levels, dims] the smallest and largest factors of temporal (0) and of spatial loops (1)."""
+    side_x: Array
+    side_y: Array
+    """[levels, dims] whether the dim may be spread on that side."""
