@@ -50,8 +50,12 @@ class Polish:
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self._space = self.space or MappingSpace(problem.architecture, problem.layer, problem.rules)
         self._neighbourhood = Neighbourhood(self._space)
-        # the first call of a process loads the compiled code, or compiles it
-        self._descended(MappingBatch.empty(0, problem.architecture, problem.layer), np.zeros(0))
+
+    def load(self) -> None:
+        """Call the compiled code without a mapping: the first call of a process loads it, or compiles it."""
+        nothing = MappingBatch.empty(0, self.problem.architecture, self.problem.layer)
+        self._neighbourhood.around_each(nothing)
+        self._descended(nothing, np.zeros(0))
 
     def best(self, starts: list[Mapping], kicks: int, seed: int) -> Mapping:
         """The best local optimum below ``starts``, and below up to ``kicks`` random steps off the best."""

@@ -204,8 +204,8 @@ def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
 
 def _maximal(rows: Array) -> Array:
     """The rows [n, columns] that no other row equals or exceeds in every column; each once."""
-    rows = np.unique(rows, axis=0).astype(float)
-    rows = rows[np.argsort(-rows.prod(axis=1), kind="stable")]
+    # in alphabetical order, those of larger products first
+    rows = rows[np.lexsort((*rows.T[::-1], -rows.prod(axis=1)))].astype(float)
     kept = []
     while len(rows):  # a row of the largest product is below no other
         kept.append(rows[0])

@@ -46,7 +46,7 @@ def load(problem: MappingProblem) -> None:
     filling = Filling(estimator, next(iter(ladders(space).values())), estimator.outermost)
     filling.steepest(nothing)
     filling.products(nothing, np.ones(nothing.rest.shape, np.bool_), 1)
-    Polish(problem, 0.0, always_in_time, space=space)
+    Polish(problem, 0.0, always_in_time, space=space).load()
 
 
 _LOADED: list[bool] = []

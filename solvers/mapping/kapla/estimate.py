@@ -15,10 +15,10 @@ from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
-from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace, padded
 
 if TYPE_CHECKING:
-    from solvers.mapping.kapla.filling_kernel import Judge
+    from solvers.mapping.kapla.filling_kernel import Judge, SchemeWork
 
 Array = NDArray[Any]
 ENDLESS = 2**60
@@ -116,18 +116,13 @@ class Estimator:
 
     def completed(self, schemes: Schemes, outer: int) -> tuple[MappingBatch, Array]:
         """The schemes with all open loops at ``outer``, and whether their spatial factors find sides [n]."""
-        from solvers.mapping.space.space_kernel import choose_sides, space_workspace
-
         temporal = schemes.temporal.copy()
         temporal[:, outer] *= schemes.rest
         bits = np.arange(len(self.space.layer.tensors))
         keep = (schemes.keep[:, :, None] >> bits & 1) == 1
         spread, on_y = schemes.spatial.copy(), np.ones_like(schemes.spatial)
         batch = MappingBatch(temporal, schemes.order, spread, on_y, keep)
-        fitting = np.zeros(len(schemes), np.bool_)
-        tables = self.space.tables
-        choose_sides(tables, batch.rows, space_workspace(tables), fitting)
-        return batch, fitting
+        return batch, self.space.with_sides(batch)
 
     def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
         """The cost model's evaluation with ``outer`` and all levels outside it unlimited in size."""
@@ -161,28 +156,30 @@ class Estimator:
 
     def judge(self, forced: Array, outer: int) -> Judge:
         """What compiled code judges schemes by; ``forced`` and ``outer`` as for :meth:`fits`."""
-        from solvers.mapping.kapla.filling_kernel import Judge, SchemeLimits, SchemeWork
-        from solvers.mapping.space.space_kernel import space_workspace
+        from solvers.mapping.kapla.filling_kernel import Judge, SchemeLimits
 
-        space, tables, layer = self.space.tables, self._evaluator(outer).tables, self.problem.layer
-        row = MappingBatch.empty(1, self.problem.architecture, layer).rows
-        inside, tile, words = (
-            np.empty(len(one), np.int64) for one in (layer.dims, layer.dims, layer.tensors)
-        )
-        return Judge(
-            tables,
-            space,
-            SchemeLimits(self._capacities, space.masks, space.mask_count, forced, outer),
-            SchemeWork(inside, tile, words, row, workspace(tables), space_workspace(space)),
-            OBJECTIVES.index(self.problem.objective),
-        )
+        limits = SchemeLimits(*self._capacities, forced, outer)
+        objective = OBJECTIVES.index(self.problem.objective)
+        return Judge(self._evaluator(outer).tables, self.space.side_tables, limits, self._work, objective)
 
     @cached_property
-    def _capacities(self) -> Array:
-        """Words of each level, int64 [levels]."""
-        levels = self.problem.architecture.levels
+    def _work(self) -> SchemeWork:
+        """Scratch arrays, whose sizes do not depend on what is unlimited."""
+        from solvers.mapping.kapla.filling_kernel import SchemeWork
+
+        layer = self.problem.layer
+        row = MappingBatch.empty(1, self.problem.architecture, layer).rows
+        dims, tensors = len(layer.dims), len(layer.tensors)
+        inside, tile, spread, words = (np.empty(size, np.int64) for size in (dims, dims, dims, tensors))
+        counts = workspace(self._evaluator(self.outermost).tables)
+        return SchemeWork(inside, tile, spread, words, row, counts)
+
+    @cached_property
+    def _capacities(self) -> tuple[Array, Array, Array]:
+        """Words of each level, int64 [levels], the sets that it may keep, and how many these are."""
+        levels, sets = self.problem.architecture.levels, self.space.keep_sets
         words = [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
-        return np.array(words, np.int64)
+        return np.array(words, np.int64), padded(sets), np.array([len(own) for own in sets], np.int64)
 
 
 def tiles_inside(schemes: Schemes, levels: int) -> Array:

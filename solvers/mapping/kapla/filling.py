@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
 
 if TYPE_CHECKING:
-    from solvers.mapping.kapla.filling_kernel import Judge
+    from solvers.mapping.kapla.filling_kernel import Judge, LadderTables
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 40_000
@@ -90,17 +91,21 @@ class Filling:
 
         costs, count = self.costs(schemes), len(schemes)
         climbs = Climbs(*costs, np.ones(count, np.bool_), np.zeros(1, np.int64))
-        judge, ladder, going = self._judge, self.ladder.tables(self.estimator.space), True
+        going = True
         while going:
             going = self.in_time()
-            climb(judge, ladder, schemes.rows, AT_ONCE if going else 0, climbs)
+            climb(self._judge, self._ladder_tables, schemes.rows, AT_ONCE if going else 0, climbs)
             going = going and bool(climbs.active.any())
         self.estimator.evaluations += int(climbs.evaluated[0])
         return schemes, costs
 
-    @property
+    @cached_property
     def _judge(self) -> Judge:
         return self.estimator.judge(self.ladder.forced, self.outer)
+
+    @cached_property
+    def _ladder_tables(self) -> LadderTables:
+        return self.ladder.tables(self.estimator.space)
 
     def spreads(self, schemes: Schemes, best: int, alike: int) -> tuple[Schemes, SchemeCosts]:
         """The ``best`` ways of each scheme to spread over the fan-out, of all that fit.
@@ -141,14 +146,13 @@ class Filling:
         """
         from solvers.mapping.kapla.filling_kernel import Products, Walk, list_products
 
-        judge, ladder = self._judge, self.ladder.tables(self.estimator.space)
         copies = schemes[np.arange(len(schemes))].rows  # into which products are written one after the other
         dims, most = free.shape[1], LISTED_AT_ONCE
         walk = Walk(np.zeros(2, np.int64), np.zeros(dims, np.int64), np.full(dims, -1))
         sources, factors = np.empty(most, np.int64), np.empty((most, dims), np.int32)
         found = Products(sources, factors, np.empty(most), np.empty(most), np.zeros(1, np.int64))
         listed = Listed(sources[:0], factors[:0], SchemeCosts(found.objective[:0], found.edp[:0]))
-        going = True
+        judge, ladder, going = self._judge, self._ladder_tables, True
         while going:
             list_products(judge, ladder, copies, free, not self.in_time(), AT_ONCE, walk, found)
             new = slice(int(found.count[0]))

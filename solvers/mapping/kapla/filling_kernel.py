@@ -15,13 +15,12 @@ from costmodel.compiled import called, entry, inlined
 from costmodel.mapping.batch.batch_kernel import prepare_row, row_cost
 from costmodel.mapping.batch.counting_kernel import tile_words
 from solvers.mapping.space.descent_kernel import row_objective
-from solvers.mapping.space.space_kernel import put_on_sides
+from solvers.mapping.space.space_kernel import find_sides
 from solvers.tolerance import SAME_COST
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch.batch_tables import BatchRows, RowCounts, Tables
-    from solvers.mapping.space.space_kernel import SpaceWorkspace
-    from solvers.mapping.space.tables import SpaceTables
+    from solvers.mapping.space.tables import SideTables
 
 Array = NDArray[Any]
 Int = Any
@@ -54,26 +53,26 @@ class SchemeLimits(NamedTuple):
 
 
 class SchemeWork(NamedTuple):
-    """Scratch arrays of a scheme: ``inside`` and ``tile`` int64 [dims], ``words`` int64 [tensors]; ``row``,
-    one row, and what is needed to count it."""
+    """Scratch arrays of a scheme: ``inside``, ``tile`` and ``spread`` int64 [dims], ``words`` int64
+    [tensors]; ``row``, one row, and what is needed to count it."""
 
     inside: Array
     tile: Array
+    spread: Array
     words: Array
     row: BatchRows
     counts: RowCounts
-    sides: SpaceWorkspace
 
 
 class Judge(NamedTuple):
     """What schemes are judged by.
 
-    ``tables``: the layer on the machine that has no limits from level ``outer`` outwards. ``space``: the
-    space, whose sides spatial factors have to find. ``objective``: as :func:`row_objective` knows it.
+    ``tables``: the layer on the machine that has no limits from level ``outer`` outwards. ``sides``: those
+    that spatial factors have to find. ``objective``: as :func:`row_objective` knows it.
     """
 
     tables: Tables
-    space: SpaceTables
+    sides: SideTables
     limits: SchemeLimits
     work: SchemeWork
     objective: int
@@ -152,7 +151,7 @@ def _cost(judge: Judge, schemes: SchemeRows, row: Int) -> tuple[float, float]:
     for dim in range(dims):
         to.temporal[0, judge.limits.outer, dim] *= schemes.rest[row, dim]
     if (
-        put_on_sides(judge.space, to, 0, work.sides)
+        find_sides(judge.sides, to, 0, work.spread)
         and _fits(judge, schemes, row)
         and prepare_row(judge.tables, to, 0, work.counts)
     ):

@@ -138,7 +138,7 @@ def _is_allowed(rules: RuleTables, rows: BatchRows, row: Int) -> bool:
             continue
         for dim in range(dims):
             x, y = np.int64(rows.spatial_x[row, level, dim]), np.int64(rows.spatial_y[row, level, dim])
-            if (x > 1 and not rules.side_x[level, dim]) or (y > 1 and not rules.side_y[level, dim]):
+            if (x > 1 and not rules.sides.may_x[level, dim]) or (y > 1 and not rules.sides.may_y[level, dim]):
                 return False
             temporal, spatial = np.int64(rows.temporal[row, level, dim]), x * y
             if not (

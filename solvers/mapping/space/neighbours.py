@@ -53,8 +53,6 @@ class Neighbourhood:
             ordered=bool(ranks.any()),
         )
         self.work = work_of(self.changes)
-        # the first call of a process loads the compiled code, or compiles it
-        self.around_each(MappingBatch.empty(0, architecture, layer))
 
     @cached_property
     def most(self) -> int:

@@ -27,7 +27,7 @@ from costmodel.workload.network import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.space.loop_orders import LoopOrders
 from solvers.mapping.space.rules import LevelRules, SpaceRules, allowed_keeps
-from solvers.mapping.space.tables import RuleTables, SpaceTables
+from solvers.mapping.space.tables import RuleTables, SideTables, SpaceTables
 
 Array = NDArray[Any]
 ATTEMPTS = 100
@@ -133,22 +133,19 @@ class MappingSpace:
     def tables(self) -> SpaceTables:
         """The space as compiled code takes it."""
         per_dim = [divisors(size) for _, size in self.layer.dims]
-        masks = _padded(self.keep_sets)
+        masks = padded(self.keep_sets)
         return SpaceTables(
             slot_level=np.array([slot.level for slot in self.slots], np.int64),
             slot_spatial=np.array([slot.spatial for slot in self.slots]),
             slot_least=np.array([slot.least for slot in self.slots], np.int64),
             slot_most=np.array([slot.most for slot in self.slots], np.int64),
-            divisors=_padded(per_dim),
+            divisors=padded(per_dim),
             divisor_count=np.array([len(found) for found in per_dim], np.int64),
             quotient=_quotients(per_dim),
             masks=masks,
             mask_count=np.array([len(found) for found in self.keep_sets], np.int64),
             largest=self._largest(per_dim),
-            fanout_x=np.array([level.fanout_x for level in self.architecture.levels], np.int64),
-            fanout_y=np.array([level.fanout_y for level in self.architecture.levels], np.int64),
-            side_x=self.rule_tables.side_x,
-            side_y=self.rule_tables.side_y,
+            sides=self.side_tables,
             order=np.array([[*first, *middle, *last] for first, middle, last in self._orders_asked], np.int8),
             free_from=np.array([len(first) for first, _, _ in self._orders_asked], np.int64),
             free_to=np.array([len(first) + len(middle) for first, middle, _ in self._orders_asked], np.int64),
@@ -164,13 +161,18 @@ class MappingSpace:
             least[int(slot.spatial), slot.level], most[int(slot.spatial), slot.level] = slot.least, slot.most
         for level, sets in enumerate(self.keep_sets):
             keeps[level, list(sets)] = True
-        sides = [
-            np.array(
-                [[rules.allows_side(dim, side) for dim, _ in self.layer.dims] for rules in self.level_rules]
-            )
+        return RuleTables(keeps, bool(self.rules.levels), least, most, self.side_tables)
+
+    @cached_property
+    def side_tables(self) -> SideTables:
+        """The fan-outs, and on which of their sides dims may be spread, as compiled code takes them."""
+        levels, dims = self.architecture.levels, [dim for dim, _ in self.layer.dims]
+        may_x, may_y = (
+            np.array([[rules.allows_side(dim, side) for dim in dims] for rules in self.level_rules])
             for side in SIDES
-        ]
-        return RuleTables(keeps, bool(self.rules.levels), least, most, *sides)
+        )
+        fanout_x, fanout_y = np.array([(one.fanout_x, one.fanout_y) for one in levels], np.int64).T.copy()
+        return SideTables(fanout_x, fanout_y, may_x, may_y)
 
     @cached_property
     def _orders_asked(self) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
@@ -225,6 +227,15 @@ class MappingSpace:
             limit_reached("draws of a row's spatial factors until they fit", ATTEMPTS, effect)
         return batch
 
+    def with_sides(self, batch: MappingBatch) -> Array:
+        """Give the spatial factors of ``batch``, all on X, sides; in which rows they fit, bool [n]."""
+        from solvers.mapping.space.space_kernel import choose_sides
+
+        fitting = np.zeros(len(batch), np.bool_)
+        state, spread = np.zeros(1, np.uint64), np.zeros(len(self.layer.dims), np.int64)
+        choose_sides(self.side_tables, batch.rows, fitting, state, spread)
+        return fitting
+
     def allowed(self, batch: MappingBatch) -> Array:
         """Which rows of ``batch``, valid mappings all, obey the rules, bool [n]."""
         tables = self.rule_tables
@@ -234,8 +245,8 @@ class MappingSpace:
             return right
         factors = np.stack([batch.temporal, batch.spatial_x * batch.spatial_y], axis=1)
         right &= ((factors >= tables.least) & (factors <= tables.most)).all(axis=(1, 2, 3))
-        right &= (tables.side_x | (batch.spatial_x == 1)).all(axis=(1, 2))
-        right &= (tables.side_y | (batch.spatial_y == 1)).all(axis=(1, 2))
+        right &= (tables.sides.may_x | (batch.spatial_x == 1)).all(axis=(1, 2))
+        right &= (tables.sides.may_y | (batch.spatial_y == 1)).all(axis=(1, 2))
         return right & self._ordered(batch)
 
     @cached_property
@@ -349,7 +360,7 @@ def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ..
     return np.array(found, np.int64).reshape(-1, len(slots))
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Array:
+def padded(rows: Sequence[Sequence[int]]) -> Array:
     """The rows as one int64 array, filled up with 0."""
     width = max(1, *(len(row) for row in rows))
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)

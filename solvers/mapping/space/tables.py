@@ -9,6 +9,17 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+class SideTables(NamedTuple):
+    """Which spatial factors find a side of a fan-out."""
+
+    fanout_x: Array
+    fanout_y: Array
+    """[levels] the instances along each side."""
+    may_x: Array
+    may_y: Array
+    """[levels, dims] whether the dim may be spread on that side."""
+
+
 class SpaceTables(NamedTuple):
     """A space as arrays: slots from the inside out, levels innermost first, keep sets as bit masks."""
 
@@ -27,11 +38,7 @@ class SpaceTables(NamedTuple):
     mask_count: Array
     largest: Array
     """[levels, 2**tensors, dims] the most points of a dim whose tiles fit with a keep set, all else 1."""
-    fanout_x: Array
-    fanout_y: Array
-    side_x: Array
-    side_y: Array
-    """[levels, dims] whether the dim may be spread on that side."""
+    sides: SideTables
     order: Array
     """[levels, dims] an order of the dims; those that the rules fix stand first or last as they ask."""
     free_from: Array
@@ -49,6 +56,4 @@ class RuleTables(NamedTuple):
     least: Array
     most: Array
     """[2, levels, dims] the smallest and largest factors of temporal (0) and of spatial loops (1)."""
-    side_x: Array
-    side_y: Array
-    """[levels, dims] whether the dim may be spread on that side."""
+    sides: SideTables

@@ -27,15 +27,19 @@ def undominated(
     """
     by_layers = sorted(estimates, key=_layers)
     kept: dict[Scheme, SchemeEstimate] = {}
+    # Alike segments have the very same estimates, so the same of their schemes stay.
+    known: dict[tuple[int, ...], list[int]] = {}
     for _, group in groupby(by_layers, key=_layers):
         schemes = list(group)
         if not in_time():
             kept |= {scheme: estimates[scheme] for scheme in schemes}
             continue
-        accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
-        cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
-        left = np.flatnonzero(~_dominated(accesses, cycles, margin)).tolist()
-        kept |= {schemes[index]: estimates[schemes[index]] for index in left}
+        same = tuple(id(estimates[scheme]) for scheme in schemes)
+        if same not in known:
+            accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
+            cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
+            known[same] = np.flatnonzero(~_dominated(accesses, cycles, margin)).tolist()
+        kept |= {schemes[index]: estimates[schemes[index]] for index in known[same]}
     return kept
 
 

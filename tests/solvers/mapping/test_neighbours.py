@@ -133,7 +133,7 @@ def test_compiled_descents_are_those_step_by_step() -> None:
     for problem in islice(chain.from_iterable(drawn), how_many(24, thorough=200)):
         space = MappingSpace(problem.architecture, problem.layer, problem.rules)
         rows = space.sample(range(6), seed=ended, rows_per_block=2)
-        polish = Polish(problem, 0.0, lambda: True, space=space)
+        polish = Polish(problem, -1.0, lambda: True, space=space)  # a bound that no descent meets
         costs = polish._costs(rows)
         valid = np.flatnonzero(np.isfinite(costs))
         rows, costs = rows[valid], costs[valid]
