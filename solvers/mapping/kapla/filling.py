@@ -155,7 +155,7 @@ class Filling:
         judge, ladder, going = self._judge, self._ladder_tables, True
         while going:
             list_products(judge, ladder, copies, free, not self.in_time(), AT_ONCE, walk, found)
-            new = slice(int(found.count[0]))
+            new = slice(int(found.listed[0]))
             costs = SchemeCosts(found.objective[new], found.edp[new])
             listed = listed.followed_by(Listed(sources[new], factors[new], costs))
             # Beyond the limit only the first scheme is listed to its end.

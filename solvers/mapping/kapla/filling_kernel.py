@@ -137,7 +137,7 @@ def _fits(judge: Judge, schemes: SchemeRows, row: Int) -> bool:
 
 @called
 def _cost(judge: Judge, schemes: SchemeRows, row: Int) -> tuple[float, float]:
-    """The objective of a scheme and its energy times cycles; infinite where it does not fit."""
+    """The objective of a scheme that fits, and its energy times cycles; infinite where it finds no sides."""
     work, to = judge.work, judge.work.row
     levels, dims = schemes.temporal.shape[1:]
     for level in range(levels):
@@ -150,11 +150,7 @@ def _cost(judge: Judge, schemes: SchemeRows, row: Int) -> tuple[float, float]:
             to.keep[0, level, tensor] = schemes.keep[row, level] >> tensor & 1 == 1
     for dim in range(dims):
         to.temporal[0, judge.limits.outer, dim] *= schemes.rest[row, dim]
-    if (
-        find_sides(judge.sides, to, 0, work.spread)
-        and _fits(judge, schemes, row)
-        and prepare_row(judge.tables, to, 0, work.counts)
-    ):
+    if find_sides(judge.sides, to, 0, work.spread) and prepare_row(judge.tables, to, 0, work.counts):
         cycles, energy_pj = row_cost(judge.tables, to, 0, work.counts, judge.tables.mac_energy_pj)
         return row_objective(judge.objective, cycles, energy_pj), energy_pj * cycles
     return np.inf, np.inf
@@ -222,7 +218,9 @@ def _step(judge: Judge, ladder: LadderTables, schemes: SchemeRows, row: Int, cli
         if not larger:
             continue
         _take(ladder, schemes, row, dim, larger)
-        after, after_edp = _cost(judge, schemes, row)
+        after, after_edp = np.inf, np.inf
+        if _fits(judge, schemes, row):
+            after, after_edp = _cost(judge, schemes, row)
         _take(ladder, schemes, row, dim, factor)
         climbs.evaluated[0] += 1
         # Of steps that leave the objective as it is, those count as better that lower energy times cycles.
@@ -255,13 +253,13 @@ class Walk(NamedTuple):
 
 class Products(NamedTuple):
     """Products of divisors: of which scheme each is, int64 [n], its ``factors`` int32 [n, dims], and what it
-    costs, float64 [n]. ``count`` int64 [1]: how many there are."""
+    costs, float64 [n]. ``listed`` int64 [1]: how many there are."""
 
     sources: Array
     factors: Array
     objective: Array
     edp: Array
-    count: Array
+    listed: Array
 
 
 @entry
@@ -284,8 +282,8 @@ def list_products(
     """
     schemes_count, dims = free.shape
     at, tried = walk.at, 0
-    found.count[0] = 0
-    while at[0] < schemes_count and found.count[0] < found.sources.shape[0] and tried < most:
+    found.listed[0] = 0
+    while at[0] < schemes_count and found.listed[0] < found.sources.shape[0] and tried < most:
         row, dim = at[0], at[1]
         any_factor = free[row, dim] and not smallest
         if walk.choice[dim] < 0:
@@ -304,12 +302,12 @@ def list_products(
         if dim < dims - 1:
             at[1] += 1
             continue
-        number = found.count[0]
+        number = found.listed[0]
         found.sources[number] = row
         for each in range(dims):
             found.factors[number, each] = _factor(ladder, schemes, row, each)
         found.objective[number], found.edp[number] = _cost(judge, schemes, row)
-        found.count[0] += 1
+        found.listed[0] += 1
 
 
 @inlined

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.mapping.batch.batch import MappingBatch
 from costmodel.mapping.mapping import Mapping
@@ -26,8 +24,6 @@ from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"
-
-Array = NDArray[Any]
 
 
 @noting_limits
@@ -66,7 +62,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
         pass  # one of the other starts is taken below
     else:
         found, _ = search.mappings(most, in_time)
-        starts = found[_differently_spread(found)[: params.starts]]
+        starts = found[np.array(_differently_spread(found)[: params.starts], np.int64)]
         evaluations = search.evaluations
     if not len(starts):
         others = list(drawn(space, budget.seed, in_time)) or list(serial(space, fewest_kept(space)))
@@ -84,13 +80,12 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     return answer(problem, best, bound, clock, evaluations=evaluations + polished)
 
 
-def _differently_spread(batch: MappingBatch) -> Array:
+def _differently_spread(batch: MappingBatch) -> list[int]:
     """The first row of each choice of spatial factors."""
-    if not len(batch):
-        return np.zeros(0, np.int64)
-    spread = (batch.spatial_x * batch.spatial_y).reshape(len(batch), -1)
-    _, first = np.unique(spread, axis=0, return_index=True)
-    return np.sort(first)
+    first: dict[bytes, int] = {}
+    for number, spread in enumerate(batch.spatial_x * batch.spatial_y):
+        first.setdefault(spread.tobytes(), number)
+    return list(first.values())
 
 
 def _loops_first(batch: MappingBatch) -> MappingBatch:

@@ -117,11 +117,12 @@ def _best_neighbour(
 @inlined
 def row_objective(objective: Int, cycles: Int, energy_pj: float) -> float:
     """The number that the objective, ENERGY, CYCLES or EDP, names."""
+    value: float = energy_pj * cycles
     if objective == ENERGY:
-        return energy_pj
-    if objective == CYCLES:
-        return float(cycles)
-    return energy_pj * cycles
+        value = energy_pj
+    elif objective == CYCLES:
+        value = float(cycles)
+    return value
 
 
 @inlined
@@ -129,7 +130,7 @@ def _is_allowed(rules: RuleTables, rows: BatchRows, row: Int) -> bool:
     """Whether a row obeys the rules on kept tensors, factors and sides."""
     levels, dims = rows.temporal.shape[1:]
     for level in range(levels):
-        kept = 0
+        kept: Int = 0
         for tensor in range(rows.keep.shape[2]):
             kept |= np.int64(rows.keep[row, level, tensor]) << tensor
         if not rules.keeps[level, kept]:

@@ -360,7 +360,7 @@ def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ..
     return np.array(found, np.int64).reshape(-1, len(slots))
 
 
-def padded(rows: Sequence[Sequence[int]]) -> Array:
+def padded(rows: Sequence[Sequence[int] | Array]) -> Array:
     """The rows as one int64 array, filled up with 0."""
     width = max(1, *(len(row) for row in rows))
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)

@@ -8,7 +8,7 @@ whole chip are not estimated; schemes that allow them are always costed (``candi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -308,42 +308,62 @@ class Estimates:
         """
         flow, regions = self.slicing.flow(segment, self._wiring), self.regions.of(segment)
         once, written, sent = self._moved(segment, flow)
-        # arrays [layers, divisions], with the layers in the order of ``regions``
-        found = [
+        # Arrays are [layers, divisions], with the layers in the order of ``regions``.
+        leaves = [
             [self._least_leaf[number, region.tiles][division] for division in divisions]
             for region in regions
             for number in region.layers
         ]
-        energy, filled, cycles = np.array(found).transpose(2, 0, 1)
+        energy, filled, cycles = np.array(leaves).transpose(2, 0, 1)
+        read = self._read(segment, divisions, once)
+        to_dram = tuple(written.values())
+        # cycles in which DRAM does nothing but serve a layer, for the whole batch
+        busy = (read + np.array(to_dram, np.int64)[:, None]) / self.chip.dram.bits_per_cycle
+        taken = self._cycles(segment, divisions, cycles, busy, flow.stages)
+        energy_pj = self._transfers_pj(read.sum(axis=0), sum(to_dram), sent) + _sum(energy)
+        energy_pj += self.chip.idle_pj_per_cycle * taken
+        columns = (one.tolist() for one in (energy_pj, taken, read.T, filled.T))
+        for division, spent, time, from_dram, into_buffers in zip(divisions, *columns, strict=True):
+            accesses = SegmentAccesses(tuple(from_dram), to_dram, tuple(into_buffers), sent)
+            yield division, SchemeEstimate(BatchCost(spent, time), accesses)
+
+    def _read(self, segment: Segment, divisions: Sequence[BatchDivision], once: Mapping[int, int]) -> Array:
+        """Bits that each layer reads from DRAM [layers, divisions]; ``once``: by layer, each bit once."""
         read = np.repeat(np.array(list(once.values()), np.int64)[:, None], len(divisions), axis=1)
         rows = {number: row for row, number in enumerate(once)}
         for column, division in enumerate(divisions):
             for number, bits in self._weights_again(segment, division):
                 read[rows[number], column] += bits
-        # cycles in which DRAM does nothing but serve a layer, for the whole batch
-        dram = read + np.array(list(written.values()), np.int64)[:, None]
-        busy = dram / self.chip.dram.bits_per_cycle
-        # cycles in which a layer computes, for the whole batch
-        computing = np.array([division.subbatches for division in divisions]) * cycles
+        return read
+
+    def _cycles(
+        self,
+        segment: Segment,
+        divisions: Sequence[BatchDivision],
+        leaves: Array,
+        busy: Array,
+        stages: Sequence[Sequence[int]],
+    ) -> Array:
+        """The least cycles of a segment [divisions]; arrays are [layers, divisions].
+
+        ``leaves``: those of a run of each layer. ``busy``: those in which DRAM serves it. ``stages``: of the
+        segment's flow.
+        """
+        regions = self.regions.of(segment)
+        computing = np.array([division.subbatches for division in divisions]) * leaves
         # DRAM brings the data of a layer while the one before it computes, so only their sums overlap.
         of_regions = np.maximum(_sums(computing, regions), _sums(busy, regions))
-        taken = of_regions.max(axis=0)
+        if segment.kind == "turns":
+            return of_regions[0]
+        columns = zip(divisions, of_regions.T.tolist(), leaves.T.tolist(), strict=True)
+        pipelined = [
+            self._pipelined_cycles(Scheme(segment, division), taken, runs, stages[0])
+            for division, taken, runs in columns
+        ]
         # The layers of a pipeline use DRAM at the same time, so it takes no less than the sum of their cycles
         # there.
-        if segment.kind != "turns":
-            pipelined = [
-                self._pipelined_cycles(Scheme(segment, division), *columns, flow.stages[0])
-                for division, *columns in zip(
-                    divisions, of_regions.T.tolist(), cycles.T.tolist(), strict=True
-                )
-            ]
-            taken = np.maximum(pipelined, _sum(busy))
-        energy_pj = self._transfers_pj(read.sum(axis=0), sum(written.values()), sent) + _sum(energy)
-        energy_pj += self.chip.idle_pj_per_cycle * taken
-        columns = zip(energy_pj.tolist(), taken.tolist(), read.T.tolist(), filled.T.tolist(), strict=True)
-        for division, (spent, time, of_layers, into_buffers) in zip(divisions, columns, strict=True):
-            accesses = SegmentAccesses(tuple(of_layers), tuple(written.values()), tuple(into_buffers), sent)
-            yield division, SchemeEstimate(BatchCost(spent, time), accesses)
+        slowest: Array = np.maximum(pipelined, _sum(busy))
+        return slowest
 
     def _pipelined_cycles(
         self,

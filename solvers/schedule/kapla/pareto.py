@@ -55,5 +55,6 @@ def _dominated(accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> N
     better = (accesses < accesses[:, None]).any(axis=2) | (cycles < cycles[:, None])
     # of equal rows, only an earlier one dominates: so exactly the first of them stays
     numbers = np.arange(len(cycles))
-    found: NDArray[np.bool_] = (none_more & (better | (numbers < numbers[:, None]))).any(axis=1)
+    dominating = none_more & (better | (numbers < numbers[:, None]))
+    found: NDArray[np.bool_] = np.any(dominating, axis=1)
     return found
