@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -90,16 +90,14 @@ def _estimated(
     slicing: Slicing, estimates: Estimates, footprints: Footprints, segment: Segment
 ) -> dict[BatchDivision, SchemeEstimate]:
     """The divisions of a segment's batch that may fit, and what it costs at least with each."""
-    # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate.
-    schemes = (Scheme(segment, one) for one in slicing.divisions(segment))
-    # What footprints rule out they know for certain, but they have to list partitions for it.
-    possible = [
-        one
-        for one in schemes
-        if not slicing.params.prune or (estimates.may_fit(one) and footprints.may_fit(one))
-    ]
+    divisions: Iterable[BatchDivision] = slicing.divisions(segment)
+    # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate. What
+    # footprints rule out they know for certain, but they have to list partitions for it.
+    if slicing.params.prune:
+        fitting = estimates.fitting(segment, slicing.divisions(segment))
+        divisions = [one for one in fitting if footprints.may_fit(Scheme(segment, one))]
     # Empty bands are asked about last, because the rows of all bands have to be found for it.
-    left = [one.division for one in possible if slicing.has_rows(one)]
+    left = [one for one in divisions if slicing.has_rows(Scheme(segment, one))]
     return dict(estimates.least(segment, left)) if left else {}
 
 

@@ -106,29 +106,57 @@ class Estimates:
     def _floors(self) -> LeafFloors:
         return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
 
-    def may_fit(self, scheme: Scheme) -> bool:
-        """Whether the chip may be able to run the scheme on its tiles; False is certain, True is not.
+    def fitting(self, segment: Segment, divisions: tuple[BatchDivision, ...]) -> Iterator[BatchDivision]:
+        """Those of the ``divisions`` with which the chip may be able to run the segment on its tiles.
 
-        Two conditions, each of which every valid scheme meets, with streamed weights, too: each layer has a
-        partition of which one part fits one buffer; and the least data but weights that a region holds at a
-        time fits its buffers together. The chip model says what is held at a time
-        (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts and halos, which
-        only need more. With bands no weights are streamed, so they count, too, once where tiles share them.
+        With all others it certainly cannot. Two conditions, each of which every valid scheme meets, with
+        streamed weights, too: each layer has a partition of which one part fits one buffer; and the least
+        data but weights that a region holds at a time fits its buffers together. The chip model says what is
+        held at a time (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts
+        and halos, which only need more. With bands no weights are streamed, so they count, too, once where
+        tiles share them.
 
         With streamed weights, turns hold the most of all pairs of layers in a row. So where they do not fit,
         longer ones with these layers do not either; they are asked later (:meth:`.Slicing.segments`).
         """
-        segment, division = scheme
-        regions, streamed = self.regions.of(segment), division.bands == 1
-        if segment.kind != "turns" or not streamed:
-            return all(self._fits[region, False, streamed][division] for region in regions)
-        shorter = segment.first + 1, segment.end, division.subbatches
+        regions = self.regions.of(segment)
+        if segment.kind != "turns":
+            known, left = self._fitting_pipelined[divisions], (1 << len(divisions)) - 1
+            for region in regions:
+                left &= known[region]
+                if not left:
+                    return
+            yield from (one for number, one in enumerate(divisions) if left >> number & 1)
+            return
         (region,) = regions
-        fits = not (len(segment) > 2 and shorter in self._too_large)
-        fits = fits and self._fits[region, True, streamed][division]
-        if not fits:
-            self._too_large.add((segment.first, segment.end, division.subbatches))
-        return fits
+        for division in divisions:
+            streamed = division.bands == 1
+            shorter = segment.first + 1, segment.end, division.subbatches
+            fits = not (streamed and len(segment) > 2 and shorter in self._too_large)
+            fits = fits and self._fits[region, True, streamed][division]
+            if fits:
+                yield division
+            elif streamed:
+                self._too_large.add((segment.first, segment.end, division.subbatches))
+
+    @cached_property
+    def _fitting_pipelined(self) -> Computed[tuple[BatchDivision, ...], Computed[Region, int]]:
+        """By divisions, and by region of a pipeline: a bit for each division with which the region may fit.
+
+        Pipelines have many regions, most of which many of them share, and few fit.
+        """
+
+        def of_divisions(divisions: tuple[BatchDivision, ...]) -> Computed[Region, int]:
+            def fitting(region: Region) -> int:
+                return sum(
+                    1 << number
+                    for number, division in enumerate(divisions)
+                    if self._fits[region, False, division.bands == 1][division]
+                )
+
+            return Computed(fitting)
+
+        return Computed(of_divisions)
 
     @cached_property
     def _too_large(self) -> set[tuple[int, int, int]]:
@@ -137,9 +165,10 @@ class Estimates:
 
     @cached_property
     def _fits(self) -> Computed[tuple[Region, bool, bool], Computed[BatchDivision, bool]]:
-        """The same for one region, whether it is the whole of a segment in turns, and whether weights stream.
+        """Whether a region may fit, by division: see :meth:`fitting`.
 
-        With pinned weights unless all of them stream.
+        By the region, whether it is the whole of a segment in turns, and whether its weights all stream; else
+        they are pinned.
         """
 
         def of_region(key: tuple[Region, bool, bool]) -> Computed[BatchDivision, bool]:

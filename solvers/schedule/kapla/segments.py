@@ -174,12 +174,17 @@ class Slicing:
         """
         if self.problem.graph.layers[segment.first].needs_whole_chip:
             return (BatchDivision(1),)
-        whole = tuple(map(BatchDivision, divisors(self.batch)))
+        whole = self._whole_samples
         if self.params.bands == 1 or self._whole_maps[segment.end] > self._whole_maps[segment.first]:
             return whole
         rows = self.problem.graph.layers[segment.end - 1].h
         bands = (count for count in divisors(rows)[1:] if count <= self.params.bands)
         return (*whole, *(BatchDivision(self.batch, count) for count in bands))
+
+    @cached_property
+    def _whole_samples(self) -> tuple[BatchDivision, ...]:
+        """All divisions without bands."""
+        return tuple(map(BatchDivision, divisors(self.batch)))
 
     @cached_property
     def _whole_maps(self) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ def test_alike_schemes_fit_are_estimated_and_cost_alike(
             scheme, key = Scheme(segment, division), (slicing.alike(segment), division)
             # a new object each time, which knows nothing of shorter segments
             plain = Estimates(slicing, chip, floors, regions)
-            found = plain.may_fit(scheme), footprints.may_fit(scheme)
+            found = [*plain.fitting(segment, (division,))] == [division], footprints.may_fit(scheme)
             assert fits.setdefault(key, found) == found
             ((_, estimate),) = estimates.least(segment, [division])
             assert least.setdefault(key, estimate) == estimate

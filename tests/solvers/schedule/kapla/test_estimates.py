@@ -115,7 +115,7 @@ def test_all_divisions_at_once_are_estimated_as_one_by_one(
     plain, compared, streaming, refused = Plain(slicing, estimates), 0, 0, 0
     for segment in slicing.segments():
         schemes = [Scheme(segment, division) for division in slicing.divisions(segment)]
-        fitting = [one for one in schemes if estimates.may_fit(one)]
+        fitting = [Scheme(segment, one) for one in estimates.fitting(segment, slicing.divisions(segment))]
         for one in schemes:
             assert (one in fitting) == all(plain.fits(one, region, True) for region in regions.of(segment))
             # what is remembered of regions changes nothing
