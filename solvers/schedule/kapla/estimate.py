@@ -106,6 +106,10 @@ class Estimates:
     def _floors(self) -> LeafFloors:
         return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
 
+    def may_fit(self, scheme: Scheme) -> bool:
+        """Whether the chip may be able to run the scheme on its tiles; False is certain, True is not."""
+        return any(self.fitting(scheme.segment, (scheme.division,)))
+
     def fitting(self, segment: Segment, divisions: tuple[BatchDivision, ...]) -> Iterator[BatchDivision]:
         """Those of the ``divisions`` with which the chip may be able to run the segment on its tiles.
 
@@ -383,7 +387,8 @@ class Estimates:
         # DRAM brings the data of a layer while the one before it computes, so only their sums overlap.
         of_regions = np.maximum(_sums(computing, regions), _sums(busy, regions))
         if segment.kind == "turns":
-            return of_regions[0]
+            only: Array = of_regions[0]
+            return only
         columns = zip(divisions, of_regions.T.tolist(), leaves.T.tolist(), strict=True)
         pipelined = [
             self._pipelined_cycles(Scheme(segment, division), taken, runs, stages[0])
