@@ -129,7 +129,7 @@ class Filling:
         """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims]."""
         return self._best_of(schemes, self._all_products(schemes, free), best)
 
-    def _best_of(self, schemes: Schemes, listed: Listed, best: int) -> tuple[Schemes, SchemeCosts]:
+    def _best_of(self, schemes: Schemes, listed: ListedProducts, best: int) -> tuple[Schemes, SchemeCosts]:
         """The ``best`` products of each scheme that fit, and what they cost."""
         chosen = (ranks(listed.costs, listed.sources) < best) & np.isfinite(listed.costs.objective)
         few = listed.of(np.flatnonzero(chosen))
@@ -137,27 +137,27 @@ class Filling:
         filled.fill(self.ladder.slot, few.factors)
         return filled, few.costs
 
-    def _all_products(self, schemes: Schemes, free: Array) -> Listed:
+    def _all_products(self, schemes: Schemes, free: Array) -> ListedProducts:
         """Each scheme with all allowed factors in its ``free`` dims, bool [n, dims], that fit.
 
         They come scheme by scheme, and of each in ascending order of factors. When the time is up, each
         scheme that is left, and each dim of the one at hand, takes its smallest factors, so that each still
         ends as a mapping.
         """
-        from solvers.mapping.kapla.filling_kernel import Products, Walk, list_products
+        from solvers.mapping.kapla.filling_kernel import Products, ProductWalk, list_products
 
         copies = schemes[np.arange(len(schemes))].rows  # into which products are written one after the other
         dims, most = free.shape[1], LISTED_AT_ONCE
-        walk = Walk(np.zeros(2, np.int64), np.zeros(dims, np.int64), np.full(dims, -1))
+        walk = ProductWalk(np.zeros(2, np.int64), np.zeros(dims, np.int64), np.full(dims, -1))
         sources, factors = np.empty(most, np.int64), np.empty((most, dims), np.int32)
         found = Products(sources, factors, np.empty(most), np.empty(most), np.zeros(1, np.int64))
-        listed = Listed(sources[:0], factors[:0], SchemeCosts(found.objective[:0], found.edp[:0]))
+        listed = ListedProducts(sources[:0], factors[:0], SchemeCosts(found.objective[:0], found.edp[:0]))
         judge, ladder, going = self._judge, self._ladder_tables, True
         while going:
             list_products(judge, ladder, copies, free, not self.in_time(), AT_ONCE, walk, found)
             new = slice(int(found.listed[0]))
             costs = SchemeCosts(found.objective[new], found.edp[new])
-            listed = listed.followed_by(Listed(sources[new], factors[new], costs))
+            listed = listed.followed_by(ListedProducts(sources[new], factors[new], costs))
             # Beyond the limit only the first scheme is listed to its end.
             going = walk.at[0] < len(schemes) and (len(listed.sources) <= MOST_PRODUCTS or walk.at[0] == 0)
         listed = listed.within(MOST_PRODUCTS, len(schemes))
@@ -166,7 +166,7 @@ class Filling:
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedProducts:
     """Products of divisors: the number of the scheme of each, int64 [n], its factors in the slot, int32 [n,
     dims], and its costs."""
 
@@ -174,19 +174,19 @@ class Listed:
     factors: Array
     costs: SchemeCosts
 
-    def of(self, rows: Array) -> Listed:
-        return Listed(self.sources[rows], self.factors[rows], self.costs.of(rows))
+    def of(self, rows: Array) -> ListedProducts:
+        return ListedProducts(self.sources[rows], self.factors[rows], self.costs.of(rows))
 
-    def followed_by(self, other: Listed) -> Listed:
+    def followed_by(self, other: ListedProducts) -> ListedProducts:
         """These products and then the ``other`` ones, copied."""
         costs = (np.concatenate(pair) for pair in zip(self.costs, other.costs, strict=True))
-        return Listed(
+        return ListedProducts(
             np.concatenate([self.sources, other.sources]),
             np.concatenate([self.factors, other.factors]),
             SchemeCosts(*costs),
         )
 
-    def within(self, most: int, schemes: int) -> Listed:
+    def within(self, most: int, schemes: int) -> ListedProducts:
         """Those of the first schemes, of so many, that have at most ``most`` products together.
 
         All of the very first scheme, however many these are. Whole schemes are left out, the last ones first:

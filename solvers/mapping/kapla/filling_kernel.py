@@ -238,7 +238,7 @@ def _step(judge: Judge, ladder: LadderTables, schemes: SchemeRows, row: Int, cli
     return True
 
 
-class Walk(NamedTuple):
+class ProductWalk(NamedTuple):
     """Where a list of products has come to, so that it can go on in another call.
 
     ``at`` int64 [2]: the scheme, and the dim whose next factor is due. ``total`` and ``choice`` int64 [dims]:
@@ -270,7 +270,7 @@ def list_products(
     free: Array,
     smallest: bool,
     most: int,
-    walk: Walk,
+    walk: ProductWalk,
     found: Products,
 ) -> None:
     """List the products of allowed factors that fit, scheme by scheme, with what they cost.

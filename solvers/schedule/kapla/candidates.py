@@ -98,7 +98,7 @@ def _estimated(
         divisions = [one for one in fitting if footprints.may_fit(Scheme(segment, one))]
     # Empty bands are asked about last, because the rows of all bands have to be found for it.
     left = [one for one in divisions if slicing.has_rows(Scheme(segment, one))]
-    return dict(estimates.least(segment, left)) if left else {}
+    return dict(estimates.least(segment, left))
 
 
 def _drawn(

@@ -339,6 +339,8 @@ class Estimates:
         best partition of each layer needs, and the most even partition keeps all PEs busy. These may be
         different partitions, so the scheme costs no less if the floors of its layers are right.
         """
+        if not divisions:
+            return
         flow, regions = self.slicing.flow(segment, self._wiring), self.regions.of(segment)
         once, written, sent = self._moved(segment, flow)
         # Arrays are [layers, divisions], with the layers in the order of ``regions``.
