@@ -32,7 +32,7 @@ class Polish:
 
     From a local optimum a *kick*, a few random steps, begins another descent. There are kicks only while the
     best objective is more than ``close`` times the bound: nearer to it they rarely gain anything. ``space``
-    is the problem's, for a caller that has made it already.
+    and ``evaluator`` are the problem's, for a caller that has made them already.
     """
 
     problem: MappingProblem
@@ -41,13 +41,14 @@ class Polish:
     evaluations: int = 0
     close: float = 1.3
     space: MappingSpace | None = None
+    evaluator: BatchEvaluator | None = None
     _space: MappingSpace = field(init=False)
     _evaluator: BatchEvaluator = field(init=False)
     _neighbourhood: Neighbourhood = field(init=False)
 
     def __post_init__(self) -> None:
         problem = self.problem
-        self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
+        self._evaluator = self.evaluator or BatchEvaluator(problem.architecture, problem.layer)
         self._space = self.space or MappingSpace(problem.architecture, problem.layer, problem.rules)
         self._neighbourhood = Neighbourhood(self._space)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch.batch import MappingBatch
+from costmodel.mapping.batch.batch import BatchEvaluator, MappingBatch
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.filling import Filling, ranks
@@ -70,6 +70,11 @@ class BottomUp:
             (slot.level, slot.spatial): ladder for slot, ladder in ladders(space, in_time).items()
         }
         self._estimator = Estimator(problem, space)
+
+    @property
+    def evaluator(self) -> BatchEvaluator:
+        """The evaluator of whole mappings."""
+        return self._estimator.of_mappings
 
     @property
     def evaluations(self) -> int:

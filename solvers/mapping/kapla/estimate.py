@@ -124,6 +124,11 @@ class Estimator:
         batch = MappingBatch(temporal, schemes.order, spread, on_y, keep)
         return batch, self.space.with_sides(batch)
 
+    @property
+    def of_mappings(self) -> BatchEvaluator:
+        """The evaluator of whole mappings: an architecture's outermost level has no limit anyway."""
+        return self._evaluator(self.outermost)
+
     def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
         """The cost model's evaluation with ``outer`` and all levels outside it unlimited in size."""
         self.evaluations += len(batch)

@@ -56,6 +56,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     most = min(params.schemes, budget.iterations or params.schemes)
     starts, evaluations = MappingBatch.empty(0, problem.architecture, problem.layer), 0
+    evaluator = None
     try:
         search = BottomUp(problem, space, params, in_time)
     except OutOfTimeError:
@@ -63,7 +64,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     else:
         found, _ = search.mappings(most, in_time)
         starts = found[np.array(_differently_spread(found)[: params.starts], np.int64)]
-        evaluations = search.evaluations
+        evaluations, evaluator = search.evaluations, search.evaluator
     if not len(starts):
         others = list(drawn(space, budget.seed, in_time)) or list(serial(space, fewest_kept(space)))
         starts = MappingBatch.of(others, problem.architecture, problem.layer)
@@ -72,7 +73,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
         return unknown("no scheme within the constraints was found", bound, clock)
     polished = 0
     if params.polish:
-        polish = Polish(problem, bound, in_time, space=space)
+        polish = Polish(problem, bound, in_time, space=space, evaluator=evaluator)
         best = polish.best_of_rows(_loops_first(starts), 0, budget.seed)
         polished = polish.evaluations
     else:
