@@ -117,11 +117,14 @@ TreeNode = Leaf | Cut
 
 def leaves(node: TreeNode) -> Iterator[Leaf]:
     """The leaves from left to right: the order in which layers are computed."""
-    if isinstance(node, Leaf):
-        yield node
-    else:
-        for child in node.children:
-            yield from leaves(child)
+    # With a stack, as every leaf of generators within generators would come by way of all cuts above it.
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Leaf):
+            yield one
+        else:
+            waiting += reversed(one.children)
 
 
 def rounds_of_segments(tree: TreeNode) -> tuple[int, tuple[TreeNode, ...]]:
