@@ -33,7 +33,6 @@ from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.leaf_runs import (
     LeafTraffic,
-    LinkLoads,
     in_bands,
     pinned_runs,
     reduced_runs,
@@ -250,15 +249,13 @@ class LeafSearch:
         table = PartitionTable(*columns, *placement_orders())
         found = np.zeros(len(FOUND), np.int64)
         held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
-        to_dram, with_dram = (np.zeros(len(self._workspace.mesh.links), np.int64) for _ in range(2))
-        cheapest = CheapestLeaf(found, held, to_dram, with_dram, np.zeros(len(table.parts)))
+        cheapest = CheapestLeaf(found, held, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
-        row, order, read, written = found.tolist()
+        row, order, *moved = found.tolist()
         if row < 0:
             return None
         row = row if which is None else int(which[row])
-        loads = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
-        traffic = LeafTraffic(read, written, loads)
+        traffic = LeafTraffic(*moved, self._workspace.mesh.links.copy())
         cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
         if run.bands is None:
             return cost
@@ -280,7 +277,7 @@ class LeafSearch:
         """
         chip = self.chip
         (row, number), read, written = which, traffic.read, traffic.written
-        parts, links = rows.parts[row].tolist(), traffic.links.every
+        parts, links = rows.parts[row].tolist(), traffic.links
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         tile_cycles = int(rows.cycles[row])
         slices = int(rows.slices[row]) if run.streamed else 0

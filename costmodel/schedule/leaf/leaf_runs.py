@@ -26,43 +26,22 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class LinkLoads:
-    """What goes over each link [X * Y * 4], in bits times the number of DRAM ports.
-
-    ``to_dram``: what leaves for DRAM. ``with_dram``: that, and what comes from there. ``every``: these, and
-    what tiles send one another.
-    """
-
-    to_dram: Array
-    with_dram: Array
-    every: Array
-
-
-@dataclass(frozen=True)
 class LeafTraffic:
     """What a leaf moves over all its runs: bits ``read`` from DRAM and ``written`` there, and what links
-    carry.
+    carry, in bits times the number of DRAM ports.
+
+    ``links`` [X * Y * 4]: what each link carries. Each of the others is the most of something on one link:
+    of what is ``leaving`` for DRAM, of all that is ``arriving`` at the leaf, of what of that comes
+    ``from_tiles``, and of all together (``busiest``).
     """
 
     read: int
     written: int
-    links: LinkLoads
-
-    def leaving(self, chip: Chip, runs: int) -> int:
-        """Cycles that the busiest link needs for what leaves for DRAM in a run."""
-        return chip.least_cycles(0, int(self.links.to_dram.max()), runs)
-
-    def arriving(self, chip: Chip, runs: int) -> int:
-        """The same for all data that comes to the leaf."""
-        return chip.least_cycles(0, int((self.links.every - self.links.to_dram).max()), runs)
-
-    def from_tiles(self, chip: Chip, runs: int) -> int:
-        """The same for the data that other tiles make."""
-        return chip.least_cycles(0, int((self.links.every - self.links.with_dram).max()), runs)
-
-    def all(self, chip: Chip, runs: int) -> int:
-        """The same for all that a run moves."""
-        return chip.least_cycles(0, int(self.links.every.max()), runs)
+    leaving: int
+    arriving: int
+    from_tiles: int
+    busiest: int
+    links: Array
 
 
 def pinned_runs(
@@ -71,9 +50,11 @@ def pinned_runs(
     """The runs of a leaf with pinned weights, or with none that are parameters."""
     weights = layer.parameter_bits
     inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
-    arriving, from_tiles = traffic.arriving(chip, run.runs), traffic.from_tiles(chip, run.runs)
-    running = max(tile_cycles, chip.least_cycles(outputs, 0), traffic.leaving(chip, run.runs))
-    every = traffic.all(chip, run.runs)
+    arriving = chip.least_cycles(0, traffic.arriving, run.runs)
+    from_tiles = chip.least_cycles(0, traffic.from_tiles, run.runs)
+    leaving = chip.least_cycles(0, traffic.leaving, run.runs)
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), leaving)
+    every = chip.least_cycles(0, traffic.busiest, run.runs)
     return NodeRuns(
         BatchRun.of_leaf(weights + inputs, arriving, from_tiles, running, weights + inputs + outputs, every),
         BatchRun.of_leaf(inputs, arriving, from_tiles, running, inputs + outputs, every),
@@ -98,12 +79,12 @@ def streamed_runs(
     inputs, outputs = traffic.read // run.runs - weights, traffic.written // run.runs
     during = chip.least_cycles(weights - ahead + outputs, 0)
     # Of one slice all weights have come before, as pinned ones have; of several most come during the run.
-    every = traffic.all(chip, run.runs)
-    on_links = traffic.leaving(chip, run.runs) if slices == 1 else every
+    every = chip.least_cycles(0, traffic.busiest, run.runs)
+    on_links = chip.least_cycles(0, traffic.leaving, run.runs) if slices == 1 else every
     batch = BatchRun.of_leaf(
         ahead + inputs,
-        traffic.arriving(chip, run.runs),
-        traffic.from_tiles(chip, run.runs),
+        chip.least_cycles(0, traffic.arriving, run.runs),
+        chip.least_cycles(0, traffic.from_tiles, run.runs),
         max(tile_cycles, during, on_links),
         weights + inputs + outputs,
         every,

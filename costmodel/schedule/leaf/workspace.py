@@ -46,4 +46,24 @@ def workspace_of(chip: Chip, streams: int) -> Any:
             *(np.zeros((*of_groups, chip.columns), np.int64) for _ in range(2)),
             *(np.zeros((*of_groups, chip.rows), np.int64) for _ in range(2)),
         ),
+        nearness_of(chip, streams),
+        np.zeros((chip.columns, chip.rows, 2), np.int64),
+        np.zeros((2, chip.columns * chip.rows * 4), np.int64),
+    )
+
+
+def nearness_of(chip: Chip, streams: int) -> Any:
+    """Empty :class:`.leaf_values.Nearness` for leaves on the chip, but for what is said of its ports."""
+    from costmodel.schedule.leaf.kernels.leaf_values import Nearness
+
+    port_x, port_y = np.array(chip.ports, np.int64).T
+    to_x, to_y = np.arange(chip.columns)[:, None] - port_x, np.arange(chip.rows)[:, None] - port_y
+    return Nearness(
+        np.zeros(2, np.int64),
+        np.zeros(2, np.int64),
+        np.zeros((chip.columns, chip.rows), np.int64),
+        np.zeros(streams, np.int64),
+        np.zeros(2, np.int64),
+        *(np.maximum(away, 0).sum(axis=1) for away in (to_x, -to_x, to_y, -to_y)),
+        np.zeros(chip.tiles + 1, np.int64),
     )

@@ -61,6 +61,12 @@ class Senders(NamedTuple):
 def no_senders(senders: Senders) -> None:
     """Forget all senders."""
     senders.at[:] = 0
+    no_sums(senders)
+
+
+@inlined
+def no_sums(senders: Senders) -> None:
+    """Forget the sums over all senders, where nobody asks for the bits of single ones afterwards."""
     senders.by_column[:] = 0
     senders.by_row[:] = 0
 

@@ -1,4 +1,4 @@
-"""Hops of a placed leaf counted in three ways by the compiled code: bounded, as a sum, and link by link.
+"""Hops of a placed leaf counted in several ways by the compiled code: bounded, as a sum, and link by link.
 
 The loads of links are held against counts element by element in ``test_evaluate.py``. Sums of hops, which a
 search sees first, never reach a result: a wrong one would only make it miss the best placement.
@@ -17,14 +17,17 @@ from costmodel.compiled import entry
 from costmodel.schedule.layer_graph.element_bits import ElementBits
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders
+from costmodel.schedule.leaf.kernels.columns_kernel import column_above
 from costmodel.schedule.leaf.kernels.leaf_kernel import placed_in_order, prepare
 from costmodel.schedule.leaf.kernels.leaf_values import KernelLeaf, PartitionTable, Workspace
-from costmodel.schedule.leaf.kernels.links_kernel import load_links
+from costmodel.schedule.leaf.kernels.links_kernel import load_dram, load_links
+from costmodel.schedule.leaf.kernels.nearness_kernel import find_nearness
 from costmodel.schedule.leaf.kernels.ranges_kernel import ANY
-from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops
+from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, tighten
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
 from costmodel.schedule.leaf.workspace import workspace_of
+from costmodel.schedule.mesh.mesh_kernel import NORTH, SOUTH
 from tests.costmodel.schedule.boxes.test_messages import random_graph
 from tests.costmodel.schedule.chip_cases import chip
 
@@ -39,35 +42,49 @@ TILES = 12
 def count(
     workspace: Workspace, leaf: KernelLeaf, table: PartitionTable, order: int, found: NDArray[Any]
 ) -> None:
-    """Fill ``found`` [5]: the bound of all streams; hops; what all links carry; and hops where at most as
-    many are asked for as there are, or one less.
+    """Fill ``found``: the bound of all streams; hops; what all links carry; hops where at most as many are
+    asked for as there are, or one less; the tightened bound; the most on a link along a column; and whether
+    more than that is on one, or more than one bit less.
     """
+    find_nearness(workspace, leaf, TILES)
     found[0] = prepare(workspace, leaf, table.parts[0])
     placed = placed_in_order(leaf, table, 0, order)
+    found[5] = tighten(workspace, placed_in_order(leaf, table, 0, 0), ANY)
     # the other order fills the tables that all orders of a partition share
     count_hops(workspace, placed_in_order(leaf, table, 0, 0), ANY)
     found[1] = count_hops(workspace, placed, ANY)
     found[3] = count_hops(workspace, placed, found[1])
     found[4] = count_hops(workspace, placed, found[1] - 1)
-    load_links(workspace, placed, ANY)
+    load_links(workspace, placed)
     for link in range(workspace.mesh.links.shape[0]):
         found[2] += workspace.mesh.links[link]
+        if link % 4 in (NORTH, SOUTH):
+            found[6] = max(found[6], workspace.mesh.links[link])
+    load_dram(workspace, placed)
+    found[7] = column_above(workspace, placed, found[6])
+    found[8] = column_above(workspace, placed, found[6] - 1)
 
 
 def test_hops_are_what_links_carry_and_no_less_than_their_bound() -> None:
-    random, compared, moving = Random(29), 0, 0
+    random, compared, moving, columns = Random(29), 0, 0, 0
     for turn in range(400):
         on, graph, batch = CHIPS[turn % len(CHIPS)], random_graph(random), random.randint(1, 4)
+        # Of the leaf's two runs the producer may have made both in one of its own.
+        theirs = random.choice((batch, 2 * batch))
         producers = {
-            number: Placement(batch, random.randint(0, len(on.positions) - TILES), parts, order)
+            number: Placement(theirs, random.randint(0, len(on.positions) - TILES), parts, order)
             for number, layer in enumerate(graph.layers[:-1])
-            for parts, order in [_drawn(random, layer, batch)]
+            for parts, order in [_drawn(random, layer, theirs)]
         }
-        bound, hops, with_links, enough, less = _counted(random, on, graph, batch, producers)
-        assert bound <= hops == with_links == enough
+        found = _counted(random, on, graph, batch, producers)
+        bound, hops, with_links, enough, less, tight, on_column, above, above_less = found
+        assert bound <= tight <= hops == with_links == enough
         assert less > hops - 1
+        assert (above, above_less) == (0, 1)
+        columns += on_column > 0
         compared, moving = compared + 1, moving + (hops > 0)
     assert moving > compared / 2
+    assert columns > compared / 2
 
 
 def _drawn(
@@ -94,6 +111,6 @@ def _counted(
     )
     table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
     cut = sum(int(part > 1) << axis for axis, part in enumerate(parts))
-    workspace, found = workspace_of(on, len(rows)), np.zeros(5, np.int64)
+    workspace, found = workspace_of(on, len(rows)), np.zeros(9, np.int64)
     count(workspace, leaf, table, random.randrange(int(table.counts[cut])), found)
     return [int(one) for one in found]

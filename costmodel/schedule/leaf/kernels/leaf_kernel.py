@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
+from costmodel.schedule.leaf.kernels.columns_kernel import column_above
 from costmodel.schedule.leaf.kernels.leaf_values import (
     COLUMN,
     FOUND,
@@ -31,10 +32,11 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
 from costmodel.schedule.leaf.kernels.links_kernel import (
     add_links_of_dram,
     add_links_of_tiles,
-    load_links,
+    load_dram,
 )
+from costmodel.schedule.leaf.kernels.nearness_kernel import find_nearness
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
-from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of
+from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of, tiles_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
     ANY,
     OUTPUTS,
@@ -46,7 +48,7 @@ from costmodel.schedule.leaf.kernels.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, least_transfer
+from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops, least_transfer, tighten
 
 Array = NDArray[Any]
 Int = Any
@@ -64,19 +66,23 @@ def search(
     cheapest: CheapestLeaf,
     below: Real,
 ) -> None:
-    """Fill ``cheapest``, and the mesh's links with the bits of the placement that was found.
+    """Fill ``cheapest``, whose ``found`` has zeros, and the mesh's links with the bits of the placement that
+    was found.
 
     Only a placement whose E^n D^m is below ``below`` is found.
 
     Branch and bound over (partition, placement order). First every partition gets a lower bound that holds
     for all its placements. Then partitions are tried in the order of their bounds, until the next bound
-    exceeds the best value so far: no later partition can be cheaper. Of equally cheap ones the first row of
-    the table wins, and of its orders the first, so the answer does not depend on the order of trying.
+    exceeds the best value so far: no later partition can be cheaper. A partition whose turn it is gets a
+    better bound, which asks who sends what to whom and takes longer (:func:`.transfer_kernel.tighten`). Of
+    equally cheap ones the first row of the table wins, and of its orders the first, so the answer does not
+    depend on the order of trying.
     """
     found, bounds = cheapest.found, cheapest.bounds
     found[FOUND.row], least = -1, below
+    find_nearness(workspace, leaf, tiles_of(table.parts[0]))
     for row in range(table.parts.shape[0]):
-        hops = prepare(workspace, leaf, table.parts[row])
+        hops = bound_hops(workspace, leaf, table.parts[row])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row])
         busiest = mean_of_links(workspace, hops)
         bounds[row] = value_of(workspace, leaf, table, prices, row, dram, (hops, busiest))
@@ -87,6 +93,11 @@ def search(
         bounds[row_now] = np.inf
         prepare(workspace, leaf, table.parts[row_now])
         dram = dram_bits(workspace.ranges, leaf, table.parts[row_now])
+        most = most_hops(workspace, leaf, table, prices, row_now, dram, least)
+        hops = tighten(workspace, placed_in_order(leaf, table, row_now, 0), most)
+        busiest = mean_of_links(workspace, hops)
+        if value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest)) > least:
+            continue
         for number in range(table.counts[axes_cut(table.parts[row_now])]):
             least = try_placement(workspace, leaf, table, prices, found, (row_now, number), dram, least)
     if found[FOUND.row] < 0:
@@ -94,12 +105,18 @@ def search(
     # the workspace holds the last placement tried: count the one that was found once more
     placed = placed_in_order(leaf, table, found[FOUND.row], found[FOUND.order])
     prepare(workspace, leaf, placed.parts)
-    workspace.mesh.links[:] = 0
+    links, other = workspace.mesh.links, workspace.other_links
+    links[:] = 0
     add_links_of_dram(workspace, placed, True)
-    _keep(workspace.mesh.links, cheapest.to_dram)
+    _keep(links, other[0])
     add_links_of_dram(workspace, placed, False)
-    _keep(workspace.mesh.links, cheapest.with_dram)
+    _keep(links, other[1])
     add_links_of_tiles(workspace, placed, ANY)
+    for link in range(links.shape[0]):
+        found[FOUND.leaving] = max(found[FOUND.leaving], other[0, link])
+        found[FOUND.arriving] = max(found[FOUND.arriving], links[link] - other[0, link])
+        found[FOUND.from_tiles] = max(found[FOUND.from_tiles], links[link] - other[1, link])
+        found[FOUND.busiest] = max(found[FOUND.busiest], links[link])
     found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
@@ -128,10 +145,11 @@ def try_placement(
     ``which``: the row of the table and the number of its order. ``dram``: bits read and written. ``least``:
     the least value so far; the result is that after this placement.
 
-    A placement is counted in two steps, because the loads of single links cost most of the time: at first
-    only the sum over all links is known, and the busiest link carries at least their mean. Only a placement
-    that this does not rule out is counted again link by link. Either count ends early where there are more
-    hops, or more bits on one link, than the least value so far allows.
+    A placement is counted in three steps, because the loads of single links cost most of the time: at first
+    only the sum over all links is known, and the busiest link carries at least their mean. For a placement
+    that this does not rule out the links along columns are counted, and only if these do not, either, all
+    links. Each count ends early where there are more hops, or more bits on one link, than the least value so
+    far allows.
     """
     row, number = which
     placed = placed_in_order(leaf, table, row, number)
@@ -143,7 +161,10 @@ def try_placement(
     if not _better(found, which, value, least):
         return least
     most = most_on_a_link(workspace, leaf, table, prices, row, dram, hops, least)
-    load_links(workspace, placed, most)
+    load_dram(workspace, placed)
+    if column_above(workspace, placed, most):
+        return least
+    add_links_of_tiles(workspace, placed, most)
     busiest = busiest_link(workspace)
     if busiest > most:
         return least
@@ -163,14 +184,23 @@ def _better(found: Array, which: Two, value: Real, least: Real) -> Any:
 
 
 @called
-def prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
-    """Fill in what is the same for every placement of a partition: ranges, overlaps with producers, and lower
-    bounds on hops. The result is that of all streams.
+def bound_hops(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
+    """A lower bound on the hops of every placement of a partition. Fills in its ranges, and the bound of each
+    stream.
     """
     fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
+    return least_transfer(workspace, LeafPlacement(leaf, parts, (0, 0, 0, 0)))
+
+
+@called
+def prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> Int:
+    """Fill in what is the same for every placement of a partition: what :func:`bound_hops` does, and overlaps
+    with producers. The result is the bound on hops.
+    """
+    hops = bound_hops(workspace, leaf, parts)
     fill_overlaps(workspace, leaf, parts)
     workspace.tables.known[:] = 0
-    return least_transfer(workspace, LeafPlacement(leaf, parts, (0, 0, 0, 0)))
+    return hops
 
 
 @inlined

@@ -61,6 +61,31 @@ class StreamTables(NamedTuple):
     from_below: Array
 
 
+class Nearness(NamedTuple):
+    """Where the tiles of a leaf are, and how near to the others and to DRAM (``nearness_kernel.py``).
+
+    ``columns``, ``rows`` [2]: the first and last that have tiles of the leaf. ``nearest`` [X, Y]: links from
+    each tile of the mesh to the nearest tile of the leaf. ``producers`` [streams]: of these the fewest from a
+    tile of a direct stream's producer. ``ways`` [2]: links from all ports together to all tiles of the leaf,
+    and to the farthest one.
+
+    ``ports_west``, ``ports_east`` [X], ``ports_above``, ``ports_below`` [Y]: what
+    :func:`.senders_kernel.add_distances` finds of the ports, if each sends one bit. ``links`` [tiles + 1]:
+    what :func:`.least_from_ports` has found for a number of tiles, or 0.
+    """
+
+    columns: Array
+    rows: Array
+    nearest: Array
+    producers: Array
+    ways: Array
+    ports_west: Array
+    ports_east: Array
+    ports_above: Array
+    ports_below: Array
+    links: Array
+
+
 class Workspace(NamedTuple):
     """A chip's mesh, and the arrays that hold one partition while it is counted.
 
@@ -70,7 +95,9 @@ class Workspace(NamedTuple):
     ``near`` and ``common`` are about direct streams, for each dim of the data and each part of the leaf.
     ``near`` [streams, 2, 4, tiles]: the first and the last part of the producer that has some of the part's
     range. ``common`` [streams, 4, tiles, tiles]: how many channels, samples, rows or columns each of these
-    has of it. ``tables``: what no placement order changes.
+    has of it. ``tables``: what no placement order changes. ``nearness``:
+    what no partition changes. ``columns`` [X, Y, 2]: loads of the links to the north and south of each tile,
+    while these are counted by themselves. ``other_links`` [2, X * Y * 4]: work space for loads of links.
     """
 
     mesh: Mesh
@@ -82,6 +109,9 @@ class Workspace(NamedTuple):
     near: Array
     common: Array
     tables: StreamTables
+    nearness: Nearness
+    columns: Array
+    other_links: Array
 
 
 class LeafPlacement(NamedTuple):
@@ -110,30 +140,34 @@ class PartitionTable(NamedTuple):
 class FoundRow(NamedTuple):
     """What a search found: a row of the table (-1: none fits), the number of the placement order, DRAM bits.
 
-    Bits are those read and written over all runs.
+    Bits are those read and written over all runs. The rest is of the busiest link, in bits times ports over
+    all runs: of what leaves for DRAM, of what comes to the leaf, of the part of that which tiles send, and of
+    all together. Each has a busiest link of its own.
     """
 
     row: int
     order: int
     dram_read: int
     dram_written: int
+    leaving: int
+    arriving: int
+    from_tiles: int
+    busiest: int
 
 
-FOUND = FoundRow(0, 1, 2, 3)
+FOUND = FoundRow(*range(len(FoundRow._fields)))
 """Where each of them is in ``CheapestLeaf.found``."""
 
 
 class CheapestLeaf(NamedTuple):
     """The arrays that a search fills: the cheapest partition and placement of a leaf.
 
-    ``found`` [4]: see :class:`FoundRow`. ``held`` [streams, tiles]: bits of one batch of each stream on
-    every tile. Of the mesh's links ``to_dram`` [X * Y * 4] has what leaves for DRAM, and ``with_dram`` that
-    and what comes from there. ``bounds`` [n]: scratch, what each row of the table costs at least."""
+    ``found`` [fields]: see :class:`FoundRow`. ``held`` [streams, tiles]: bits of one batch of each stream on
+    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least.
+    """
 
     found: Array
     held: Array
-    to_dram: Array
-    with_dram: Array
     bounds: Array
 
 

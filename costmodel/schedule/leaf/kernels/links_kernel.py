@@ -51,18 +51,20 @@ group."""
 
 
 @called
-def load_links(workspace: Workspace, placed: LeafPlacement, most: Int) -> None:
-    """Fill the mesh's links with the bits times ports that go over each of them.
+def load_links(workspace: Workspace, placed: LeafPlacement) -> None:
+    """Fill the mesh's links with the bits times ports that go over each of them."""
+    load_dram(workspace, placed)
+    add_links_of_tiles(workspace, placed, ANY)
 
-    Loads only grow, so the count may end once some link has more than ``most``. DRAM's streams come first, as
-    they take the least time to count.
-    """
+
+@called
+def load_dram(workspace: Workspace, placed: LeafPlacement) -> None:
+    """Fill the mesh's links with what goes to DRAM and comes from there."""
     clear(workspace.flows)
     _note_dram(workspace, placed, True)
     _note_dram(workspace, placed, False)
     workspace.mesh.links[:] = 0
     add_to_links(workspace.mesh, workspace.flows, workspace.ports)
-    add_links_of_tiles(workspace, placed, most)
 
 
 @called
@@ -86,7 +88,8 @@ def _note_dram(workspace: Workspace, placed: LeafPlacement, outputs: Truth) -> N
 
 @called
 def add_links_of_tiles(workspace: Workspace, placed: LeafPlacement, most: Int) -> None:
-    """Add what the tiles of producers send; ends early as :func:`load_links` does."""
+    """Add what the tiles of producers send; ends early where some link has more than ``most``, as loads
+    only grow."""
     mesh, streams = workspace.mesh, placed.leaf.streams
     for number in range(streams.shape[0]):
         if not streams[number, COLUMN.direct]:

@@ -31,6 +31,12 @@ def axes_cut(parts: Array) -> Int:
 
 
 @inlined
+def tiles_of(parts: Array) -> Int:
+    """On how many tiles a partition lies."""
+    return parts[0] * parts[1] * parts[2] * parts[3]
+
+
+@inlined
 def steps_of(parts: Array, order: Array) -> Four:
     """How many tiles further the next part along K, B, H and W is.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry
@@ -34,7 +33,7 @@ def count_streams(workspace: Workspace, placed: LeafPlacement, held: Array, move
     leaf, parts = placed.leaf, placed.parts
     fill_ranges(leaf.space, leaf.sizes, parts, workspace.ranges, False)
     fill_overlaps(workspace, leaf, parts)
-    load_links(workspace, placed, np.int64(ANY))
+    load_links(workspace, placed)
     moved[0], moved[1] = dram_bits(workspace.ranges, leaf, parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], held[number])

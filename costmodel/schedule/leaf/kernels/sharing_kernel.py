@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry
 from costmodel.schedule.leaf.kernels.leaf_kernel import (
+    bound_hops,
     busiest_link,
     dram_bits,
     mean_of_links,
@@ -30,8 +31,9 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
     Workspace,
 )
 from costmodel.schedule.leaf.kernels.links_kernel import load_links
-from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, tile_of
-from costmodel.schedule.leaf.kernels.ranges_kernel import ANY, bound, is_skipped
+from costmodel.schedule.leaf.kernels.nearness_kernel import find_nearness
+from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, tile_of, tiles_of
+from costmodel.schedule.leaf.kernels.ranges_kernel import bound, is_skipped
 from costmodel.schedule.leaf.kernels.transfer_kernel import count_hops
 from costmodel.schedule.mesh.flows_kernel import add_to_links, clear, load
 from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_distance, route
@@ -76,8 +78,9 @@ def search_sharing(
     found[FOUND.row], least = -1, below
     ports: Int = workspace.mesh.port_x.shape[0]
     weights = leaf.sizes[0] * shared.of_channel
+    find_nearness(workspace, leaf, tiles_of(table.parts[0]))
     for row in range(table.parts.shape[0]):
-        hops = prepare(workspace, leaf, table.parts[row]) + ports * _least_of_weights(
+        hops = bound_hops(workspace, leaf, table.parts[row]) + ports * _least_of_weights(
             leaf, table, shared, row
         )
         read, written = dram_bits(workspace.ranges, leaf, table.parts[row])
@@ -106,7 +109,7 @@ def search_sharing(
             )
             if value > least or (value == least and row_now >= found[FOUND.row]):
                 continue
-            load_links(workspace, placed, ANY)
+            load_links(workspace, placed)
             _load_weights(workspace, placed, shared, row_now)
             value = value_of(workspace, leaf, table, prices, row_now, dram, (hops, busiest_link(workspace)))
             if value < least or (value == least and row_now < found[FOUND.row]):

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
 from costmodel.schedule.leaf.kernels.leaf_values import COLUMN, LeafPlacement, Workspace
-from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of
+from costmodel.schedule.leaf.kernels.nearness_kernel import least_from_ports, least_hops
+from costmodel.schedule.leaf.kernels.placement_kernel import reach, tile_of, tiles_of
 from costmodel.schedule.leaf.kernels.producers_kernel import (
     common_size,
     groups_of,
     near_parts,
     note_senders,
-    part_along,
     senders_near,
     their_tile,
     times_of,
@@ -50,7 +50,7 @@ from costmodel.schedule.mesh.senders_kernel import (
     add_distances,
     hops_of_senders,
     hops_to_tile,
-    no_senders,
+    no_sums,
 )
 
 Array = NDArray[Any]
@@ -147,67 +147,41 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, number: Int, most
 
 @called
 def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> Int:
-    """A lower bound on :func:`_load_or_save`, whatever the placement; the larger of two.
+    """A lower bound on :func:`_load_or_save`, whatever the placement.
 
-    A tree from a port to n tiles has at least n - 1 links, for it joins n tiles. It also has at least as many
-    links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
+    Each tree has at least the links of the best one to as many tiles (:func:`.least_from_ports`). All trees
+    carry as much as the smallest range, and for that part there is a second bound. A tree has at least as
+    many links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
     every tile of the leaf but the idle ones, so the sum over trees of these means is the sum of all ways
-    divided by n, for n tiles a tree; each way carries no less than the smallest range. The placement decides
-    which tiles are idle: here as many as there are that are the farthest one.
+    divided by n, for n tiles a tree. The placement decides which tiles are idle: here as many as there are
+    that are the farthest one.
     """
-    mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
-    ports: Int = mesh.port_x.shape[0]
+    ranges, parts, nearness = workspace.ranges, placed.parts, workspace.nearness
     kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
     replicas = replicas_of(ranges, kind)
-    size = volume(ranges, kind, channels, parts)
-    tiles = parts[0] * parts[1] * parts[2] * parts[3]
     busy = ranges.served[0] * ranges.served[1] * ranges.served[2] * ranges.served[3]
-    to_all_tiles: Int = 0
-    farthest: Int = 0
-    for tile in range(placed.leaf.tile, placed.leaf.tile + tiles):
-        to_all_tiles += mesh.to_tile[ports, tile]
-        farthest = max(farthest, mesh.to_tile[ports, tile])
-    to_busy_tiles = max(to_all_tiles - (tiles - busy) * farthest, 0)
-    reached = smallest(ranges, kind, channels, parts) * to_busy_tiles // replicas
-    return stream[COLUMN.times] * stream[COLUMN.bits] * max(reached, size * (replicas - 1) * ports)
-
-
-@called
-def _least_receive(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
-    """A lower bound on :func:`_receive`, whatever the placement.
-
-    A tree to n tiles has n - 1 links if it begins at one of them, else at least n. Each of the n tiles may
-    have computed one part of the producer itself, at most the one with the most bits in common with the range
-    (``common``); all other bits begin elsewhere and take one link more.
-    """
-    stream = placed.leaf.streams[number]
-    ranges, parts, kind = workspace.ranges, placed.parts, stream[COLUMN.kind]
-    channels = (stream[COLUMN.first], stream[COLUMN.end])
-    replicas = replicas_of(ranges, kind)
-    hops: Int = 0
-    for k in range(distinct(ranges, kind, 0, parts)):
-        for b in range(distinct(ranges, kind, 1, parts)):
-            for h in range(distinct(ranges, kind, 2, parts)):
-                for w in range(distinct(ranges, kind, 3, parts)):
-                    which = (kind, k, b, h, w)
-                    size = placed.leaf.runs * stream[COLUMN.bits] * size_of(ranges, which, channels)
-                    if size == 0:
-                        continue
-                    # an overlap is a product of four, one for each dim, and so is the largest of them
-                    common = stream[COLUMN.bits]
-                    for dim in range(4):
-                        common *= _most_common(workspace, number, dim, part_along(ranges, which, dim))
-                    hops += size * (replicas - 1) + max(size - replicas * common, 0)
-    return hops
+    idle = tiles_of(parts) - busy
+    to_busy_tiles = max(nearness.ways[0] - idle * nearness.ways[1], 0)
+    trees, each = busy // replicas, least_from_ports(workspace, replicas)
+    alike = smallest(ranges, kind, channels, parts)
+    least = alike * max(to_busy_tiles // replicas, trees * each)
+    least += (volume(ranges, kind, channels, parts) - alike * trees) * each
+    return stream[COLUMN.times] * stream[COLUMN.bits] * least
 
 
 @inlined
-def _most_common(workspace: Workspace, number: Int, dim: Int, part: Int) -> Int:
-    """The most that a part of the producer has in common with a part of the leaf, along one dim."""
-    near, most = workspace.near[number], 0
-    for theirs in range(near[0, dim, part], near[1, dim, part] + 1):
-        most = max(most, workspace.common[number, dim, part, theirs])
-    return most
+def _least_receive(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
+    """A lower bound on :func:`_receive`, whatever the placement.
+
+    A tree to n tiles that begins d links away from the nearest of them has at least n - 1 + d links: it joins
+    the n tiles, the tile that sends, and those on the way. No tile of the producer is nearer to one of the
+    leaf than ``Nearness.producers`` says.
+    """
+    stream, ranges = placed.leaf.streams[number], workspace.ranges
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
+    size = volume(ranges, stream[COLUMN.kind], channels, placed.parts)
+    links = replicas_of(ranges, stream[COLUMN.kind]) - 1 + workspace.nearness.producers[number]
+    return placed.leaf.runs * stream[COLUMN.bits] * size * links
 
 
 @called
@@ -240,6 +214,107 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, most: Int
 
 
 @called
+def tighten(workspace: Workspace, placed: LeafPlacement, most: Int) -> Int:
+    """Raise the bounds of direct streams by what tiles of the producer have; the result is that of all.
+
+    It ends where the result is above ``most``. At first only what each part of the leaf has in common with
+    each part of the producer counts, dim by dim, then where those parts are. The latter fills the tables that
+    all placement orders share, which takes about as long as to count a few orders.
+    """
+    ports: Int = workspace.mesh.port_x.shape[0]
+    hops: Int = 0
+    streams = placed.leaf.streams
+    for number in range(streams.shape[0]):
+        if streams[number, COLUMN.direct] and workspace.nearness.producers[number] == 0:
+            workspace.least[number] += ports * _least_moved(workspace, placed, number)
+        hops += workspace.least[number]
+    for number in range(streams.shape[0]):
+        if hops > most:
+            return hops
+        if streams[number, COLUMN.direct]:
+            hops -= workspace.least[number]
+            least = ports * _least_of_groups(workspace, placed, number)
+            workspace.least[number] = max(workspace.least[number], least)
+            hops += workspace.least[number]
+    return hops
+
+
+@called
+def _least_moved(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
+    """Bits that leave the tiles of a producer at least, whatever the placement, where these are the leaf's.
+
+    Each of the n tiles that get a range may have computed one part of the producer itself, at most the one
+    with the most bits in common with the range; all other bits begin elsewhere and take one link more than
+    :func:`_least_receive` counts. An overlap is a product of four, one for each dim, and so is the largest of
+    them. The ranges are all combinations of the leaf's parts along the dims, so the sum over them of such
+    products is the product of four sums.
+    """
+    stream, ranges, near = placed.leaf.streams[number], workspace.ranges, workspace.near[number]
+    kind = stream[COLUMN.kind]
+    all_of_it: Int = stream[COLUMN.bits]
+    stays: Int = all_of_it * replicas_of(ranges, kind)
+    for dim in range(4):
+        axis = ranges.axis[kind, dim]
+        common: Int = 0
+        largest: Int = 0
+        for part in range(placed.parts[axis] if axis >= 0 else 1):
+            most: Int = 0
+            for theirs in range(near[0, dim, part], near[1, dim, part] + 1):
+                common += workspace.common[number, dim, part, theirs]
+                most = max(most, workspace.common[number, dim, part, theirs])
+            largest += most
+        all_of_it *= common
+        stays *= largest
+    return max(all_of_it - stays, 0)
+
+
+@called
+def _least_of_groups(workspace: Workspace, placed: LeafPlacement, number: Int) -> Int:
+    """A lower bound on :func:`_receive`: each range goes from all its senders to the best tiles for it.
+
+    These are the leaf's best ones of all for as many tiles as get the range, so several ranges may ask for
+    the same.
+    """
+    kind, known, tables = placed.leaf.streams[number, COLUMN.kind], workspace.tables.known, workspace.tables
+    replicas = replicas_of(workspace.ranges, kind)
+    nearness, mesh = workspace.nearness, workspace.mesh
+    groups, each = groups_of(workspace, placed, number)
+    count = each[0] * each[1] * each[2] * each[3]
+    hops: Int = 0
+    group: Int = 0
+    for k in range(groups[0]):
+        for b in range(groups[1]):
+            for h in range(groups[2]):
+                for w in range(groups[3]):
+                    if known[number] <= group:
+                        _fill_group(workspace, placed, (kind, k, b, h, w), each, number, group)
+                        known[number] = group + 1
+                    times: Int = 0
+                    for index in range(group * count, (group + 1) * count):
+                        times += tables.sizes[number, index]
+                    total, alone = tables.total[number, group], tables.alone[number, group]
+                    if times == 0:
+                        least: Int = 0
+                    elif alone >= 0:
+                        # one sender, so that the tree is bounded as in _least_receive
+                        links = nearness.nearest[mesh.x[alone], mesh.y[alone]]
+                        least = total * (replicas - 1 + links)
+                    else:
+                        least = least_hops(
+                            nearness,
+                            total,
+                            tables.from_west[number, group],
+                            tables.from_east[number, group],
+                            tables.from_above[number, group],
+                            tables.from_below[number, group],
+                            replicas,
+                        )
+                    hops += times * least
+                    group += 1
+    return hops
+
+
+@called
 def _fill_group(
     workspace: Workspace, placed: LeafPlacement, first: Range, each: Four, number: Int, group: Int
 ) -> None:
@@ -267,7 +342,7 @@ def _fill_group(
         tables.total[number, group] = common_size(workspace, placed, first, number)
         return
     tables.alone[number, group] = MANY_SENDERS
-    no_senders(workspace.senders)
+    no_sums(workspace.senders)
     note_senders(workspace, placed, first, number)
     tables.total[number, group] = add_distances(
         workspace.senders,

@@ -20,7 +20,7 @@ from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.geometry import kernel_space, placement_orders, ranges_of
 from costmodel.schedule.leaf.kernels.leaf_kernel import search
-from costmodel.schedule.leaf.kernels.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
+from costmodel.schedule.leaf.kernels.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
 from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
@@ -136,8 +136,7 @@ def _compare(
     leaf = KernelLeaf(kernel_space(layer), layer.sizes(batch), 0, runs, rows)
     table = PartitionTable(np.array([parts]), np.zeros(1), np.ones(1, np.int64), *placement_orders())
     held = np.zeros((len(streams), 12), np.int64)
-    to_dram, with_dram = (np.zeros(len(workspace.mesh.links), int) for _ in range(2))
-    cheapest = CheapestLeaf(np.zeros(4, int), held, to_dram, with_dram, np.zeros(1))
+    cheapest = CheapestLeaf(np.zeros(len(FOUND), int), held, np.zeros(1))
     search(workspace, leaf, table, prices_of(on, (1, 1)), cheapest, np.inf)
     space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
