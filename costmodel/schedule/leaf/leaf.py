@@ -251,11 +251,12 @@ class LeafSearch:
         held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
         cheapest = CheapestLeaf(found, held, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
-        row, order, *moved = found.tolist()
+        row, order, read, written, leaving, arriving, from_tiles, busiest = found.tolist()
         if row < 0:
             return None
         row = row if which is None else int(which[row])
-        traffic = LeafTraffic(*moved, self._workspace.mesh.links.copy())
+        links = self._workspace.mesh.links.copy()
+        traffic = LeafTraffic(read, written, leaving, arriving, from_tiles, busiest, links)
         cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
         if run.bands is None:
             return cost

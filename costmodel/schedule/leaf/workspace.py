@@ -58,12 +58,16 @@ def nearness_of(chip: Chip, streams: int) -> Any:
 
     port_x, port_y = np.array(chip.ports, np.int64).T
     to_x, to_y = np.arange(chip.columns)[:, None] - port_x, np.arange(chip.rows)[:, None] - port_y
+    west, east, above, below = (np.maximum(away, 0).sum(axis=1) for away in (to_x, -to_x, to_y, -to_y))
     return Nearness(
-        np.zeros(2, np.int64),
-        np.zeros(2, np.int64),
-        np.zeros((chip.columns, chip.rows), np.int64),
-        np.zeros(streams, np.int64),
-        np.zeros(2, np.int64),
-        *(np.maximum(away, 0).sum(axis=1) for away in (to_x, -to_x, to_y, -to_y)),
-        np.zeros(chip.tiles + 1, np.int64),
+        columns=np.zeros(2, np.int64),
+        rows=np.zeros(2, np.int64),
+        nearest=np.zeros((chip.columns, chip.rows), np.int64),
+        producers=np.zeros(streams, np.int64),
+        ways=np.zeros(2, np.int64),
+        ports_west=west,
+        ports_east=east,
+        ports_above=above,
+        ports_below=below,
+        links=np.zeros(chip.tiles + 1, np.int64),
     )

@@ -94,10 +94,10 @@ def _receive_group(
                         most = max(most, _add(workspace, number, group, times, x, y, y))
                         continue
                     span = reach(workspace, placed, (first[0], k, b, h, w))
-                    for x in range(span[0], span[1] + 1):
-                        if mesh.highest[x] >= 0:
-                            low, high = mesh.lowest[x], mesh.highest[x]
-                            most = max(most, _add(workspace, number, group, times, x, low, high))
+                    for column in range(span[0], span[1] + 1):
+                        if mesh.highest[column] >= 0:
+                            low, high = mesh.lowest[column], mesh.highest[column]
+                            most = max(most, _add(workspace, number, group, times, column, low, high))
     return most
 
 

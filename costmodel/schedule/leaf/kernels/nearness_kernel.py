@@ -72,7 +72,8 @@ def _find_nearest(nearest: Array) -> None:
 @inlined
 def _nearest_part(workspace: Workspace, stream: Array) -> Int:
     """Links from the nearest tile of a stream's producer to the leaf."""
-    mesh, nearest, links = workspace.mesh, workspace.nearness.nearest, ANY
+    mesh, nearest = workspace.mesh, workspace.nearness.nearest
+    links: Int = ANY
     for k in range(stream[COLUMN.parts_k]):
         for b in range(stream[COLUMN.parts_b]):
             for h in range(stream[COLUMN.parts_h]):
