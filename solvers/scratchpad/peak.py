@@ -165,16 +165,24 @@ class _OrderSearch:
             heapq.heappush(self.heap, state._replace(ticket=self.tickets))
 
     def _footprint(self, state: _State, operator: int) -> tuple[int, int]:
-        """Bytes during the operator's step, and live after it."""
-        masks, executed = self.masks, state.executed | 1 << operator
+        """Bytes during the operator's step, and live after it.
+
+        It is asked for every ready operator of every state, so the set of dead tensors is not made.
+        """
+        masks, node = self.masks, self.masks.graph.operators[operator]
+        readers, blocks = masks.readers, masks.blocks
+        waiting = ~(state.executed | 1 << operator)
         during = state.live_bytes + masks.step_bytes[operator]
         after = state.live_bytes + masks.kept_bytes[operator]
-        dead = masks.dying(operator, executed)
-        for tensor in bits(masks.inputs[operator] & masks.given):
-            if not masks.readers[tensor] & state.executed:
-                during += masks.blocks[tensor]
-                after += masks.blocks[tensor]
-        return during - masks.overwritten_bytes(operator, dead), after - masks.bytes_of(dead)
+        for tensor in node.inputs:
+            if masks.given >> tensor & 1 and not readers[tensor] & state.executed:
+                during += blocks[tensor]
+                after += blocks[tensor]
+            if not readers[tensor] & waiting:
+                after -= blocks[tensor]
+        if node.overwrites:
+            during -= masks.overwritten_bytes(operator, masks.dying(operator, ~waiting))
+        return during, after
 
     def _ran(self, state: _State, operator: int) -> _State:
         during, after = self._footprint(state, operator)

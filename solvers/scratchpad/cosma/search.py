@@ -84,7 +84,7 @@ class _Entry(NamedTuple):
 
 def start(masks: GraphMasks) -> Reached:
     """Nothing ran; the host has the network's inputs where the settings say so."""
-    return Reached(State(0, masks.sources, 0, masks.on_host, 0, 0), ())
+    return Reached(State(0, masks.sources, 0, masks.on_host, 0, 0, masks.only_readers), ())
 
 
 def operators_of(path: Any) -> tuple[int, ...]:
@@ -295,7 +295,9 @@ class PlanSearch:
         moved = True
         while moved:
             moved = False
-            for operator in bits(state.ready & self.goal):
-                for member in self.moves.at_once(state, operator, self.goal):
-                    state, path, moved = self.moves.ran(state, member), (path, member), True
+            # others free nothing, and so cannot begin anything that runs at once
+            for operator in bits(state.ready & self.goal & (state.last | self.masks.keep_nothing)):
+                members, state = self.moves.at_once(state, operator, self.goal)
+                for member in members:
+                    path, moved = (path, member), True
         return Reached(state, path)
