@@ -35,7 +35,7 @@ ORDER_FRACTION = 0.75
 REPLACEMENT_SECONDS = 10
 """Wall seconds for the replacement of one round's order, of which there are several."""
 
-PEAK_FRACTION = 0.25
+PEAK_FRACTION = 1 / 3
 """Fraction of that time for the order of minimum peak that the first round begins from."""
 LATE_FRACTION = 0.2
 """With less than this of the time left no round is begun."""
@@ -114,7 +114,7 @@ def divided(
 ) -> ScheduleWithReplacement | None:
     """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound).
 
-    The first round cuts the order of minimum peak, which is looked for during a quarter of the time. Every
+    The first round cuts the order of minimum peak, which is looked for during a third of the time. Every
     later one cuts the best order so far at other operators: with segments shorter by 0, 7, 14 or 21
     operators, in turn. Rounds only improve what they begin from. So where the time did not do for the order
     of minimum peak, it is looked for again, during half of the time that the rounds left, and they begin

@@ -108,6 +108,18 @@ class GraphMasks:
                 dead |= 1 << tensor
         return dead
 
+    def read_by(self, operator: int, last: int, executed: int) -> tuple[int, int]:
+        """What dies as ``operator`` (a member of ``executed``) runs, and the operators that are then the only
+        ones left to read some tensor; ``last``: those before."""
+        dead, readers, waiting = 0, self.readers, ~executed
+        for tensor in self.graph.operators[operator].inputs:
+            left = readers[tensor] & waiting
+            if not left:
+                dead |= 1 << tensor
+            elif not left & (left - 1):
+                last |= left
+        return dead, last & waiting
+
     def bytes_of(self, tensors: int) -> int:
         """Scratchpad bytes of a set of tensors."""
         blocks, total = self.blocks, 0

@@ -64,7 +64,10 @@ class MinimumPeak(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A heap entry, sorted by the peak so far, then by how many operators ran; ``path`` is a linked list."""
+    """A heap entry, sorted by the peak so far, then by how many operators ran; ``path`` is a linked list.
+
+    ``last``: the operators that are the only ones left to read one of their inputs.
+    """
 
     peak: int
     minus_executed: int
@@ -72,6 +75,7 @@ class _State(NamedTuple):
     executed: int
     ready: int
     live_bytes: int
+    last: int
     path: Any
 
 
@@ -138,7 +142,7 @@ class _OrderSearch:
     def __init__(self, masks: GraphMasks, part: Part, least: int, safe_moves: bool) -> None:
         self.masks, self.goal, self.safe_moves = masks, part.goal, safe_moves
         state = part.start.state
-        self.heap = [_State(least, 0, 0, state.executed, state.ready, state.bytes, ())]
+        self.heap = [_State(least, 0, 0, state.executed, state.ready, state.bytes, state.last, ())]
         self.best = {state.executed: least}
         self.tickets = 0
 
@@ -194,6 +198,7 @@ class _OrderSearch:
             executed,
             self.masks.ready_after(operator, state.ready, executed),
             after,
+            self.masks.read_by(operator, state.last, executed)[1],
             (state.path, operator),
         )
 
@@ -202,7 +207,8 @@ class _OrderSearch:
         moved = self.safe_moves
         while moved:
             moved = False
-            for operator in bits(state.ready & self.goal):
+            # others free nothing, and so leave more bytes live
+            for operator in bits(state.ready & self.goal & (state.last | self.masks.keep_nothing)):
                 during, after = self._footprint(state, operator)
                 if during <= state.peak and after <= state.live_bytes:
                     state, moved = self._ran(state, operator), True

@@ -97,15 +97,9 @@ class Moves:
 
     def ran(self, state: State, operator: int) -> State:
         """The state after the operator's step, which must fit."""
-        masks, last = self.masks, state.last
+        masks = self.masks
         executed = state.executed | 1 << operator
-        dead = 0
-        for tensor in masks.graph.operators[operator].inputs:
-            left = masks.readers[tensor] & ~executed
-            if not left:
-                dead |= 1 << tensor
-            elif not left & (left - 1):
-                last |= left
+        dead, last = masks.read_by(operator, state.last, executed)
         arriving = masks.inputs[operator] & ~state.resident & ~dead
         leaving = dead & state.resident
         size = state.bytes + masks.kept_bytes[operator]
@@ -120,7 +114,7 @@ class Moves:
             state.host & ~dead,
             size,
             state.cost,
-            last & ~executed,
+            last,
         )
 
     def fits(self, state: State, operator: int) -> bool:
