@@ -6,10 +6,10 @@ operator that can be cut makes a box of its output (some rows of some channels) 
     rows of the input    |--- band 0 ---|--- band 1 ---|--- band 2 ---|
     a 3 x 3 convolution  |-- output 0 --|-- output 1 --|-- output 2 --|      output 1 reads bands 0, 1 and 2
 
-Convolutions, pooling, matrix products with parameters, and all that works element by element or joins
-channels have rows and channels of their own. A convolution reads all channels, or adds up products of one
-band of them after the other; an average over all rows adds up its rows. Any other operator (attention, the
-transposed convolution) reads and makes whole tensors.
+Convolutions, pooling, padding, matrix products with parameters, and all that works element by element or
+joins channels have rows and channels of their own. A convolution reads all channels, or adds up products of
+one band of them after the other; an average over all rows adds up its rows. Any other operator (attention,
+the transposed convolution) reads and makes whole tensors.
 
 Rows are those of images (samples, channels, rows, columns), the frames of clips, and the positions of
 sequences (samples, positions, channels). :mod:`.cut` makes operator graphs of these facts.
@@ -68,6 +68,11 @@ class RowWindow:
     before: int = 0
     dilation: int = 1
 
+    @property
+    def gapless(self) -> bool:
+        """Whether the rows that a run of output rows needs are neighbours, with none left out among them."""
+        return self.dilation == 1 and self.size >= self.stride
+
     def of(self, rows: Span) -> Span:
         """The input rows for these output rows; those that are padding are outside of the input."""
         first = rows[0] * self.stride - self.before
@@ -75,7 +80,7 @@ class RowWindow:
 
     def touches(self, made: Span, rows: Span) -> bool:
         """Whether any of these input rows is needed for the output rows ``made``: strides may skip all."""
-        if self.dilation == 1 and self.size >= self.stride:
+        if self.gapless:
             first, end = self.of(made)
             return rows[0] < end and first < rows[1]
         taps = range(0, self.size * self.dilation, self.dilation)
@@ -144,6 +149,20 @@ class DivisibleGraph:
         channels = _channels_read(read, made.channels, own.channels, self.extents[output].channels)
         rows = (0, own.rows) if read.window is None else _clipped(read.window.of(made.rows), own.rows)
         return None if rows[0] >= rows[1] or channels[0] >= channels[1] else Box(rows, channels)
+
+    def read(self, operator: int, tensor: int) -> InputRead:
+        """How the operator reads this one of its inputs."""
+        return next(read for read in self.divisions[operator].reads if read.tensor == tensor)
+
+    def reads_all(self, operator: int, tensor: int) -> bool:
+        """Whether the operator's pieces together read all rows of all channels of an input."""
+        window = self.read(operator, tensor).window
+        if window is None:
+            return True
+        rows = self.extents[self.whole.operators[operator].outputs[0]].rows
+        first, end = window.of((0, rows))
+        gapless = window.gapless or (window.stride == 1 and rows >= window.dilation)
+        return gapless and first <= 0 and end >= self.extents[tensor].rows
 
     def least_bytes(self, operator: int) -> int:
         """What some piece of the operator holds in any cut: a lower bound on the scratchpad that it needs."""
@@ -225,6 +244,8 @@ class _Facts:
             return self._product(node, operator.inputs, output, uncut)
         if head.name in ("adaptive_avg_pool", "mean"):
             return self._average(node, operator.inputs, output, uncut)
+        if head.name == "pad":
+            return self._padded(node, operator.inputs, output, uncut)
         if head.role == "concatenation":
             return self._joined(node, operator.inputs, output, uncut)
         if head.name in ("layer_norm", "softmax"):
@@ -277,6 +298,22 @@ class _Facts:
         sums: Axis = "channels" if known and groups == 1 else ""
         division = Division((read,), rows, known, sums, macs=uncut.macs)
         return self._with_parameters(node, division, made.channels, prod(kernel[1:]))
+
+    def _padded(self, node: Node, inputs: tuple[int, ...], output: int, uncut: Division) -> Division:
+        """Rows and columns of a constant around an image; fewer of its own where a number is negative."""
+        if len(inputs) != 1 or node.attributes.get("mode", "constant") != "constant" or node.kinds[1:]:
+            return uncut
+        source, made = self._shape(inputs[0]), self._shape(output)
+        widths = node.attributes.numbers("pad", ())  # ATen's order: the last axis first
+        if len(source) not in (4, 5) or len(made) != len(source) or len(widths) > 2 * (len(source) - 2):
+            return uncut
+        axes = [*zip(widths[::2], widths[1::2], strict=False)]
+        axes += [(0, 0)] * (len(source) - len(axes))
+        if any(own + sum(width) != now for own, now, width in zip(source, made, axes[::-1], strict=True)):
+            return uncut
+        channels = self.extents[output].channels
+        read = InputRead(inputs[0], RowWindow(before=axes[len(source) - 3][0]), channels)
+        return Division((read,), True, True)
 
     def _product(self, node: Node, inputs: tuple[int, ...], output: int, uncut: Division) -> Division:
         """A product of a matrix of activations, (samples, positions, channels), with a parameter."""

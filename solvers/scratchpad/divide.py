@@ -29,12 +29,16 @@ from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 
-VERSION = "4"
+VERSION = "5"
 ORDER_FRACTION = 0.75
 """Fraction of the time in which an order is looked for; the rest is for packing."""
 REPLACEMENT_SECONDS = 10
 """Wall seconds for the replacement of one round's order, of which there are several."""
 
+PEAK_FRACTION = 1 / 3
+"""Fraction of that time for the order of minimum peak that the first round begins from."""
+LATE_FRACTION = 0.2
+"""With less than this of the time left no round is begun."""
 IDLE_ROUNDS = 3
 """Rounds in a row without a better order after which no other is begun."""
 
@@ -110,37 +114,65 @@ def divided(
 ) -> ScheduleWithReplacement | None:
     """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound).
 
-    The first round cuts the order of minimum peak, which is looked for during a sixth of the time. Every
+    The first round cuts the order of minimum peak, which is looked for during a third of the time. Every
     later one cuts the best order so far at other operators: with segments shorter by 0, 7, 14 or 21
-    operators, in turn.
+    operators, in turn. Rounds only improve what they begin from. So where the time did not do for the order
+    of minimum peak, it is looked for again, during half of the time that the rounds left, and they begin
+    again from there.
     """
     deadline = Deadline(budget.wall_seconds)
-    watch = deadline.watch
     masks = GraphMasks.of(problem.graph)
-    order = minimum_peak(problem.graph, budget.wall_seconds / 6).order
-    best: ScheduleWithReplacement | None = None
-    idle = 0
-    for round_ in range(params.rounds):
-        late = watch.wall_seconds > 0.8 * budget.wall_seconds
-        if best is not None and idle == IDLE_ROUNDS and best.cost > target:
-            limit_reached(
-                "rounds in a row without a better order", IDLE_ROUNDS, "later rounds were not tried"
-            )
-        if best is not None and (best.cost <= target or late or idle == IDLE_ROUNDS):
-            break
-        if not deadline.in_time():
-            break
-        conquered = _Conquest(masks, problem.capacity_bytes, params, deadline)
-        segment = max(1, params.segment - 7 * (round_ % 4))
-        # Where there is no time for a whole round, the order that it began from is as good as any.
-        schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)
-        replacement = _replaced(problem, schedule, deadline, budget.seed)
-        if replacement is not None and (best is None or replacement.cost < best.cost):
-            best, idle = ScheduleWithReplacement(schedule, replacement), 0
-        else:
-            idle += 1
-        order = best.schedule.order if best else schedule.order
+    rounds = _Rounds(problem, masks, params, deadline, budget.seed, target)
+    begun = minimum_peak(problem.graph, PEAK_FRACTION * budget.wall_seconds)
+    best = rounds.best_from(begun.order)
+    if best is not None and best.cost > target and not begun.proven and not rounds.late:
+        again = minimum_peak(problem.graph, deadline.left / 2)
+        other = rounds.best_from(again.order) if again.peak_bytes < begun.peak_bytes else None
+        best = other if other is not None and other.cost < best.cost else best
     return best
+
+
+@dataclass
+class _Rounds:
+    """Rounds of divide and conquer within one deadline."""
+
+    problem: ScratchpadProblem
+    masks: GraphMasks
+    params: Params
+    deadline: Deadline
+    seed: int
+    target: float
+
+    @property
+    def late(self) -> bool:
+        """Whether there is no time to begin another round."""
+        return self.deadline.left < LATE_FRACTION * self.deadline.wall_seconds
+
+    def best_from(self, order: tuple[int, ...]) -> ScheduleWithReplacement | None:
+        """The best order of the rounds that begin from this one; None if there is no time for the first."""
+        masks, params = self.masks, self.params
+        best: ScheduleWithReplacement | None = None
+        idle = 0
+        for round_ in range(params.rounds):
+            if best is not None and idle == IDLE_ROUNDS and best.cost > self.target:
+                limit_reached(
+                    "rounds in a row without a better order", IDLE_ROUNDS, "later rounds were not tried"
+                )
+            if best is not None and (best.cost <= self.target or self.late or idle == IDLE_ROUNDS):
+                break
+            if not self.deadline.in_time():
+                break
+            conquered = _Conquest(masks, self.problem.capacity_bytes, params, self.deadline)
+            segment = max(1, params.segment - 7 * (round_ % 4))
+            # Where there is no time for a whole round, the order that it began from is as good as any.
+            schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)
+            replacement = _replaced(self.problem, schedule, self.deadline, self.seed)
+            if replacement is not None and (best is None or replacement.cost < best.cost):
+                best, idle = ScheduleWithReplacement(schedule, replacement), 0
+            else:
+                idle += 1
+            order = best.schedule.order if best else schedule.order
+        return best
 
 
 def sub_graphs(problem: ScratchpadProblem, break_nodes: Sequence[str]) -> list[tuple[int, ...]]:

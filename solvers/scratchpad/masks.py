@@ -36,7 +36,8 @@ class GraphMasks:
     (others are freed after the operator's own step), and ``kept_bytes`` their bytes; ``step_bytes`` the bytes
     of its outputs and parameters, which its step holds besides what is resident. ``predecessors`` is the set
     of operators that make its inputs; ``successors`` are the numbers of those that read its outputs.
-    ``all_operators`` is the set of all, ``sources`` that of those without predecessors.
+    ``all_operators`` is the set of all, ``sources`` that of those without predecessors, ``keep_nothing`` that
+    of those without a kept output, ``only_readers`` that of those that read what no other operator reads.
     """
 
     graph: OperatorGraph
@@ -53,6 +54,8 @@ class GraphMasks:
     successors: tuple[tuple[int, ...], ...]
     all_operators: int
     sources: int
+    keep_nothing: int
+    only_readers: int
 
     @classmethod
     def of(cls, graph: OperatorGraph) -> GraphMasks:
@@ -85,6 +88,8 @@ class GraphMasks:
             successors=tuple(map(tuple, successors)),
             all_operators=(1 << len(operators)) - 1,
             sources=mask_of([index for index, before in enumerate(makers) if not before]),
+            keep_nothing=mask_of([index for index, outputs in enumerate(kept) if not outputs]),
+            only_readers=mask_of(list({own[0] for own in graph.consumers if len(own) == 1})),
         )
 
     def ready_after(self, operator: int, ready: int, executed: int) -> int:
@@ -97,16 +102,32 @@ class GraphMasks:
 
     def dying(self, operator: int, executed: int) -> int:
         """Inputs of ``operator`` (a member of ``executed``) that nothing reads any more."""
-        dead = 0
+        dead, readers, waiting = 0, self.readers, ~executed
         for tensor in self.graph.operators[operator].inputs:
-            if not self.readers[tensor] & ~executed:
+            if not readers[tensor] & waiting:
                 dead |= 1 << tensor
         return dead
 
+    def read_by(self, operator: int, last: int, executed: int) -> tuple[int, int]:
+        """What dies as ``operator`` (a member of ``executed``) runs, and the operators that are then the only
+        ones left to read some tensor; ``last``: those before."""
+        dead, readers, waiting = 0, self.readers, ~executed
+        for tensor in self.graph.operators[operator].inputs:
+            left = readers[tensor] & waiting
+            if not left:
+                dead |= 1 << tensor
+            elif not left & (left - 1):
+                last |= left
+        return dead, last & waiting
+
     def bytes_of(self, tensors: int) -> int:
         """Scratchpad bytes of a set of tensors."""
-        blocks = self.blocks
-        return sum(blocks[tensor] for tensor in bits(tensors))
+        blocks, total = self.blocks, 0
+        while tensors:  # as bits(), without a generator: this is where searches spend their time
+            lowest = tensors & -tensors
+            total += blocks[lowest.bit_length() - 1]
+            tensors ^= lowest
+        return total
 
     def overwritten_bytes(self, operator: int, dead: int) -> int:
         """Bytes saved by an output that is written over one of the ``dead`` inputs (in-place operators)."""

@@ -142,4 +142,5 @@ def _start_behind(masks: GraphMasks, cut: int, host: int) -> Reached:
     """The state when ``cut`` and all before it have run; ``host``: the tensors with a host copy."""
     executed, resident = (2 << cut) - 1, masks.kept[cut]
     ready = masks.ready_after(cut, 0, executed)
-    return Reached(State(executed, ready, resident, host, masks.bytes_of(resident), 0), ())
+    last = masks.only_readers & ~executed
+    return Reached(State(executed, ready, resident, host, masks.bytes_of(resident), 0, last), ())

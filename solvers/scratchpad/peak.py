@@ -64,7 +64,10 @@ class MinimumPeak(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A heap entry, sorted by the peak so far, then by how many operators ran; ``path`` is a linked list."""
+    """A heap entry, sorted by the peak so far, then by how many operators ran; ``path`` is a linked list.
+
+    ``last``: the operators that are the only ones left to read one of their inputs.
+    """
 
     peak: int
     minus_executed: int
@@ -72,6 +75,7 @@ class _State(NamedTuple):
     executed: int
     ready: int
     live_bytes: int
+    last: int
     path: Any
 
 
@@ -138,7 +142,7 @@ class _OrderSearch:
     def __init__(self, masks: GraphMasks, part: Part, least: int, safe_moves: bool) -> None:
         self.masks, self.goal, self.safe_moves = masks, part.goal, safe_moves
         state = part.start.state
-        self.heap = [_State(least, 0, 0, state.executed, state.ready, state.bytes, ())]
+        self.heap = [_State(least, 0, 0, state.executed, state.ready, state.bytes, state.last, ())]
         self.best = {state.executed: least}
         self.tickets = 0
 
@@ -165,16 +169,24 @@ class _OrderSearch:
             heapq.heappush(self.heap, state._replace(ticket=self.tickets))
 
     def _footprint(self, state: _State, operator: int) -> tuple[int, int]:
-        """Bytes during the operator's step, and live after it."""
-        masks, executed = self.masks, state.executed | 1 << operator
+        """Bytes during the operator's step, and live after it.
+
+        It is asked for every ready operator of every state, so the set of dead tensors is not made.
+        """
+        masks, node = self.masks, self.masks.graph.operators[operator]
+        readers, blocks = masks.readers, masks.blocks
+        waiting = ~(state.executed | 1 << operator)
         during = state.live_bytes + masks.step_bytes[operator]
         after = state.live_bytes + masks.kept_bytes[operator]
-        dead = masks.dying(operator, executed)
-        for tensor in bits(masks.inputs[operator] & masks.given):
-            if not masks.readers[tensor] & state.executed:
-                during += masks.blocks[tensor]
-                after += masks.blocks[tensor]
-        return during - masks.overwritten_bytes(operator, dead), after - masks.bytes_of(dead)
+        for tensor in node.inputs:
+            if masks.given >> tensor & 1 and not readers[tensor] & state.executed:
+                during += blocks[tensor]
+                after += blocks[tensor]
+            if not readers[tensor] & waiting:
+                after -= blocks[tensor]
+        if node.overwrites:
+            during -= masks.overwritten_bytes(operator, masks.dying(operator, ~waiting))
+        return during, after
 
     def _ran(self, state: _State, operator: int) -> _State:
         during, after = self._footprint(state, operator)
@@ -186,6 +198,7 @@ class _OrderSearch:
             executed,
             self.masks.ready_after(operator, state.ready, executed),
             after,
+            self.masks.read_by(operator, state.last, executed)[1],
             (state.path, operator),
         )
 
@@ -194,7 +207,8 @@ class _OrderSearch:
         moved = self.safe_moves
         while moved:
             moved = False
-            for operator in bits(state.ready & self.goal):
+            # others free nothing, and so leave more bytes live
+            for operator in bits(state.ready & self.goal & (state.last | self.masks.keep_nothing)):
                 during, after = self._footprint(state, operator)
                 if during <= state.peak and after <= state.live_bytes:
                     state, moved = self._ran(state, operator), True

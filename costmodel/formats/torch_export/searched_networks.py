@@ -225,13 +225,17 @@ class _HalvedMaps(nn.Module):
         super().__init__()
         self.relu = nn.ReLU()
         self.even = nn.Conv2d(before, channels // 2, 1, 2, bias=False)
-        self.pad = nn.ZeroPad2d((0, 1, 0, 1)) if pads_odd_maps else nn.Identity()
+        # without the first row and column, and with another one of zeros behind the last: the export folds
+        # slices away, where a padding of -1 stays and says which rows are read
+        self.pad = nn.ZeroPad2d((-1, 1, -1, 1)) if pads_odd_maps else None
         self.odd = nn.Conv2d(before, channels // 2, 1, 2, bias=False)
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, maps: Tensor) -> Tensor:
         maps = self.relu(maps)
-        halves = torch.cat([self.even(maps), self.odd(self.pad(maps[:, :, 1:, 1:]))], 1)
+        even = self.even(maps)
+        odd = self.odd(maps[:, :, 1:, 1:] if self.pad is None else self.pad(maps))
+        halves = torch.cat([even, odd], 1)
         normed: Tensor = self.norm(halves)
         return normed
 

@@ -51,7 +51,8 @@ class State(NamedTuple):
 
     ``executed``: operators that have run; ``ready``: those that have not, but whose predecessors all have;
     ``resident``: tensors in the scratchpad; ``host``: tensors with a copy off chip; ``bytes``: of the
-    resident tensors; ``cost``: bytes moved or charged so far.
+    resident tensors; ``cost``: bytes moved or charged so far; ``last``: operators that are the only ones
+    left to read one of their inputs; all of them, but for inputs of the network that were read before a part.
     """
 
     executed: int
@@ -60,6 +61,7 @@ class State(NamedTuple):
     host: int
     bytes: int
     cost: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,12 @@ class Moves:
 
     def traffic_of(self, tensors: int) -> int:
         """Bytes to retrieve all of a set of tensors."""
-        traffic = self.masks.traffic
-        return sum(traffic[tensor] for tensor in bits(tensors))
+        traffic, total = self.masks.traffic, 0
+        while tensors:
+            lowest = tensors & -tensors
+            total += traffic[lowest.bit_length() - 1]
+            tensors ^= lowest
+        return total
 
     def excess(self, state: State, operator: int) -> int:
         """Bytes by which the operator's step would exceed the capacity if nothing were evicted."""
@@ -93,7 +99,7 @@ class Moves:
         """The state after the operator's step, which must fit."""
         masks = self.masks
         executed = state.executed | 1 << operator
-        dead = masks.dying(operator, executed)
+        dead, last = masks.read_by(operator, state.last, executed)
         arriving = masks.inputs[operator] & ~state.resident & ~dead
         leaving = dead & state.resident
         size = state.bytes + masks.kept_bytes[operator]
@@ -108,6 +114,7 @@ class Moves:
             state.host & ~dead,
             size,
             state.cost,
+            last,
         )
 
     def fits(self, state: State, operator: int) -> bool:
@@ -119,41 +126,43 @@ class Moves:
             return True
         return bool(masks.graph.operators[operator].overwrites) and self.excess(state, operator) <= 0
 
-    def at_once(self, state: State, operator: int, goal: int) -> tuple[int, ...]:
-        """The operators to run now, in this order (see the module's docstring).
+    def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
+        """The operators to run now, in this order (see the module's docstring), and the state after them.
 
         That is the ready ``operator``, if running it by itself is safe, or else the shortest safe chain of
-        ``goal``'s operators from it on. Empty where there is none: a member does not fit, or frees nothing
-        that was there before the chain, or its outputs have several readers, or one outside ``goal``.
+        ``goal``'s operators from it on. None and the same state where there is none: a member does not fit,
+        or frees nothing that was there before the chain, or its outputs have several readers, or one outside
+        ``goal``.
         """
-        masks, chain = self.masks, list[int]()
+        masks, chain, begun = self.masks, list[int](), state
         freed, least_kept, price, made = 0, inf, inf, 0
-        while len(chain) < self.longest_chain and self.fits(state, operator):
+        # Most ready operators free nothing, and are asked about in every state: they are sorted out first.
+        dead, kept = masks.dying(operator, state.executed | 1 << operator), masks.kept[operator]
+        while (dead or not kept) and len(chain) < self.longest_chain and self.fits(state, operator):
             chain.append(operator)
-            kept = masks.kept[operator]
             if not kept:
-                return tuple(chain)
-            dead = masks.dying(operator, state.executed | 1 << operator)
+                return tuple(chain), self.ran(state, operator)
             # What a member frees includes the outputs of the one before, which were not there at the chain's
             # start: they are taken off again, so ``freed`` is of tensors present before it (condition 2).
             freed += masks.bytes_of(dead) - made
             if not freed:
-                return ()
+                break
             price = min(price, self._cheapest_eviction(state, dead))
             made = masks.kept_bytes[operator]
             # Twice the traffic: evicting what is kept means a spill and a retrieval (condition 3).
             if made <= min(freed, least_kept) and 2 * self.traffic_of(kept) <= price:
-                return tuple(chain)
+                return tuple(chain), self.ran(state, operator)
             followers = masks.successors[operator]
             # With a second successor the outputs would have to stay for it, and the proof moves the chain as
             # a whole.
             if len(followers) != 1 or not goal >> followers[0] & 1:
-                return ()
+                break
             state = self.ran(state, operator)
             if not state.ready >> followers[0] & 1:
-                return ()
+                break
             least_kept, operator = min(least_kept, made), followers[0]
-        return ()
+            dead, kept = masks.dying(operator, state.executed | 1 << operator), masks.kept[operator]
+        return (), begun
 
     def _cheapest_eviction(self, state: State, tensors: int) -> float:
         """The least that evicting one of the tensors costs: its retrieval, and a spill without a copy."""

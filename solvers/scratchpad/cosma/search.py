@@ -41,6 +41,10 @@ LOOK_EVERY = 256
 """Sets of evictions between two looks at the clock."""
 
 
+_Costs = dict[tuple[int, int, int], int]
+"""By operators that ran, resident tensors and those with a host copy, the least cost so far."""
+
+
 class Reached(NamedTuple):
     """A state and the operators that led to it, as a linked list ``(earlier, operator)``."""
 
@@ -84,7 +88,7 @@ class _Entry(NamedTuple):
 
 def start(masks: GraphMasks) -> Reached:
     """Nothing ran; the host has the network's inputs where the settings say so."""
-    return Reached(State(0, masks.sources, 0, masks.on_host, 0, 0), ())
+    return Reached(State(0, masks.sources, 0, masks.on_host, 0, 0, masks.only_readers), ())
 
 
 def operators_of(path: Any) -> tuple[int, ...]:
@@ -125,7 +129,10 @@ class PlanSearch:
         self._tickets = 0
         self._ties = Random(switches.seed) if switches.seed else None
         self._heap: list[_Entry] = []
-        self._cheapest: dict[tuple[int, int, int], int] = {}
+        self._known: _Costs = {}
+        """The costs of states as entries lead to them, which many do in another order, ..."""
+        self._cheapest: _Costs = {}
+        """... and after everything that runs at once."""
         self._followed: dict[int, list[State]] = {}
         for reached in begin:
             self._push(reached.state.cost, reached, -1, 0)
@@ -155,13 +162,16 @@ class PlanSearch:
             if full or not deadline.in_time():
                 heapq.heappush(self._heap, entry)
                 return None
-            reached = self._built(entry)
+            entered = self._entered(entry)
+            if not self._cheaper(self._known, entered.state):
+                continue
+            reached = self._closed(entered) if self.switches.safe_moves else entered
             if not self._is_new(reached.state):
                 continue
             if reached.state.executed == self.goal:
                 return reached
             if not self._expand(reached, deadline.in_time):
-                self._forget(reached.state)
+                self._forget(entered.state, reached.state)
                 heapq.heappush(self._heap, entry)
                 return None
         self.bound = self.upper_bound
@@ -188,11 +198,8 @@ class PlanSearch:
 
     def _is_new(self, state: State) -> bool:
         """Whether the state is neither known as cheap nor dominated by one that was followed."""
-        key = (state.executed, state.resident, state.host)
-        known = self._cheapest.get(key)
-        if known is not None and known <= state.cost:
+        if not self._cheaper(self._cheapest, state):
             return False
-        self._cheapest[key] = state.cost
         if not self.switches.dominance:
             return True
         followed = self._followed.setdefault(state.executed, [])
@@ -216,8 +223,19 @@ class PlanSearch:
         """Retrievals of all, spills of those without a host copy."""
         return self.moves.traffic_of(tensors) + self.moves.traffic_of(tensors & ~host)
 
-    def _forget(self, state: State) -> None:
-        """Undo :meth:`_is_new` for the last state it took, whose ways on are not all known."""
+    @staticmethod
+    def _cheaper(costs: _Costs, state: State) -> bool:
+        """Whether the state costs less than any like it before, which it then does from here on."""
+        key = (state.executed, state.resident, state.host)
+        known = costs.get(key)
+        if known is not None and known <= state.cost:
+            return False
+        costs[key] = state.cost
+        return True
+
+    def _forget(self, entered: State, state: State) -> None:
+        """Undo what :meth:`run` noted of the last state that it took, whose ways on are not all known."""
+        del self._known[entered.executed, entered.resident, entered.host]
         del self._cheapest[state.executed, state.resident, state.host]
         if self.switches.dominance:
             self._followed[state.executed].pop()
@@ -275,19 +293,20 @@ class PlanSearch:
                 open_sets.append((index + 1, missing, cost, evicted))
                 open_sets.append((index + 1, missing - size, cost + price, evicted | tensor))
 
-    def _built(self, entry: _Entry) -> Reached:
+    def _entered(self, entry: _Entry) -> Reached:
+        """The state that an entry leads to."""
         reached = entry.parent
-        if entry.operator >= 0:
-            state = reached.state
-            evicted_bytes = self.masks.bytes_of(entry.evicted)
-            state = state._replace(
-                resident=state.resident & ~entry.evicted,
-                host=state.host | entry.evicted,
-                bytes=state.bytes - evicted_bytes,
-                cost=entry.cost,
-            )
-            reached = Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
-        return self._closed(reached) if self.switches.safe_moves else reached
+        if entry.operator < 0:
+            return reached
+        state = reached.state
+        evicted_bytes = self.masks.bytes_of(entry.evicted)
+        state = state._replace(
+            resident=state.resident & ~entry.evicted,
+            host=state.host | entry.evicted,
+            bytes=state.bytes - evicted_bytes,
+            cost=entry.cost,
+        )
+        return Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
 
     def _closed(self, reached: Reached) -> Reached:
         """After everything that may run at once."""
@@ -295,7 +314,9 @@ class PlanSearch:
         moved = True
         while moved:
             moved = False
-            for operator in bits(state.ready & self.goal):
-                for member in self.moves.at_once(state, operator, self.goal):
-                    state, path, moved = self.moves.ran(state, member), (path, member), True
+            # others free nothing, and so cannot begin anything that runs at once
+            for operator in bits(state.ready & self.goal & (state.last | self.masks.keep_nothing)):
+                members, state = self.moves.at_once(state, operator, self.goal)
+                for member in members:
+                    path, moved = (path, member), True
         return Reached(state, path)

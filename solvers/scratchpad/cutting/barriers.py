@@ -33,7 +33,7 @@ def barrier_proofs(divisible: DivisibleGraph, capacity: int) -> list[Proof]:
             tensor
             for tensor in bits(facts.before(barrier))
             if kept[tensor]
-            and any(facts.reads_all(r, tensor) for r in graph.consumers[tensor] if r in behind)
+            and any(divisible.reads_all(r, tensor) for r in graph.consumers[tensor] if r in behind)
         ]
         excess = sum(graph.tensors[tensor].traffic_bytes for tensor in live) - capacity
         if moved := moved_bytes(divisible, live, excess):
@@ -60,7 +60,7 @@ class _Needs:
             for_any = self.before(number)
             for_all = for_any
             for read in divisible.divisions[number].reads:
-                if self.reads_all(number, read.tensor):
+                if divisible.reads_all(number, read.tensor):
                     for_all |= 1 << read.tensor | self._for_all[read.tensor]
             for output in operator.outputs:
                 self._for_any[output], self._for_all[output] = for_any, for_all
@@ -96,18 +96,6 @@ class _Needs:
                 found.add(number)
                 made.update(self.graph.operators[number].outputs)
         return found
-
-    def reads_all(self, number: int, tensor: int) -> bool:
-        """Whether the operator's pieces together read all rows of all channels of an input."""
-        read = next(read for read in self.divisible.divisions[number].reads if read.tensor == tensor)
-        window = read.window
-        if window is None:
-            return True
-        rows = self._rows(number)
-        first, end = window.of((0, rows))
-        gapless = window.stride == 1 and rows >= window.dilation
-        gapless |= window.dilation == 1 and window.size >= window.stride
-        return gapless and first <= 0 and end >= self.divisible.extents[tensor].rows
 
     def _rows(self, number: int) -> int:
         return self.divisible.extents[self.graph.operators[number].outputs[0]].rows

@@ -22,44 +22,42 @@ ordered as the tables say, and the least bytes of rows that are reached and not 
 
 **Any moment.** A plan begins with nothing opened and ends with all. For limits on how many rows of some
 tensors are opened there is a moment at which one of them is at its limit and its next row is about to be
-made, while the others are within theirs (:meth:`_Window.exit`). The least of these exits is a bound. Limits
-that are passed cheaply are given up, and the others tried again (:meth:`_Window.live_bits`).
+made, while the others are within theirs (:meth:`Window.exit`). The least of these exits is a bound. Limits
+that are passed cheaply are given up, and the others tried again (:meth:`Window.live`).
 
 **Any cut.** A piece reads whole rows of the channels that it reads, so columns do not matter; rows of several
 bands in one step are taken for made one after the other, for the piece holds all that it reads and makes. A
-tensor that may be recomputed is complete once and may be gone: paths lead through its rows but begin in none.
-Flows are spread evenly over channels, so that each channel leads on to its own; where tensors were joined
-they are not even, and lead on to operators that read all channels, or to the same channels alone.
+tensor that is recomputed is complete once and may be gone: paths lead through its rows but begin in none. So
+what is proven holds for plans that keep some stated tensors; :mod:`.recomputed` has the least over all
+choices of these. Flows are spread evenly over channels, so that each channel leads on to its own; where
+tensors were joined they are not even, and lead on to operators that read all channels, or to the same
+channels alone.
 
 Bounds of windows of the order that have no tensor in common add up (:mod:`.bounds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, RowWindow, Span
 from solvers.budget import InTime
-from solvers.scratchpad.cutting.proofs import Proof, moved_bytes, positions
+from solvers.scratchpad.cutting.proofs import positions
 
 if TYPE_CHECKING:
     from ortools.graph.python.max_flow import SimpleMaxFlow
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
-MOST_EDGES = 24
-"""Positions of the order at which windows begin and end."""
 MOST_LIMITED = 16
 """Tensors of a window that have limits."""
 SHARES = (0.0, 0.5, 0.8, 1.0)
 """Limits, as shares of a tensor's rows; the last row is never within them."""
-FEW_OPERATORS = 200
-"""Up to so many the whole order is looked at before parts of it."""
 ENDLESS = 1 << 50
 """The capacity of an arc that no cut takes; all bits of a graph are fewer."""
 COMPLETE, OPENED, REACHED, PASSED = range(4)
@@ -84,72 +82,50 @@ class _Relation(NamedTuple):
     joined: bool
 
 
-def frontier_proofs(
-    divisible: DivisibleGraph, capacity: int, in_time: InTime, recomputed: bool = True
-) -> Iterator[Proof]:
-    """What frontiers of windows of the order prove; windows within those that prove nothing are left out.
-
-    ``recomputed`` off: of plans that make nothing twice.
-    """
-    rows = _Rows(divisible, recomputed)
-    edges = _edges(divisible)
-    count = len(edges) - 1
-    waiting, seen = [(0, count)], set[tuple[int, int]]()
-    if len(divisible.divisions) > FEW_OPERATORS:
-        # cuts of the whole take seconds each round: first windows of a quarter and of a half
-        eighths = [count * part // 8 for part in range(9)]
-        waiting = [
-            (eighths[n], eighths[n + span]) for span in (2, 4, 8) for n in range(0, 9 - span, span // 2)
-        ]
-    while waiting:
-        first, end = waiting.pop(0)
-        if (first, end) in seen or end <= first:
-            continue
-        seen.add((first, end))
-        window = _Window(rows, edges[first], edges[end])
-        live = window.live_bits(8 * capacity, in_time)
-        if not in_time():
-            return
-        if moved := moved_bytes(divisible, window.tensors, -(-live // 8) - capacity):
-            yield Proof(moved, frozenset(window.tensors))
-            half, third = -(-(end - first) // 2), -(-2 * (end - first) // 3)
-            middle = first + (end - first - half) // 2
-            waiting += [(first, first + third), (end - third, end)]
-            waiting += [(first, first + half), (middle, middle + half), (end - half, end)]
-
-
-def _edges(divisible: DivisibleGraph) -> list[int]:
-    """Where windows may begin and end: behind operators whose output several others read, or anywhere."""
-    graph = divisible.whole
-    count = len(graph.operators)
-    found = [
-        n + 1
-        for n, own in enumerate(graph.operators)
-        if any(len(graph.consumers[t]) > 1 for t in own.outputs)
-    ]
-    if len(found) < MOST_EDGES // 4:
-        found = list(range(1, count))
-    return sorted({0, count, *_thinned(found, MOST_EDGES)})
-
-
-def _thinned(numbers: Sequence[int], most: int) -> list[int]:
+def thinned(numbers: Sequence[int], most: int) -> list[int]:
     """At most so many of them, spread evenly."""
     if len(numbers) <= most:
         return list(numbers)
     return [numbers[index * len(numbers) // most] for index in range(most)]
 
 
-class _Rows:
+class Live(NamedTuple):
+    """So many bits are live at some moment; the limits of rows that are opened which prove it."""
+
+    bits: int
+    limits: Mapping[int, int] = MappingProxyType({})
+
+
+class _Arcs(NamedTuple):
+    """Arcs of a flow network: from ``tails`` to ``heads``, of these ``costs``."""
+
+    tails: Numbers
+    heads: Numbers
+    costs: Numbers
+
+    @staticmethod
+    def of(arcs: Iterable[tuple[Numbers, Numbers, int]]) -> _Arcs:
+        """Of groups of arcs that cost the same."""
+        own = list(arcs)
+        return _Arcs(
+            np.concatenate([tails for tails, _, _ in own]),
+            np.concatenate([heads for _, heads, _ in own]),
+            np.concatenate([np.full(len(tails), cost, dtype=np.int64) for tails, _, cost in own]),
+        )
+
+    def with_more(self, other: _Arcs) -> _Arcs:
+        return _Arcs(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+class Rows:
     """What is the same for all windows of a graph."""
 
-    def __init__(self, divisible: DivisibleGraph, recomputed: bool = True) -> None:
+    def __init__(self, divisible: DivisibleGraph) -> None:
         self.divisible, self.graph = divisible, divisible.whole
         self.counts = [extent.rows for extent in divisible.extents]
         bits = divisible.whole.settings.bits_per_element
         self.bits = [extent.channels * extent.elements * bits for extent in divisible.extents]
         """By tensor the bits of one row."""
-        tensors = range(len(self.counts))
-        self.made_once = [not (recomputed and may_recompute(divisible, tensor)) for tensor in tensors]
         self._uneven: set[int] = set()
         """Tensors whose channels carry flows of different tensors."""
         self.relations = [tuple(self._relations(number)) for number in range(len(divisible.whole.operators))]
@@ -228,7 +204,7 @@ def _least_union(spans: tuple[Span, ...]) -> Numbers:
     return np.array(found, dtype=np.int64)
 
 
-class _Window:
+class Window:
     """The tensors whose positions are in ``[first, end)``, as nodes and arcs of a flow network.
 
     A tensor of r rows has 4 r nodes: that at least 1, 2 ... r of its rows are complete, opened, reached,
@@ -236,7 +212,7 @@ class _Window:
     are passed" costs the bits of a row.
     """
 
-    def __init__(self, rows: _Rows, first: int, end: int) -> None:
+    def __init__(self, rows: Rows, first: int, end: int) -> None:
         self.rows, self.operators = rows, range(first, end)
         self.tensors = [t for t, place in enumerate(positions(rows.graph)) if first <= place < end]
         self.nodes: dict[int, int] = {}
@@ -244,11 +220,7 @@ class _Window:
         for tensor in self.tensors:
             self.nodes[tensor] = self.count
             self.count += 4 * rows.counts[tensor]
-        arcs = [*self._orders(), *self._of_operators()]
-        self._tails = np.concatenate([tail for tail, _, _ in arcs])
-        self._heads = np.concatenate([head for _, head, _ in arcs])
-        costs = [np.full(len(tail), cost, dtype=np.int64) for tail, _, cost in arcs]
-        self._costs = np.concatenate(costs)
+        self._arcs = _Arcs.of([*self._orders(), *self._of_operators()])
 
     def node(self, tensor: int, which: int, count: int) -> int:
         """The node that says that at least ``count`` rows are complete, opened, reached or passed."""
@@ -265,8 +237,18 @@ class _Window:
             yield passed, opened, ENDLESS
             yield passed, reached, ENDLESS
             yield reached, passed, self.rows.bits[tensor]
-            if self.rows.made_once[tensor]:
-                yield complete, reached, ENDLESS
+
+    def _keeping(self, kept: Container[int]) -> _Arcs:
+        """All arcs where these tensors are kept: their complete rows are reached."""
+        own = [tensor for tensor in self.tensors if tensor in kept]
+        if not own:
+            return self._arcs
+        each = [np.arange(self.rows.counts[tensor], dtype=np.int64) for tensor in own]
+        pairs = [
+            (self.node(tensor, COMPLETE, 1) + rows, self.node(tensor, REACHED, 1) + rows, ENDLESS)
+            for tensor, rows in zip(own, each, strict=True)
+        ]
+        return self._arcs.with_more(_Arcs.of(pairs))
 
     def _of_operators(self) -> Iterator[tuple[Numbers, Numbers, int]]:
         """What follows from an output's rows for an input's, and from passed rows for their readers."""
@@ -288,12 +270,17 @@ class _Window:
                     reached = self.node(made, REACHED, 1) + readers[some] - 1
                     yield self.node(source, PASSED, 0) + some, reached, ENDLESS
 
-    def live_bits(self, least: int, in_time: InTime) -> int:
-        """Bits that are live at some moment of every plan, if they are more than ``least``; else that."""
+    def live(self, kept: Container[int], least: Live, in_time: InTime) -> Live:
+        """What is live at some moment of every plan that keeps these tensors, if more than ``least``."""
+        arcs = self._keeping(kept)
         for limited in self._limited():
             for share in SHARES:
-                least = self._within(self._limits(limited, share), least, in_time)
+                least = self._within(arcs, self._limits(limited, share), least, in_time)
         return least
+
+    def live_within(self, kept: Container[int], least: Live, in_time: InTime) -> Live:
+        """The same by the limits alone that proved ``least``, of plans that keep more tensors."""
+        return self._within(self._keeping(kept), dict(least.limits), least, in_time)
 
     def _limited(self) -> list[list[int]]:
         """Sets of tensors to limit: those of several readers, and those made of all channels of others."""
@@ -307,13 +294,13 @@ class _Window:
         ]
         shared = [tensor for tensor, _ in known if len(self.rows.graph.consumers[tensor]) > 1]
         dense = [tensor for tensor, relations in known if all(relation.dense for relation in relations)]
-        return [_thinned(tensors, MOST_LIMITED) for tensors in (shared, dense) if tensors]
+        return [thinned(tensors, MOST_LIMITED) for tensors in (shared, dense) if tensors]
 
     def _limits(self, limited: Sequence[int], share: float) -> dict[int, int]:
         counts = self.rows.counts
         return {tensor: min(counts[tensor] - 1, int(share * counts[tensor])) for tensor in limited}
 
-    def _within(self, limits: dict[int, int], least: int, in_time: InTime) -> int:
+    def _within(self, arcs: _Arcs, limits: dict[int, int], least: Live, in_time: InTime) -> Live:
         """The most that the exits from such limits prove as one after the other is given up; or ``least``."""
         known = dict.fromkeys(limits, 0)
         while limits:
@@ -321,19 +308,19 @@ class _Window:
             for tensor in sorted(limits, key=lambda tensor: known[tensor]):
                 if not in_time():
                     return least
-                known[tensor] = self.exit(tensor, limits)
-                if known[tensor] <= least:
+                known[tensor] = self.exit(arcs, tensor, limits)
+                if known[tensor] <= least.bits:
                     del limits[tensor]
                     break
             else:
                 cheapest = min(limits, key=lambda tensor: known[tensor])
                 if known[cheapest] >= ENDLESS:
                     return least
-                least = known[cheapest]
+                least = Live(known[cheapest], dict(limits))
                 del limits[cheapest]
         return least
 
-    def exit(self, tensor: int, limits: dict[int, int]) -> int:
+    def exit(self, arcs: _Arcs, tensor: int, limits: Mapping[int, int]) -> int:
         """The least bits that are live while this tensor goes beyond its limit as the first one does.
 
         ENDLESS or more: it cannot be the first.
@@ -347,20 +334,19 @@ class _Window:
             if relation.made == tensor and relation.source in self.nodes and needed:
                 true.append(self.node(relation.source, COMPLETE if relation.dense else OPENED, needed))
         false = [self.node(one, OPENED, most + 1) for one, most in limits.items()]
-        return self._cut(true, false) if true else 0
+        return self._cut(arcs, true, false) if true else 0
 
-    def _cut(self, true: Sequence[int], false: Sequence[int]) -> int:
+    def _cut(self, arcs: _Arcs, true: Sequence[int], false: Sequence[int]) -> int:
         """The least bits of a frontier where some nodes are known to hold, and some not to."""
         from ortools.graph.python.max_flow import SimpleMaxFlow
 
         flow: SimpleMaxFlow = SimpleMaxFlow()
-        forced = len(true) + len(false)
-        tails = np.concatenate(
-            [self._tails, np.array([*[NOTHING_BEGUN] * len(true), *false], dtype=np.int64)]
+        known = _Arcs(
+            np.array([*[NOTHING_BEGUN] * len(true), *false], dtype=np.int64),
+            np.array([*true, *[ALL_DONE] * len(false)], dtype=np.int64),
+            np.full(len(true) + len(false), ENDLESS, dtype=np.int64),
         )
-        heads = np.concatenate([self._heads, np.array([*true, *[ALL_DONE] * len(false)], dtype=np.int64)])
-        costs = np.concatenate([self._costs, np.full(forced, ENDLESS, dtype=np.int64)])
-        flow.add_arcs_with_capacity(tails, heads, costs)
+        flow.add_arcs_with_capacity(*arcs.with_more(known))
         if flow.solve(NOTHING_BEGUN, ALL_DONE) != SimpleMaxFlow.OPTIMAL:
             return 0  # more than the library can add up: nothing is proven
         return int(flow.optimal_flow())

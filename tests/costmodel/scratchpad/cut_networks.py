@@ -110,6 +110,11 @@ def computed(
                 at = (0, channel, row, column)
                 if kind == "convolution":
                     out[at] = _convolved(inputs, attributes, at, shape, summed)
+                elif kind == "pad":
+                    left, _, above, _ = attributes.numbers("pad")
+                    y, x = row - above, column - left
+                    inside = 0 <= y < inputs[0].shape[2] and 0 <= x < inputs[0].shape[3]
+                    out[at] = inputs[0][0, channel, y, x] if inside else 0
                 elif kind == "max_pool":
                     out[at] = inputs[0][0, channel, row : row + 2, column].max()
                 elif kind == "adaptive_avg_pool":

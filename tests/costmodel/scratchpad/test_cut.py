@@ -156,6 +156,53 @@ def test_pieces_make_the_numbers_of_the_whole_operators(seed: int) -> None:
     assert cut_violations(cut, cuts) == []
 
 
+@pytest.mark.parametrize("widths", [[1, 2, 3, 1], [-1, 1, -1, 1], [0, -1, 2, -3]])
+def test_pieces_of_a_padding_read_the_rows_that_they_hold(widths: list[int]) -> None:
+    """Left, right, above, below; less than 0 takes rows or columns away. Cut at random, as the test above."""
+    left, right, above, below = widths
+    rows, columns = 6 + above + below, 4 + left + right
+    padded = network(
+        ("a", "pad", ["image"], [1, 2, rows, columns], {"pad": widths, "mode": "constant"}),
+        ("b", "conv2d", ["a", "w1"], [1, 2, (rows + 1) // 2, columns], {"stride": [2, 1]}),
+        rows=6,
+    )
+    divisible = divisible_graph(padded, PLAIN)
+    assert all(division.rows and division.channels for division in divisible.divisions)
+    whole = numbers_of(padded)
+    for seed in range(8):
+        cuts = random_cuts(divisible, seed)
+        cut = cut_graph(divisible, cuts)
+        for name, numbers in run_pieces(padded, cut, whole).items():
+            wanted = (
+                np.where(np.isnan(numbers), np.nan, whole[name]) if cuts[name].recomputed else whole[name]
+            )
+            assert np.allclose(numbers, wanted, equal_nan=cuts[name].recomputed), (name, seed)
+        assert cut_violations(cut, cuts) == []
+
+
+def test_a_padding_that_its_widths_do_not_explain_is_not_cut() -> None:
+    """A slice in front of it that was folded away, another mode, and channels that are added."""
+    for shape, attributes in (
+        ([1, 2, 12, 4], {"pad": [0, 1, 0, 1]}),
+        ([1, 2, 13, 4], {"pad": [0, 0, 0, 1], "mode": "reflect"}),
+        ([1, 3, 12, 4], {"pad": [0, 0, 0, 0, 0, 1]}),
+    ):
+        divisible = divisible_graph(network(("a", "pad", ["image"], shape, attributes)), PLAIN)
+        assert not divisible.divisions[0].cuttable
+
+
+@pytest.mark.parametrize("form", ["raw", "fused"])
+def test_no_operator_of_a_searched_network_reads_all_rows_without_need(form: str) -> None:
+    """AmoebaNet-D takes every second row from the second one on, and one of zeros behind the last."""
+    divisible = divisible_graph(load_network(f"amoebanet_d.{form}"), PLAIN)
+    whole = [
+        divisible.whole.operators[number].name
+        for number, division in enumerate(divisible.divisions)
+        if any(read.window is None and divisible.extents[read.tensor].rows > 1 for read in division.reads)
+    ]
+    assert whole == []
+
+
 def test_every_operator_of_the_small_network_is_cut_in_every_way() -> None:
     """So that the test above tests something: rows, channels, sums, recomputed bands, parts of parameters."""
     divisible = divisible_graph(mixed_network(), ScratchpadSettings(parameters=True))

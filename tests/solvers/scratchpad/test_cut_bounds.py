@@ -4,7 +4,9 @@ of cuts at random, and its bytes against the optimum of such cuts."""
 from __future__ import annotations
 
 from itertools import combinations
+from operator import add
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -14,11 +16,14 @@ from costmodel.scratchpad.graph import ScratchpadSettings
 from costmodel.workload.network import Network
 from solvers.budget import Budget, always_in_time
 from solvers.scratchpad.cosma import solver as cosma
-from solvers.scratchpad.cutting.bounds import bound_of_all_cuts
-from solvers.scratchpad.cutting.frontiers import _least_union, _readers, _Rows, _spans, _Window
+from solvers.scratchpad.cutting.bounds import bounds_of_cuts
+from solvers.scratchpad.cutting.frontiers import Live, Rows, Window, _least_union, _readers, _spans
 from solvers.scratchpad.cutting.proofs import Proof, added_up
+from solvers.scratchpad.cutting.recomputed import Recomputable, least_live
+from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem
+from solvers.scratchpad.replacement import Schedule
 from tests.costmodel.scratchpad.cut_networks import graph_of, random_network
 from tests.solvers.scratchpad.test_cutting import CHAIN, GATED, least_of_all_cuts
 
@@ -64,10 +69,12 @@ def random_cut(divisible: DivisibleGraph, random: Random) -> dict[str, TensorCut
     return cuts
 
 
-def live_bytes(divisible: DivisibleGraph, recomputed: bool = True) -> int:
-    """What the frontiers of the whole order prove to be live at some moment."""
-    window = _Window(_Rows(divisible, recomputed), 0, len(divisible.whole.operators))
-    return -(-window.live_bits(0, always_in_time) // 8)
+def live_bytes(divisible: DivisibleGraph) -> tuple[int, int]:
+    """What is proven to be live at some moment: of all plans, and of those that make nothing twice."""
+    window = Window(Rows(divisible), 0, len(divisible.whole.operators))
+    once = window.live(range(len(divisible.whole.tensors)), Live(0), always_in_time)
+    always = least_live(window, Recomputable(divisible), once, 0, always_in_time)
+    return -(-always // 8), -(-once.bits // 8)
 
 
 def test_no_order_of_any_cut_has_a_lower_peak() -> None:
@@ -80,7 +87,7 @@ def test_no_order_of_any_cut_has_a_lower_peak() -> None:
         random = Random(seed)
         settings = ScratchpadSettings(in_place=random.random() < 0.3)
         divisible = divisible_graph(random_network(seed), settings)
-        live, once = live_bytes(divisible), live_bytes(divisible, recomputed=False)
+        live, once = live_bytes(divisible)
         assert live <= once
         positive += live > 0
         higher += live < once
@@ -91,7 +98,7 @@ def test_no_order_of_any_cut_has_a_lower_peak() -> None:
                 twice = any(cut.recomputed for cut in cuts.values())
                 assert (live if twice else once) <= minimum_peak(graph, 0.3).peak_bytes, seed
     assert positive > 30
-    assert higher > 3
+    assert higher > 0
 
 
 def test_no_plan_of_a_random_cut_moves_less() -> None:
@@ -107,7 +114,7 @@ def test_no_plan_of_a_random_cut_moves_less() -> None:
         for _ in range(4):
             graph = cut_graph(divisible, random_cut(divisible, random)).graph
             size = graph.required_bytes
-            bound = bound_of_all_cuts(divisible, size)
+            bound = bounds_of_cuts(divisible, size).all_cuts
             if bound and len(graph.operators) <= 30:
                 outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(2.0))
                 if outcome.objective is not None:
@@ -115,6 +122,131 @@ def test_no_plan_of_a_random_cut_moves_less() -> None:
                     attacked += 1
         seed += 1
     assert attacked >= 8
+
+
+def chain(seed: int) -> Network:
+    """Two to four convolutions in a row, of 3 rows or 1, or pooling, over few rows of a thin image.
+
+    Layers in between are wider than the image, so that it is better to make rows again than to hold them.
+    """
+    random = Random(seed)
+    columns, rows, shapes = random.randint(1, 2), random.randint(3, 5), dict[str, list[int]]()
+    source, channels = "image", 1
+    ops: list[tuple[str, str, list[str], list[int], dict[str, Any]]] = []
+    shapes["image"] = [1, channels, rows, columns]
+    weights: dict[str, list[int]] = {}
+    for number in range(random.randint(2, 4)):
+        name, out, size = f"made{number}", random.randint(1, 3), random.choice((1, 3, 3))
+        pools = rows >= 4 and random.random() < 0.2
+        if pools:
+            out, rows = channels, rows // 2
+            attributes: dict[str, Any] = {"kernel_size": [2, 1], "stride": [2, 1]}
+            ops.append((name, "max_pool2d", [source], [1, out, rows, columns], attributes))
+        else:
+            weights[f"w{number}"] = [out, channels, size, 1]
+            attributes = {"padding": [size // 2, 0]}
+            ops.append((name, "conv2d", [source, f"w{number}"], [1, out, rows, columns], attributes))
+        source, channels = name, out
+    return graph_of(*ops, image=shapes["image"], **weights)
+
+
+def nested_cuts(divisible: DivisibleGraph, random: Random) -> dict[str, TensorCut]:
+    """Most tensors recomputed, in bands of single rows of those that are kept."""
+    cuts = {}
+    for number, (tensor, extent) in enumerate(zip(divisible.whole.tensors, divisible.extents, strict=True)):
+        channels = random.choice((1, extent.channels))
+        if may_recompute(divisible, number) and random.random() < 0.8:
+            cuts[tensor.name] = TensorCut(channels=channels, recomputed=True)
+        else:
+            cuts[tensor.name] = TensorCut(random.choice((1, extent.rows, extent.rows)), channels)
+    return cuts
+
+
+def test_no_chain_of_recomputed_rows_has_a_lower_peak() -> None:
+    """Towers of rows that are made again, against the best order of cuts that recompute nearly everything.
+
+    Every tower of which a cut recomputes all tensors is asked for by itself, too. Counted are the networks in
+    which towers prove more than the tensors that no plan can recompute.
+    """
+    networks = 0
+    for seed in range(80):
+        random = Random(seed)
+        divisible = divisible_graph(chain(seed), ScratchpadSettings(in_place=random.random() < 0.3))
+        names = [tensor.name for tensor in divisible.whole.tensors]
+        live, once = live_bytes(divisible)
+        window = Window(Rows(divisible), 0, len(divisible.whole.operators))
+        recomputable = Recomputable(divisible)
+        towers = recomputable.towers(window)
+        networks += 8 * live > window.live(recomputable.always_kept, Live(0), always_in_time).bits
+        assert live <= once
+        for _ in range(6):
+            cuts = nested_cuts(divisible, random)
+            graph = cut_graph(divisible, cuts).graph
+            if len(graph.operators) <= 40:
+                peak = minimum_peak(graph, 0.3).peak_bytes
+                assert live <= peak, seed
+                for tower in towers:
+                    if all(cuts[names[tensor]].recomputed for tensor in tower.tensors):
+                        assert tower.bits <= 8 * peak, (seed, tower)
+    assert networks > 8
+
+
+@pytest.mark.parametrize(("low", "high"), [(12, 1), (6, 1), (4, 1), (4, 2)])
+def test_a_plan_that_recomputes_a_tower_holds_little_more(low: int, high: int) -> None:
+    """Two layers of 12 channels between thin ones, both recomputed, in so many bands of channels.
+
+    One row of c needs 3 rows of b, all 5 of a and of the image: the band of b has 36 bytes and a's 60. The
+    best order holds the 36, or sums that will be as many, and besides them what a piece reads of a and makes.
+    A tower of twice as many bytes would be too high.
+    """
+    deep = graph_of(
+        ("a", "conv2d", ["image", "up"], [1, 12, 5, 1], {"padding": [1, 0]}),
+        ("b", "conv2d", ["a", "same"], [1, 12, 5, 1], {"padding": [1, 0]}),
+        ("c", "conv2d", ["b", "down"], [1, 1, 5, 1], {"padding": [1, 0]}),
+        image=[1, 1, 5, 1],
+        up=[12, 1, 3, 1],
+        same=[12, 12, 3, 1],
+        down=[1, 12, 3, 1],
+    )
+    divisible = divisible_graph(deep, PLAIN)
+    towers = Recomputable(divisible).towers(Window(Rows(divisible), 0, 3))
+    b = [tensor.name for tensor in divisible.whole.tensors].index("b")
+    (height,) = (tower.bits // 8 for tower in towers if tower.tensors == {b})
+    cuts = {
+        "a": TensorCut(channels=low, recomputed=True),
+        "b": TensorCut(channels=high, recomputed=True),
+        "c": TensorCut(5),
+    }
+    graph = cut_graph(divisible, cuts).graph
+    # the graph's own order goes depth first, and is as good as any here
+    order = Schedule(GraphMasks.of(graph), tuple(range(len(graph.operators))))
+    held = [sum(graph.tensors[order.gaps[gap].tensor].block_bytes for gap in own) for own in order.staying]
+    peak = max(map(add, order.base_bytes, held))
+    assert height == 36
+    assert height <= peak < 2 * height
+
+
+def test_towers_of_a_chain_by_hand() -> None:
+    """Three windows of 3 rows over 5 rows of a byte, of which the middle one reads and makes two channels.
+
+    For the middle row of c, 3 rows of b are needed, all 5 of a and of the image. With only a recomputed, one
+    row of b has 3 rows of a, and these 5 of the image.
+    """
+    wide = graph_of(
+        ("a", "conv2d", ["image", "up"], [1, 2, 5, 1], {"padding": [1, 0]}),
+        ("b", "conv2d", ["a", "same"], [1, 2, 5, 1], {"padding": [1, 0]}),
+        ("c", "conv2d", ["b", "down"], [1, 1, 5, 1], {"padding": [1, 0]}),
+        image=[1, 1, 5, 1],
+        up=[2, 1, 3, 1],
+        same=[2, 2, 3, 1],
+        down=[1, 2, 3, 1],
+    )
+    divisible = divisible_graph(wide, PLAIN)
+    names = [tensor.name for tensor in divisible.whole.tensors]
+    towers = Recomputable(divisible).towers(Window(Rows(divisible), 0, 3))
+    found = {"".join(sorted(names[tensor] for tensor in tower.tensors)): tower.bits // 8 for tower in towers}
+    # of a: its band for a row of b is 6 bytes, and what that is made of 5; of b: 3 rows of 2 bytes, of 5 of a
+    assert found == {"a": 5, "b": 6, "ab": 5}
 
 
 def test_a_stream_of_residual_blocks_holds_its_halos() -> None:
@@ -130,9 +262,9 @@ def test_a_stream_of_residual_blocks_holds_its_halos() -> None:
         ops.append((f"sum{number}", "add", [f"conv{number}", source], [1, 1, 8, 10], {}))
     network = graph_of(*ops, image=[1, 1, 8, 10], w=[1, 1, 3, 1])
     divisible = divisible_graph(network, PLAIN)
-    assert live_bytes(divisible) == 70
-    assert bound_of_all_cuts(divisible, 40) == 2 * 30
-    assert bound_of_all_cuts(divisible, 70) == 0
+    assert live_bytes(divisible) == (70, 70)
+    assert bounds_of_cuts(divisible, 40) == (2 * 30, 2 * 30)
+    assert bounds_of_cuts(divisible, 70) == (0, 0)
 
 
 def test_only_proofs_of_different_tensors_add_up() -> None:
@@ -159,4 +291,4 @@ def test_no_cut_of_a_small_graph_moves_less(network: Network, size: int) -> None
     divisible = divisible_graph(network, PLAIN)
     best = least_of_all_cuts(divisible, size)
     assert best is not None
-    assert 0 < bound_of_all_cuts(divisible, size) <= best
+    assert 0 < bounds_of_cuts(divisible, size).all_cuts <= best

@@ -16,7 +16,7 @@ from costmodel.scratchpad.graph import ScratchpadSettings
 from costmodel.workload.network import Network
 from solvers.budget import Budget
 from solvers.scratchpad.cosma import solver as cosma
-from solvers.scratchpad.cutting.bounds import bound_of_all_cuts
+from solvers.scratchpad.cutting.bounds import bounds_of_cuts
 from solvers.scratchpad.cutting.solver import solve_cut
 from solvers.scratchpad.problem import ScratchpadProblem, cut_of, objective_of, violations
 from tests.costmodel.scratchpad.cut_networks import graph_of
@@ -122,7 +122,7 @@ def test_the_bound_of_a_gate_is_what_its_map_lacks_twice() -> None:
     """All of `x` (12 bytes) is there before the first row of `scaled`, which reads all of it."""
     divisible = divisible_graph(GATED, PLAIN)
     # and for each of its channels the gate, or the mean or a sum so far from which it follows: 2 bytes
-    assert [bound_of_all_cuts(divisible, size) for size in (14, 12, 11, 8, 5)] == [0, 4, 6, 12, 18]
+    assert [bounds_of_cuts(divisible, size).all_cuts for size in (14, 12, 11, 8, 5)] == [0, 4, 6, 12, 18]
     # a second gate has a map of its own, and the first one's bytes are not counted again
     twice = graph_of(
         *((n, k, i, s, a) for n, k, i, s, a in OPS_OF_GATE),
@@ -131,7 +131,7 @@ def test_the_bound_of_a_gate_is_what_its_map_lacks_twice() -> None:
         ("scaled2", "mul", ["scaled", "gate2"], [1, 2, 2, 3], {}),
         image=[1, 2, 2, 3],
     )
-    assert bound_of_all_cuts(divisible_graph(twice, PLAIN), 8) == 20
+    assert bounds_of_cuts(divisible_graph(twice, PLAIN), 8).all_cuts == 20
 
 
 OPS_OF_GATE: list[tuple[str, str, list[str], list[int], dict[str, Any]]] = [
@@ -152,7 +152,7 @@ def test_an_input_of_the_host_comes_back_without_a_spill() -> None:
     for on_host, bound, best in ((False, 12, 18), (True, 6, 9)):
         settings = ScratchpadSettings(inputs_on_host=on_host)
         divisible = divisible_graph(gated, settings)
-        assert bound_of_all_cuts(divisible, 8) == bound
+        assert bounds_of_cuts(divisible, 8).all_cuts == bound
         problem = ScratchpadProblem(divisible.whole, 8, divisible)
         outcome = solve_cut(problem, Budget(10), lambda part, left: cosma.solve(part, left))
         assert (outcome.status, outcome.objective) == ("optimal", best)

@@ -148,9 +148,14 @@ def test_a_chain_that_ends_no_larger_than_it_was_anywhere_runs_at_once() -> None
     for middle, expected in ((3, (1, 2)), (4, (1, 2, 3)), (1, (1, 2))):
         moves = Moves(GraphMasks.of(chain(middle)), 10)
         state = moves.ran(start(moves.masks).state, 0)
-        assert moves.at_once(state, 1, moves.masks.all_operators) == expected
-        assert Moves(moves.masks, 10, 1).at_once(state, 1, moves.masks.all_operators) == ()
-        assert moves.at_once(state, 1, 0b11) == ()
+        members, after = moves.at_once(state, 1, moves.masks.all_operators)
+        assert members == expected
+        for member in members:
+            state = moves.ran(state, member)
+        assert after == state
+        state = moves.ran(start(moves.masks).state, 0)
+        assert Moves(moves.masks, 10, 1).at_once(state, 1, moves.masks.all_operators) == ((), state)
+        assert moves.at_once(state, 1, 0b11) == ((), state)
 
 
 def test_no_chain_runs_at_once_that_was_smaller_in_between_or_does_not_fit() -> None:
@@ -161,7 +166,7 @@ def test_no_chain_runs_at_once_that_was_smaller_in_between_or_does_not_fit() -> 
     shrunk = moves.ran(moves.ran(state, 1), 2)
     copied = state._replace(host=moves.masks.kept[0])
     but_the_last = 0b1111
-    assert moves.at_once(state, 1, but_the_last) == (1, 2)
-    assert moves.at_once(shrunk, 3, but_the_last) == ()
-    assert moves.at_once(copied, 1, but_the_last) == ()
-    assert Moves(moves.masks, 9).at_once(state, 1, but_the_last) == ()
+    assert moves.at_once(state, 1, but_the_last)[0] == (1, 2)
+    assert moves.at_once(shrunk, 3, but_the_last) == ((), shrunk)
+    assert moves.at_once(copied, 1, but_the_last) == ((), copied)
+    assert Moves(moves.masks, 9).at_once(state, 1, but_the_last) == ((), state)

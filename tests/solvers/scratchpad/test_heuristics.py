@@ -14,6 +14,7 @@ from solvers.scratchpad import comparison, divide, fixed_schedule, packed
 from solvers.scratchpad.arena import Arena
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import at_positions, positions, same_problem, serial_parts
+from solvers.scratchpad.peak import MinimumPeak, minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from tests.solvers.scratchpad import random_graphs
@@ -29,6 +30,33 @@ def test_divide_finds_the_optimum_of_a_searched_network(reference_graph: Load) -
         ScratchpadProblem(graph, graph.required_bytes), BUDGET, divide.Params(rounds=1, boundary_states=3)
     )
     assert outcome.objective == 1712256
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_rounds_begin_again_where_the_order_of_minimum_peak_was_not_found(
+    proven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that ends early the first time gives an order that is no better than the graph's own."""
+    graph = random_graphs.spilling_graph()
+    problem = ScratchpadProblem(graph, graph.required_bytes)
+    asked = list[float]()
+
+    def search(graph: OperatorGraph, wall_seconds: float) -> MinimumPeak:
+        asked.append(wall_seconds)
+        found = minimum_peak(graph, 30)
+        if proven or len(asked) > 1:
+            return found
+        return MinimumPeak(tuple(range(len(graph.operators))), found.peak_bytes + 1, found.bound_bytes)
+
+    monkeypatch.setattr(divide, "minimum_peak", search)
+    found = divide.divided(problem, Budget(300))
+    assert found is not None
+    least = random_graphs.least_bytes(graph, graph.required_bytes)
+    assert least is not None
+    assert found.cost >= least > 0
+    assert len(asked) == (1 if proven else 2)
+    # a third of the time, then half of what is left
+    assert all(90 < seconds < 151 for seconds in asked)
 
 
 def test_break_nodes_by_hand_cut_where_they_say() -> None:

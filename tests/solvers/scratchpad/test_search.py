@@ -90,11 +90,11 @@ def trap() -> OperatorGraph:
 class WithoutLastCondition(Moves):
     """The safe-move rule as often told: fits, and leaves no more bytes live."""
 
-    def at_once(self, state: State, operator: int, goal: int) -> tuple[int, ...]:
-        if not self.fits(state, operator):
-            return ()
+    def at_once(self, state: State, operator: int, goal: int) -> tuple[tuple[int, ...], State]:
         dead = self.masks.dying(operator, state.executed | 1 << operator)
-        return (operator,) if self.masks.kept_bytes[operator] <= self.masks.bytes_of(dead) else ()
+        if not self.fits(state, operator) or self.masks.kept_bytes[operator] > self.masks.bytes_of(dead):
+            return (), state
+        return (operator,), self.ran(state, operator)
 
 
 def test_without_its_last_condition_the_safe_move_rule_is_wrong() -> None:
