@@ -54,7 +54,7 @@ from costmodel.schedule.leaf.sharing import (
     SharedWeights,
     cheapest_sharing,
 )
-from costmodel.schedule.leaf.streams import STREAM_KINDS, LeafRun, Placement, stream_row
+from costmodel.schedule.leaf.streams import FREE, STREAM_KINDS, LeafRun, Placement, stream_row
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.starts import NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
@@ -85,7 +85,7 @@ class LeafSearch:
         self._first_of_shape = same_shapes(graph)
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._placements: dict[Placement, Placement] = {}
-        self._least: dict[tuple[int, int, int, int], Array] = {}
+        self._least: dict[tuple[int, int, int, int, bool], Array] = {}
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
         self._tables = PartitionTables(self.layers, chip, tile_costs, self._workspace.ranges)
@@ -95,9 +95,9 @@ class LeafSearch:
         """The cheapest partition and placement of a leaf of layer ``number``; None if none fits the buffers.
 
         ``producers``: the placements of the layers whose outputs come over the NoC; all other inputs come
-        from DRAM. With ``run.streamed`` the weights that are parameters are streamed; without it they are
-        pinned or streamed, whichever costs the leaf less. With ``run.may_share`` tiles share them where that
-        costs the leaf less than any of these.
+        from DRAM. Weights that are parameters are pinned or streamed, whichever costs the leaf less. With
+        ``run.may_share`` tiles share them where that costs the leaf less than either. With ``run.prices`` the
+        bits of buffers that the leaf takes are part of what it costs.
         """
         streams = self._streams(number, run, producers)
         key = (self._representative(number, run), run, streams)
@@ -126,58 +126,86 @@ class LeafSearch:
         first = self._representative(number, run)
         # Leaves with cut input channels or with bands pin their weights; others may have none to stream.
         if run.reduced > 1:
-            return self._cheapest_reduction(first, replace(run, streamed=False), streams)
-        if run.bands is not None:
-            run = replace(run, streamed=False)
-            pinned = self._searched(first, run, streams, self._tables.rows(first, run))
-            return self._or_sharing(number, run, producers, pinned)
-        if not self.layers[number].has_parameters:
-            return self._searched(first, replace(run, streamed=False), streams, self._tables.rows(first, run))
-        alone = self._pinned_or_streamed(number, run, streams, producers)
-        return self._or_sharing(number, replace(run, streamed=False), producers, alone)
+            return self._cheapest_reduction(first, run, streams)
+        at_no_price = 0.0
+        if run.prices:
+            found = self.cost(number, replace(run, prices=FREE), producers)
+            if found is None:
+                return None
+            at_no_price = found.value
+        if run.bands is not None or not self.layers[number].has_parameters:
+            rows = self._tables.rows(first, run)
+            alone = self._searched(first, run, streams, rows, self._factors(rows, run, at_no_price))
+        else:
+            alone = self._pinned_or_streamed(number, run, streams, producers, at_no_price)
+        return self._or_sharing(number, run, producers, alone, at_no_price)
+
+    def _factors(self, rows: PartitionRows, run: LeafRun, at_no_price: float) -> Array:
+        """By what E^n D^m [n] of each row is multiplied for the bits that it takes of the buffers.
+
+        ``at_no_price``: the least E^n D^m of the leaf where bits cost nothing. The root of degree n + m of it
+        is what the leaf costs, to which the price of the bits is added. For a row that costs more than that
+        the factor weighs its bits somewhat more.
+        """
+        # Prices follow from what leaves cost, so they weigh nothing for one that costs nothing.
+        if not run.prices or at_no_price == 0:
+            return np.ones(len(rows.parts))
+        n, m = self.exponents
+        cost = float((at_no_price * run.runs**m) ** (1 / (n + m)))
+        kept, running = run.prices.kept * rows.pinned, run.prices.running * (rows.held - rows.pinned)
+        factors: Array = (1 + (kept + running) / cost) ** (n + m)
+        return factors
 
     def _or_sharing(
-        self, number: int, run: LeafRun, producers: Mapping[int, Placement], alone: LeafCost | None
+        self,
+        number: int,
+        run: LeafRun,
+        producers: Mapping[int, Placement],
+        alone: LeafCost | None,
+        at_no_price: float,
     ) -> LeafCost | None:
         """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
         if not (run.may_share and self.layers[number].has_parameters):
             return alone
         below = np.inf if alone is None else alone.value
-        return self._cheapest_sharing(number, run, producers, below) or alone
+        return self._cheapest_sharing(number, run, producers, below, at_no_price) or alone
 
     def _pinned_or_streamed(
-        self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
+        self,
+        number: int,
+        run: LeafRun,
+        streams: Streams,
+        producers: Mapping[int, Placement],
+        at_no_price: float,
     ) -> LeafCost | None:
         """The cheapest way in which each tile gets all its weights from DRAM."""
         first = self._representative(number, run)
-        if run.streamed:
-            rows = self._leaving_free(self._tables.rows(first, run), run)
-            return self._searched(first, run, streams, rows)
-        pinned = self._searched(first, run, streams, self._tables.rows(first, run))
+        rows = self._tables.rows(first, run)
+        pinned = self._searched(first, run, streams, rows, self._factors(rows, run, at_no_price))
         streaming = replace(run, streamed=True)
-        rows = self._tables.sliced_rows(first, streaming)
+        # Where bits that stay have no price, a partition whose weights come in one slice may as well pin
+        # them.
+        kept_price = run.prices.kept > 0
+        rows = (self._tables.rows if kept_price else self._tables.sliced_rows)(first, streaming)
         if not len(rows.parts):
             return pinned
+        factors = self._factors(rows, run, at_no_price)
         if pinned is not None:
-            may_win = self._least_values(first, streaming, rows) < pinned.value
+            may_win = self._least_values(first, streaming, rows, kept_price) * factors < pinned.value
             if not may_win.any():
                 return pinned
-            rows = rows.kept(may_win)
+            rows, factors = rows.kept(may_win), factors[may_win]
         streams = self._streams(number, streaming, producers)
         below = np.inf if pinned is None else pinned.value
-        return self._searched(first, streaming, streams, rows, below) or pinned
+        return self._searched(first, streaming, streams, rows, factors, below) or pinned
 
-    def _leaving_free(self, rows: PartitionRows, run: LeafRun) -> PartitionRows:
-        """The rows whose tiles leave as many bits free as they have to."""
-        return rows.kept(rows.held + run.free_bits <= self.chip.tile.free_bits)
-
-    def _least_values(self, number: int, run: LeafRun, rows: PartitionRows) -> Array:
+    def _least_values(self, number: int, run: LeafRun, rows: PartitionRows, all_rows: bool) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
 
         It leaves out the links, and the inputs that come from DRAM. So it is the same wherever the leaf lies,
-        and is remembered; ``rows`` are all partitions of the run with several slices.
+        and is remembered; ``rows`` are all partitions of the run, or those with several slices.
         """
-        key = (number, run.batch, run.tiles, run.runs)
+        key = (number, run.batch, run.tiles, run.runs, all_rows)
         if key in self._least:
             return self._least[key]
         streamed = run.runs * self.layers[number].parameter_bits
@@ -205,9 +233,13 @@ class LeafSearch:
         run: LeafRun,
         streams: Streams,
         rows: PartitionRows,
+        factors: Array,
         below: float = np.inf,
     ) -> LeafCost | None:
-        """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``."""
+        """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
+
+        ``factors``: those of :meth:`_factors` for the rows.
+        """
         from costmodel.schedule.leaf.kernels.leaf_kernel import search
         from costmodel.schedule.leaf.kernels.leaf_values import (
             FOUND,
@@ -222,13 +254,14 @@ class LeafSearch:
         sizes = layer.layer.sizes(run.batch)
         leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, np.array(streams, np.int64))
         energy = self._energy_pj(run, rows)
-        table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
+        table = PartitionTable(rows.parts, energy, rows.cycles, factors, *placement_orders())
         found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
         cheapest = CheapestLeaf(found, held, np.zeros(len(rows.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
         if found[FOUND.row] < 0:
             return None
         cost = self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
+        cost = replace(cost, value=cost.value * float(factors[found[FOUND.row]]))
         if run.bands is None:
             return cost
         return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[found[FOUND.row]])
@@ -329,13 +362,18 @@ class LeafSearch:
         )
 
     def _cheapest_sharing(
-        self, number: int, run: LeafRun, producers: Mapping[int, Placement], below: float
+        self,
+        number: int,
+        run: LeafRun,
+        producers: Mapping[int, Placement],
+        below: float,
+        at_no_price: float,
     ) -> LeafCost | None:
         """The cheapest way with weights that tiles share; None if none has an E^n D^m below ``below``."""
         from costmodel.schedule.leaf.kernels.leaf_values import COLUMN
 
         first = self._representative(number, run)
-        rows, layer = self._leaving_free(self._tables.shared_rows(first, run), run), self.layers[number]
+        rows, layer = self._tables.shared_rows(first, run), self.layers[number]
         if not len(rows.parts):
             return None
         streams = np.array(self._streams(number, run, producers), np.int64)
@@ -350,6 +388,7 @@ class LeafSearch:
             rows.parts,
             self._energy_pj(run, rows),
             rows.cycles,
+            self._factors(rows, run, at_no_price),
             rows.sharers,
         )
         found = cheapest_sharing(leaf, self._workspace, self.chip, self._prices, below)

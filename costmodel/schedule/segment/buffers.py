@@ -92,25 +92,33 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     ``once``: the cut runs a single time for each batch of the segment, so that no later run needs its
     weights. With one sub-batch its children run once, too: then their weights need not all stay, and each
     child's are fetched like its inputs. Data from producers further up (``further``) is sent for all
-    sub-batches at once, so it stays through all of the cut. After the last child of a sub-batch the first one
+    sub-batches at once, and leaves as its consumers run. After the last child of a sub-batch the first one
     of the next follows.
     """
     fetched = once and subbatches == 1
-    from_further = [child.from_further for child in children]
-    further = subbatches * sum(from_further)
+    busy = np.maximum.reduce(busy_in_turn(children, subbatches, once))
+    weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
+    return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+
+
+def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> list[Array]:
+    """For each child of a T cut, the bits on each tile while it runs, but for weights that stay."""
+    fetched = once and subbatches == 1
+    further: Any = subbatches * sum(child.from_further for child in children)
     # After the last child of a sub-batch comes the first one of the next, so its inputs arrive then as well.
     following = [*children[1:], *(children[:1] if subbatches > 1 else ())]
-    busy = np.zeros_like(children[0].busy)
+    found = []
     for number, child in enumerate(children):
-        # What the child itself got from further up is part of its own ``busy``: it is taken off once, so that
-        # ``further``, which counts all sub-batches of all children, does not count it again.
-        held = child.busy + further - from_further[number]
+        # What the child itself got from further up is part of its own ``busy``. From here on it is no part of
+        # ``further``, which counts all sub-batches of all children: it leaves when the child has run. So at
+        # the first sub-batch most is there.
+        further = further - child.from_further
+        held = child.busy + further
         held = held + child.weights if fetched else held
         if number < len(following):
             held = held + following[number].from_siblings + _ahead(following[number], fetched)
-        busy = np.maximum(busy, held)
-    weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
-    return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
+        found.append(held)
+    return found
 
 
 def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:

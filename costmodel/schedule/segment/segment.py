@@ -13,10 +13,9 @@ The evaluation has two passes:
    searched on its tiles. On the way back the costs are added up (``_node``).
 
 For each of its batches a segment loads weights once and keeps them in the tiles' buffers: they are *pinned*.
-There are two exceptions. A leaf streams its weights if that costs it less
-(:mod:`costmodel.schedule.leaf.leaf`). And where the data below a cut does not fit the buffers, but would fit
-without its pinned weights, the cut makes those of its children stream whose tiles lack bits. If that is not
-enough, these children also choose among the partitions that leave as many bits free as are missing.
+A leaf streams its weights instead if that costs it less (:mod:`costmodel.schedule.leaf.leaf`). Where the data
+of a segment does not fit the buffers, bits of buffers get a price, and each leaf takes what is cheapest with
+it: another partition, or streamed weights (:mod:`.scarce_buffers`).
 
 Where tile costs offer it, tiles may share weights instead of streaming them, where that costs a leaf less
 (:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers and ask for small slices, so a cut may
@@ -47,33 +46,33 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.leaf.streams import FREE, BufferPrices
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.segment.buffers import Held, cut_in_space, cut_in_time, overflow_reason
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
+from costmodel.schedule.segment.scarce_buffers import MOST_RISES, Overflowing, ScarceBuffers, least_held
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from costmodel.schedule.tree.validity import NotPossibleError
 
 Array = NDArray[Any]
-MOST_TRIES = 3
-"""How often the children of a cut are evaluated before the cut counts as not possible: as they are, with
-streamed weights, and once more with streamed weights and the missing bits left free. Where tiles may share
-weights there is one more try."""
 
 
-class WeightWays(NamedTuple):
-    """In which ways the leaves below a node may get their weights, where these are parameters.
+class Asked(NamedTuple):
+    """What is asked of all leaves of a segment.
 
-    ``free``: they stream them, and leave so many bits free on each tile, which may be 0. None: each leaf pins
-    or streams, whichever costs it less. ``may_share``: in both cases tiles may share them instead.
+    ``prices``: of the bits of buffers that a leaf takes, by its layer, and by whether it runs once.
+    ``may_share``: whether tiles may share weights. ``overflowing``: the cuts that do not fit are added to it,
+    from the leaves up, and count as if they did. None: NotPossibleError for the first of them.
     """
 
-    free: int | None
+    prices: Callable[[str, bool], BufferPrices]
     may_share: bool
+    overflowing: list[Overflowing] | None = None
 
 
 class SegmentEvaluation:
@@ -134,12 +133,67 @@ class SegmentEvaluation:
     def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         try:
-            found = self._node(planned, 0, self._chip.tiles, True, WeightWays(None, may_share))
+            return self._in_all(self._root(planned, Asked(lambda _, once: FREE, may_share)))
         except NotPossibleError as reason:
-            return reason
-        found = self._fetched_first(found)
+            first = reason
+        # The first reason counts, as it speaks of the cheapest leaves.
+        try:
+            least = self._in_all(self._root(planned, Asked(lambda _, once: least_held(once), may_share)))
+        except NotPossibleError:
+            return first
+        found = self._at_prices(planned, may_share)
+        return least if found is None else min(found, least, key=self._objective)
+
+    def _at_prices(self, planned: PlannedNode, may_share: bool) -> NodeCost | None:
+        """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
+
+        None where it does not fit after so many rises of prices (:mod:`.scarce_buffers`).
+        """
+        scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
+        found: NodeCost | None = None
+        for _ in range(MOST_RISES):
+            found, overflowing = self._tried(planned, scarce, may_share)
+            if found is None or not overflowing:
+                break
+            scarce.rise(overflowing, self._cost_of(found))
+            found = None
+        if found is None:
+            return None
+        found = self._in_all(found)
+        scarce.fall()
+        less, overflowing = self._tried(planned, scarce, may_share)
+        if less is None or overflowing:
+            return found
+        return min(found, self._in_all(less), key=self._objective)
+
+    def _tried(
+        self, planned: PlannedNode, scarce: ScarceBuffers, may_share: bool
+    ) -> tuple[NodeCost | None, list[Overflowing]]:
+        """The cost of the segment as if it fitted, and the cuts that overflow.
+
+        The cost is None where some leaf does not fit by itself.
+        """
+        overflowing: list[Overflowing] = []
+        try:
+            found = self._root(planned, Asked(lambda leaf, _: scarce.of(leaf), may_share, overflowing))
+        except NotPossibleError:
+            return None, []
+        return found, overflowing
+
+    def _root(self, planned: PlannedNode, asked: Asked) -> NodeCost:
+        return self._node(planned, 0, self._chip.tiles, True, asked)
+
+    def _in_all(self, cost: NodeCost) -> NodeCost:
+        """The cost of a segment with its first fetch, and with what leaks."""
+        found = self._fetched_first(cost)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles)
+
+    def _cost_of(self, cost: NodeCost) -> float:
+        """A segment's cost in the unit of prices of bits."""
+        n, m = self._search.exponents
+        energy_pj, cycles = running_pj(cost, self._chip), float(self._fetched_first(cost).cycles)
+        return float((energy_pj**n * cycles**m) ** (1 / (n + m)))
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
@@ -163,7 +217,7 @@ class SegmentEvaluation:
             return on_chip
         try:
             may_share = self._search.tile_costs.shares_weights
-            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, None, may_share)
+            on_tiles = self._leaves.cost(leaf, 0, self._chip.tiles, FREE, may_share)
             # A chip of one tile is a stack of levels and costs what a mapping on that stack costs, to which
             # the first words arrive without a wait.
             if self._chip.tiles > 1:
@@ -256,11 +310,7 @@ class SegmentEvaluation:
     def _newly_planned(self, node: TreeNode, number: int) -> PlannedNode:
         """The plan of a node that is not known yet; parameters as for :meth:`_planned`."""
         if isinstance(node, Leaf):
-            layer = self._graph.index[node.layer]
-            # A leaf whose input channels are cut always pins its weights
-            # (:mod:`costmodel.schedule.reductions`).
-            streams = node.reduced == 1 and self._search.layers[layer].has_parameters
-            return PlannedNode(node, self._normalized(layer), node.reduced, streams)
+            return PlannedNode(node, self._normalized(self._graph.index[node.layer]), node.reduced)
         stages = tuple(self._flow.stages[number])
         # The flow numbers cuts from the top down and left to right, so a child's number is its parent's, plus
         # one, plus all cuts of the children to the left.
@@ -269,72 +319,38 @@ class SegmentEvaluation:
             children.append(self._planned(child, number + cuts))
             cuts += children[-1].cuts
         cycles = sum(child.cycles for child in children)
-        has_parameters = any(child.has_parameters for child in children)
         if node.kind == "T":
             least = max(child.least_tiles for child in children)
         else:
             cycles = cycles * (node.child_runs + max(stages)) / node.child_runs
             least = sum(child.least_tiles for child in children)
-        return PlannedNode(node, cycles, least, has_parameters, tuple(children), stages, cuts)
+        return PlannedNode(node, cycles, least, tuple(children), stages, cuts)
 
-    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, ways: WeightWays) -> NodeCost:
+    def _node(self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: Asked) -> NodeCost:
         """The cost of a node on the tiles numbered ``first`` to ``first + tiles - 1``.
 
         ``once``: no cut above the node has several sub-batches, so the node runs a single time for each batch
         of the segment. Then no later run needs its weights, and they may leave the buffers
         (:func:`.buffers.cut_in_time`).
-
-        A cut whose data does not fit is evaluated again with more of its children streaming, up to
-        ``MOST_TRIES`` times. The error then gives the first reason: it speaks of the cheapest children,
-        not of those that were made to stream.
         """
         node = planned.node
         if isinstance(node, Leaf):
-            return self._leaves.cost(node, first, tiles, *ways)
+            return self._leaves.cost(node, first, tiles, asked.prices(node.layer, once), asked.may_share)
         once_below = once and node.child_runs == 1
+        if node.kind == "S":
+            children = self._side_by_side(planned, first, tiles, once_below, asked)
+        else:
+            children = [self._node(child, first, tiles, once_below, asked) for child in planned.children]
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
-        leaving, reason = [ways] * len(planned.children), ""
-        for _ in range(MOST_TRIES + ways.may_share):
-            try:
-                children = self._children(planned, first, tiles, once_below, leaving)
-            except NotPossibleError:
-                if not reason:
-                    raise
-                break
-            # ``partial`` binds the children of this try.
-            count = partial(self._joined, node, children, planned.stages, once)
-            found = self._known.cut(key, children, count)
-            if isinstance(found, NodeCost):
-                return found
-            # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
-            # are refused here at once. A T cut that runs once holds its weights among ``busy``
-            # (:func:`.buffers.cut_in_time`), so ``of_weights`` does not tell, and it is tried.
-            once_fetched = once and node.kind == "T" and node.child_runs == 1
-            if not reason and not (found.of_weights or once_fetched):
-                raise NotPossibleError(found.reason)
-            reason = reason or found.reason
-            held = self._less_held(children, found.missing, node.kind == "T")
-            more = [
-                _more_free(now, missing, less) if child.has_parameters and missing else now
-                for now, missing, less, child in zip(
-                    leaving, found.missing, held, planned.children, strict=True
-                )
-            ]
-            if more == leaving:
-                break
-            leaving = more
-        raise NotPossibleError(reason)
-
-    def _children(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
-    ) -> list[NodeCost]:
-        """The costs of a cut's children; ``leaving`` has the ways of :meth:`_node` for each child."""
-        if isinstance(planned.node, Cut) and planned.node.kind == "S":
-            return self._side_by_side(planned, first, tiles, once, leaving)
-        return [
-            self._node(child, first, tiles, once, ways)
-            for child, ways in zip(planned.children, leaving, strict=True)
-        ]
+        # ``partial`` binds the children of this try.
+        count = partial(self._joined, node, children, planned.stages, once)
+        found = self._known.cut(key, children, count)
+        if isinstance(found, NodeCost):
+            return found
+        if asked.overflowing is None:
+            raise NotPossibleError(found.reason)
+        asked.overflowing.append(Overflowing(found.cost, once))
+        return found.cost
 
     def _joined(
         self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
@@ -355,12 +371,16 @@ class SegmentEvaluation:
             runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
         if reason := overflow_reason(_name(node), held, buffer):
-            of_weights = int(held.busy.max()) <= buffer.size_bits
-            return BufferOverflow(reason, self._missing(held, children), of_weights)
+            return BufferOverflow(reason, self._cut(node, children, stages, runs, links, held))
         return self._cut(node, children, stages, runs, links, held)
 
     def _side_by_side(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, leaving: Sequence[WeightWays]
+        self,
+        planned: PlannedNode,
+        first: int,
+        tiles: int,
+        once: bool,
+        asked: Asked,
     ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
@@ -371,8 +391,8 @@ class SegmentEvaluation:
                 f"and have {tiles}"
             )
         costs = []
-        for child, count, ways in zip(planned.children, given, leaving, strict=True):
-            costs.append(self._node(child, first, count, once, ways))
+        for child, count in zip(planned.children, given, strict=True):
+            costs.append(self._node(child, first, count, once, asked))
             first += count
         return costs
 
@@ -404,38 +424,12 @@ class SegmentEvaluation:
             stages=tuple(stages),
         )
 
-    def _less_held(self, children: Sequence[NodeCost], missing: Sequence[int], in_turn: bool) -> list[int]:
-        """For each child how many bits it has to leave free, where its tiles may share weights.
-
-        It holds as much less than now as is missing. Children that run ``in_turn`` on the same tiles keep
-        their weights there together, so each holds less in proportion to its weights.
-        """
-        weights = [int(child.held.weights.max()) for child in children]
-        total, found = sum(weights) if in_turn else 0, []
-        for child, own, lacking in zip(children, weights, missing, strict=True):
-            less = -(-lacking * own // total) if total else lacking
-            found.append(self._chip.tile.buffer.size_bits - child.held.most + less)
-        return found
-
-    def _missing(self, held: Held, children: Sequence[NodeCost]) -> tuple[int, ...]:
-        """For each child, the bits that are missing on its fullest tile; 0 where none are."""
-        missing = np.maximum(held.busy + held.weights - self._chip.tile.buffer.size_bits, 0)
-        return tuple(int(missing[one.first_tile : one.first_tile + one.tiles].max()) for one in children)
-
 
 def _in_turn_once(node: TreeNode) -> bool:
     """Whether a node's layers run in turn on all tiles, each once for all samples."""
     if isinstance(node, Leaf):
         return node.reduced == 1
     return node.kind == "T" and node.child_runs == 1 and all(map(_in_turn_once, node.children))
-
-
-def _more_free(now: WeightWays, missing: int, less_held: int) -> WeightWays:
-    """How a child gets its weights in the next try, where ``missing`` bits lacked; see :meth:`_less_held`."""
-    # A child that pinned its weights first streams or shares them: how much is missing then is not known yet.
-    if now.free is None:
-        return now._replace(free=0)
-    return now._replace(free=less_held if now.may_share else now.free + missing)
 
 
 def _leaking(cost: NodeCost, cycles: float) -> NodeCost:
