@@ -29,7 +29,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tiles.cost_table import TileCostsNeeded, need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "18"
+VERSION = "19"
 DEFAULT = Params()
 
 
