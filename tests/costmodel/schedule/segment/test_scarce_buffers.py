@@ -6,7 +6,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pytest
 
 from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
