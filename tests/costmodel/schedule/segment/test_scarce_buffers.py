@@ -64,7 +64,7 @@ def counted(size: int, costs: Any) -> Any:
 
 
 def test_what_is_found_fits_and_is_near_the_best_of_all_choices() -> None:
-    """All choices of a row for each leaf are counted; buffers hold everything, less, or not even the least."""
+    """All choices of a row for each leaf are counted; buffers hold all, less, or not even the least."""
     graph = three_layers()
     costs = FormulaCosts(graph, slices=(4,))
     ways = [
