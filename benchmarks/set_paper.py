@@ -44,7 +44,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator, ScheduleProblem
 from solvers.schedule.set import solver as set_annealing
-from solvers.schedule.set.operators.editing import paths_of
+from solvers.schedule.set.operators.editing import path_to
 from solvers.schedule.set.operators.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import AnnealingPlan, TreeSearch
@@ -177,7 +177,7 @@ def _drawn_uniformly(case: Case, evaluator: Evaluator, count: int) -> Iterator[T
 
 def _point(case: Case, drawn: str, tree: TreeNode, evaluator: Evaluator) -> TreePoint:
     cost: Any = evaluator.evaluate(tree)
-    depths = [len(path) for path in paths_of(tree)]
+    depths = [len(path_to(tree, number)) for number in range(tree.leaf_count)]
     hops = cost.hop_bytes if case.model == "set_isca2023" else cost.noc_hop_bytes
     model: Any = case.problem.model
     width = (

@@ -81,6 +81,10 @@ def scratchpad(found: dict[str, Any]) -> str:
     return f"{found['proven']} of {found['solved']} plans proven, at most {most} CPU s each"
 
 
+def cuts(found: dict[str, Any]) -> str:
+    return f"{found['proven']} of {found['plans']} plans below the largest operator proven"
+
+
 def packing(found: list[dict[str, Any]]) -> str:
     placed = sum(row["placed"] == row["seeds"] for row in found)
     return f"{placed} of {len(found)} instances placed with every seed"

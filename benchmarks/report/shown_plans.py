@@ -45,6 +45,18 @@ def _cosma_figure(figure: str, found: dict[str, Any]) -> Iterator[Table]:
     yield Table.of([found], columns, f"{figure}: cosma")
 
 
+def cuts(found: dict[str, Any]) -> Iterator[Table]:
+    columns = {
+        "network": "network",
+        "kib": "KiB",
+        "moved": "bytes moved",
+        "bound": "bound for all cuts",
+        "equal_bands": "in equal bands",
+        "cpu_seconds": "CPU s",
+    }
+    yield Table.of(found["rows"], columns)
+
+
 def packing(found: list[dict[str, Any]]) -> Iterator[Table]:
     columns = {
         "instance": "instance",

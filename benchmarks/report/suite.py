@@ -259,6 +259,16 @@ PLANS = (
         published=("cosma/reduction", "cosma/nas_reduction"),
     ),
     Entry(
+        "cuts",
+        "COSMA: operators cut to fit",
+        "cuts",
+        "--cpu-clock --wall-seconds 20 --networks resnet50 mobilenet_v2 --kib 128 256",
+        shown_plans.cuts,
+        headline=headlines.cuts,
+        full="--cpu-clock --wall-seconds 120 --networks resnet50 mobilenet_v2 vgg16 efficientnet_b0"
+        " darts.fused pnasnet5_large.fused nasnet_a_large.fused amoebanet_d.fused",
+    ),
+    Entry(
         "packing",
         "Allocation alone",
         "packing",

@@ -1,10 +1,15 @@
 """The event loop, compiled.
 
-There are two kinds of events: a tile goes on, and a packet of a message has arrived. Links and DRAM are
-servers that take packets in the order in which these set out. A packet sets out on all links of its route at
-a time; each carries it as soon as it has carried those before, and it has arrived when the last one is done.
-A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a link
-take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
+There are three kinds of events: a tile goes on, a packet has arrived, and DRAM is free. Links are servers
+that take packets in the order in which these set out. A packet sets out on all links of its route at a
+time; each carries it as soon as it has carried those before, and it has arrived when the last one is done.
+A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a
+link take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
+
+DRAM takes packets one after the other, too, and first those that are needed first: a load is needed when the
+first of its tiles has computed all that comes before the compute that reads it, and a store when the compute
+ends that makes it. So a tile may ask for data long before it needs it, and what others need at once does not
+wait for that. A packet of DRAM sets out when DRAM begins to read or write it.
 
 The life of a message with three packets, of which two may be in flight::
 
@@ -75,6 +80,7 @@ Truth = Any
 def simulate(tables: ProgramTables, run: ReplayState) -> None:
     """Run a program until nothing happens any more, or until something impossible is in ``run.failure``."""
     tiles: Int = tables.code.begin.shape[0] - 1
+    messages: Int = tables.messages.size.shape[0]
     for tile in range(tiles):
         run.tiles.status[tile] = CALLED
         _push(run.queue, 0, tile)
@@ -89,8 +95,10 @@ def simulate(tables: ProgramTables, run: ReplayState) -> None:
             run.failure[0] = TOO_MANY
         elif what < tiles:
             _advance(tables, run, what, now)
-        else:
+        elif what < tiles + messages:
             _packet_arrived(tables, run, what - tiles, now)
+        else:
+            _serve(tables, run, what - tiles - messages, now)
         if run.repeats.turned[0] > 0:
             skip_repeats(tables, run, now)
         if run.failure[0]:
@@ -265,6 +273,8 @@ def _take_in(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: I
     """Issue a load or receive: its bits are taken from now on."""
     _put(tables, run, tile, at, COMING)
     if run.failure[0] == 0:
+        copy, ahead = tables.code.copy_or_output[at], tables.code.ahead[at] * tables.rates.cycle
+        run.messages.read_at[copy] = run.tiles.busy[tile] + ahead
         _join(tables, run, tables.code.message[at], now)
 
 
@@ -382,9 +392,10 @@ def _packet_arrived(tables: ProgramTables, run: ReplayState, message: Int, now: 
     state, rates = run.messages, tables.rates
     tiles: Int = tables.code.begin.shape[0] - 1
     if state.left[message] > 0:
-        size = min(rates.packet_bits, state.left[message])
-        state.left[message] -= size
-        _push(run.queue, _carried(tables, run, message, size, now), tiles + message)
+        if tables.messages.kind[message] == BETWEEN_TILES:
+            _set_out(tables, run, message, now)
+        else:
+            _wait_for_dram(tables, run, message, now)
         return
     if state.closing[message] == 0:
         state.packets[message] -= 1
@@ -401,8 +412,85 @@ def _packet_arrived(tables: ProgramTables, run: ReplayState, message: Int, now: 
 
 
 @called
+def _set_out(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """Send the next packet of a message on its way."""
+    size = min(tables.rates.packet_bits, run.messages.left[message])
+    run.messages.left[message] -= size
+    tiles: Int = tables.code.begin.shape[0] - 1
+    _push(run.queue, _carried(tables, run, message, size, now), tiles + message)
+
+
+@inlined
+def _server_of(tables: ProgramTables, message: Int) -> Int:
+    """Which of DRAM's servers a message needs."""
+    return tables.rates.dram_writer if tables.messages.kind[message] == TO_DRAM else 0
+
+
+@called
+def _wait_for_dram(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
+    """Let the next packet of a message wait until DRAM takes it, which may be at once."""
+    server = _server_of(tables, message)
+    _push(run.waiting[server], _needed(tables, run, message, now), message)
+    if run.serving[server] == 0:
+        _call_server(tables, run, server, max(now, run.dram_free[server]))
+
+
+@inlined
+def _call_server(tables: ProgramTables, run: ReplayState, server: Int, time: Int) -> None:
+    """Let a server take the next packet at that time."""
+    run.serving[server] = 1
+    tiles: Int = tables.code.begin.shape[0] - 1
+    _push(run.queue, time, tiles + tables.messages.size.shape[0] + server)
+
+
+@called
+def _needed(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> Int:
+    """When a load or store is needed, as far as is known now; later, that time may be later but not earlier.
+
+    It is put off for as long as a tile waits for something, as nothing is read before the computes in front.
+    """
+    state, tiles = run.messages, run.tiles
+    if tables.messages.kind[message] == TO_DRAM:
+        return state.floor[message]
+    needed: Int = LONGEST
+    for copy in range(tables.messages.copies[message], tables.messages.copies[message + 1]):
+        tile = tables.messages.copy_tile[copy]
+        rest = state.read_at[copy] - tiles.busy[tile]
+        needed = min(needed, max(now, tiles.compute_end[tile]) + rest)
+    return needed
+
+
+@called
+def _serve(tables: ProgramTables, run: ReplayState, server: Int, now: Int) -> None:
+    """Let a server of DRAM, which is free, take a packet of the message that is needed first.
+
+    Messages wait with the time that was known when they came. That only grows, so the first one is compared
+    anew with the others until none is needed before it.
+    """
+    run.serving[server] = 0
+    waiting = run.waiting[server]
+    while waiting.counts[0] > 0:
+        message, known = waiting.what[0], waiting.time[0]
+        _pop(waiting)
+        needed = max(known, _needed(tables, run, message, now))
+        if waiting.counts[0] > 0 and needed > waiting.time[0]:
+            _push(waiting, needed, message)
+        elif run.messages.left[message] == 0:
+            # another packet of the message, which waited too, was the last one
+            tiles: Int = tables.code.begin.shape[0] - 1
+            _push(run.queue, now, tiles + message)
+        else:
+            _set_out(tables, run, message, now)
+            _call_server(tables, run, server, run.dram_free[server])
+            return
+
+
+@called
 def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, now: Int) -> Int:
-    """When a packet that sets out now has arrived; links and DRAM carry it after those before it."""
+    """When a packet that sets out now has arrived; links carry it after those before it.
+
+    One of DRAM sets out when its server is free, which is busy with it from then on.
+    """
     routes, end = tables.routes, now
     route = tables.messages.route[message]
     # A link that is on the ways of several ports carries the part of each, so its ticks a bit are of the
@@ -413,9 +501,9 @@ def _carried(tables: ProgramTables, run: ReplayState, message: Int, size: Int, n
         run.link_free[link] = free
         end = max(end, free)
     if tables.messages.kind[message] != BETWEEN_TILES:
-        server, bit = 0, tables.rates.dram_read_bit
+        server, bit = _server_of(tables, message), tables.rates.dram_read_bit
         if tables.messages.kind[message] == TO_DRAM:
-            server, bit = tables.rates.dram_writer, tables.rates.dram_write_bit
+            bit = tables.rates.dram_write_bit
         run.dram_free[server] = max(now, run.dram_free[server]) + size * bit
         end = max(end, run.dram_free[server])
     return end
@@ -471,8 +559,8 @@ def _fail(run: ReplayState, what: Int, tile: Int, at: Int, copy: Int) -> None:
     run.failure[0], run.failure[1], run.failure[2], run.failure[3] = what, tile, at, copy
 
 
-# The heap is ours because compiled code has none for three arrays. Ties go by the order in which events were
-# put in, which makes a run the same on every machine.
+# The heaps are ours because compiled code has none for three arrays. Ties go by the order in which entries
+# were put in, which makes a run the same on every machine.
 
 
 @called

@@ -40,8 +40,9 @@ class Code(NamedTuple):
     ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
     up to the next one's; of a store that is the copy in whose bytes the outputs lie, of a send the copy that
-    it passes on. Of a LOOP ``times`` says how often it runs, and of an END ``body`` where it goes back to;
-    ``depth`` is how many loops are around both.
+    it passes on. ``ahead``: of a load or receive, the cycles that the tile computes from there to the first
+    instruction that reads the data. Of a LOOP ``times`` says how often it runs, and of an END ``body`` where
+    it goes back to; ``depth`` is how many loops are around both.
     """
 
     begin: Array
@@ -52,6 +53,7 @@ class Code(NamedTuple):
     work: Array
     reads_begin: Array
     reads: Array
+    ahead: Array
     times: Array
     body: Array
     depth: Array
@@ -125,7 +127,9 @@ class Works(NamedTuple):
 class Queue(NamedTuple):
     """Events as a binary heap by ``time`` and then by ``order``, in which they were put in.
 
-    ``what``: a tile, or the number of tiles plus a message. ``counts`` [2]: events in it, and ever put in.
+    ``what``: a tile, or the number of tiles plus a message, or that of tiles and messages plus a server of
+    DRAM. ``counts`` [2]: events in it, and ever put in. Messages of which a packet waits for DRAM are kept in
+    the same way, by the time when they are needed.
     """
 
     time: Array
@@ -167,8 +171,9 @@ class MessageState(NamedTuple):
     ``began``, bits ``left`` to send, ``packets`` in flight, the earliest end ``floor``, whether all its
     packets have arrived (``closing``) and how many transfers are ``done``.
 
-    Of each copy its state and address, and whether its tile waits for it (``awaited``) or ever had it
-    (``filled``), and how many transfers are leaving ``from_copy``. Of each output whether it is leaving
+    Of each copy its state and address, how much its tile will have computed when it first reads it
+    (``read_at``, in ticks), whether the tile waits for it (``awaited``) or ever had it (``filled``), and how
+    many transfers are leaving ``from_copy``. Of each output whether it is leaving
     (``out``), the compute that it was last of, and the copy in whose bytes it lies (``bytes_of``, -1: none).
     """
 
@@ -182,6 +187,7 @@ class MessageState(NamedTuple):
     done: Array
     copy: Array
     address: Array
+    read_at: Array
     awaited: Array
     filled: Array
     from_copy: Array
@@ -221,7 +227,8 @@ class Repeats(NamedTuple):
 class ReplayState(NamedTuple):
     """Everything that changes while a program runs.
 
-    ``link_free``: when each link is free; ``dram_free`` [2]: when each of DRAM's servers is. ``layers``
+    ``link_free``: when each link is free; ``dram_free`` [2]: when each of DRAM's servers is, ``serving`` [2]:
+    whether an event says so, and ``waiting``: the messages of which a packet waits for each. ``layers``
     [layers, 2]: first start and last end. ``failure`` [4]: what is wrong, the tile, its instruction, and
     another copy. ``end`` [1]: the latest moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work,
     tile, start, end, and message, start, end; they are empty where no trace is asked for. ``logged`` [2]:
@@ -233,6 +240,8 @@ class ReplayState(NamedTuple):
     messages: MessageState
     link_free: Array
     dram_free: Array
+    serving: Array
+    waiting: tuple[Queue, Queue]
     layers: Array
     failure: Array
     end: Array

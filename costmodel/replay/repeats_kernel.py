@@ -22,7 +22,17 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.replay.event_values import DONE, END, LONGEST, TOO_LONG, ProgramTables, ReplayState
+from costmodel.replay.event_values import (
+    COMING,
+    DONE,
+    END,
+    LONGEST,
+    TOO_LONG,
+    ProgramTables,
+    Queue,
+    Repeats,
+    ReplayState,
+)
 
 Array = NDArray[Any]
 Int = Any
@@ -88,8 +98,10 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
     for copy in range(messages.copy.shape[0]):
         found[at], found[at + 1] = messages.copy[copy], messages.address[copy]
         found[at + 2], found[at + 3] = messages.awaited[copy], messages.filled[copy]
-        found[at + 4] = messages.from_copy[copy]
-        at += 5
+        found[at + 4], found[at + 5] = messages.from_copy[copy], 0
+        if copy < tables.messages.copy_tile.shape[0] and messages.copy[copy] == COMING:
+            found[at + 5] = messages.read_at[copy] - tiles.busy[tables.messages.copy_tile[copy]]
+        at += 6
     for output in range(messages.out.shape[0]):
         tile = tables.messages.output_tile[output]
         last = messages.output_of[output] == tiles.computes[tile]
@@ -99,29 +111,38 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
         found[at] = _left(run.link_free[link], now)
         at += 1
     for server in range(run.dram_free.shape[0]):
-        found[at] = _left(run.dram_free[server], now)
-        at += 1
-    # The heap has its events in some order; the order in which they come is that of time and of `order`.
-    events = queue.counts[0]
-    found[at] = events
+        found[at], found[at + 1] = _left(run.dram_free[server], now), run.serving[server]
+        at += 2
+    at = _describe_queue(run.repeats, queue, now, at)
+    for server in range(run.dram_free.shape[0]):
+        at = _describe_queue(run.repeats, run.waiting[server], now, at)
+    return at
+
+
+@called
+def _describe_queue(repeats: Repeats, queue: Queue, now: Int, at: Int) -> Int:
+    """Write what is in a heap into ``current`` from ``at`` on; returns where that ends.
+
+    The heap has its entries in some order; the order in which they come is that of time and of ``order``.
+    """
+    found, order, entries = repeats.current, repeats.order, queue.counts[0]
+    found[at] = entries
     at += 1
-    order = run.repeats.order
-    for number in range(events):
+    for number in range(entries):
         position = number
-        while position > 0 and _later(run, order[position - 1], number):
+        while position > 0 and _later(queue, order[position - 1], number):
             order[position] = order[position - 1]
             position -= 1
         order[position] = number
-    for number in range(events):
+    for number in range(entries):
         found[at], found[at + 1] = queue.time[order[number]] - now, queue.what[order[number]]
         at += 2
     return at
 
 
 @inlined
-def _later(run: ReplayState, one: Int, other: Int) -> Truth:
-    """Whether one entry of the heap is an event that comes after that of another entry."""
-    queue = run.queue
+def _later(queue: Queue, one: Int, other: Int) -> Truth:
+    """Whether one entry of a heap comes after another entry."""
     if queue.time[one] != queue.time[other]:
         return queue.time[one] > queue.time[other]
     return queue.order[one] > queue.order[other]
@@ -195,6 +216,13 @@ def _add(tables: ProgramTables, run: ReplayState, depth: Int, periods: Int, now:
     kept.skipped[0] += periods
     for number in range(run.queue.counts[0]):
         run.queue.time[number] += later
+    for server in range(run.dram_free.shape[0]):
+        for number in range(run.waiting[server].counts[0]):
+            run.waiting[server].time[number] += later
+    for copy in range(tables.messages.copy_tile.shape[0]):
+        tile = tables.messages.copy_tile[copy]
+        if messages.copy[copy] == COMING:
+            messages.read_at[copy] += periods * (tiles.busy[tile] - kept.busy[depth, tile])
     for output in range(messages.out.shape[0]):
         tile = tables.messages.output_tile[output]
         if messages.output_of[output] == tiles.computes[tile]:

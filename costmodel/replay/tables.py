@@ -36,6 +36,7 @@ from costmodel.replay.event_values import (
     Works,
 )
 from costmodel.replay.failures import impossible, named
+from costmodel.replay.first_reads import FirstReads
 from costmodel.replay.mistakes import OPERATIONS, check_values
 from costmodel.replay.routes import begins, routes_of, whole_numbers
 from costmodel.schedule.program.program import Instruction, Message, Program, Repeat, times_before
@@ -61,7 +62,7 @@ class ReplayOptions:
     dram_latency: int = 0
     hop_latency: int = 0
     packet_bytes: int = 4096
-    packets_in_flight: int = 2
+    packets_in_flight: int = 8
     skip_repeats: bool = True
 
     def __post_init__(self) -> None:
@@ -178,10 +179,11 @@ class Compiled:
         outputs, links = len(self.numbers.output_tile), 4 * self.program.chip.columns * self.program.chip.rows
         tile_of = [*self.numbers.copy_tile, *self.numbers.output_tile]
         copies, of_tile = len(tile_of), np.bincount(whole_numbers(tile_of), minlength=tiles)
-        events = tiles + self.options.packets_in_flight * count + 1
+        packets = self.options.packets_in_flight * count
+        events = tiles + packets + 3
         computes, transfers = (int(self.times.sum()), int(self.runs.sum())) if logged else (0, 0)
         # as `repeats_kernel.py` describes them
-        numbers = 6 * (tiles + count) + 5 * copies + 3 * outputs + links + 3 + 2 * events
+        numbers = 6 * (tiles + count) + 6 * copies + 3 * outputs + links + 7 + 2 * events + 4 * packets
         depth = self._most_loops
         skips = (
             self.options.skip_repeats
@@ -194,7 +196,7 @@ class Compiled:
             if self._steps > MOST_STEPS:
                 raise InputError("program", f"at most {MOST_STEPS:,} instructions", f"{self._steps:,}")
         return ReplayState(
-            Queue(_zeros(events), _zeros(events), _zeros(events), _zeros(2)),
+            _empty_queue(events),
             TileState(
                 next=self.tables.code.begin[:-1].copy(),
                 status=_zeros(tiles),
@@ -214,11 +216,13 @@ class Compiled:
             ),
             MessageState(
                 *(_zeros(count) for _ in range(8)),
-                *(_zeros(copies) for _ in range(5)),
+                *(_zeros(copies) for _ in range(6)),
                 *(_zeros(outputs) for _ in range(3)),
             ),
             link_free=_zeros(links),
             dram_free=_zeros(2),
+            serving=_zeros(2),
+            waiting=(_empty_queue(packets + 1), _empty_queue(packets + 1)),
             layers=np.full((len(self.layers), 2), -1, np.int64),
             failure=_zeros(4),
             end=_zeros(1),
@@ -229,7 +233,7 @@ class Compiled:
                 tile=np.full(1, self._deepest if skips else -1, np.int64),
                 turned=_zeros(1),
                 current=_zeros(numbers),
-                order=_zeros(events),
+                order=_zeros(max(events, packets + 1)),
                 skipped=_zeros(1),
                 turns=_zeros(depth),
                 next_kept=_zeros(depth),
@@ -273,6 +277,7 @@ class Compiled:
             work,
             reads_begin,
             whole_numbers(listing.reads),
+            self._ahead(),
             times,
             body_at,
             depth,
@@ -312,6 +317,16 @@ class Compiled:
             address = int(8 * item.address)  # of no address, which is -1, something below 0 as well
             row = (operation, item.message, copy_or_output, address, item.work, len(reads), -1, depth)
             listing.rows.append(row)
+
+    def _ahead(self) -> Array:
+        """Of every instruction, how far ahead of its first use it asks for data."""
+        return whole_numbers(
+            [
+                cycles
+                for body in self.program.tiles
+                for cycles in FirstReads(self.program.works).cycles_ahead(body)
+            ]
+        )
 
     def _runs(self) -> Array:
         """How often each message is transferred; InputError where its tiles do not agree."""
@@ -381,3 +396,7 @@ class Compiled:
 
 def _zeros(shape: int | tuple[int, ...]) -> Array:
     return np.zeros(shape, np.int64)
+
+
+def _empty_queue(most: int) -> Queue:
+    return Queue(_zeros(most), _zeros(most), _zeros(most), _zeros(2))

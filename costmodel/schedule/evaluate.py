@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import is_
+from typing import NamedTuple, TypeVar
 
 from costmodel.errors import InputError
 from costmodel.hardware.chip import Chip
@@ -26,6 +28,7 @@ from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from costmodel.schedule.tree.tree import Cut, TreeNode, leaves, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
+PartT = TypeVar("PartT")
 MOST_REMEMBERED = 50_000
 """How many segments an evaluator remembers before it forgets them all, which bounds its memory."""
 
@@ -41,6 +44,36 @@ class _Segment:
     layers: frozenset[str]
     needs: frozenset[str]
     cost: NodeCost | NotPossibleError
+
+
+@dataclass(frozen=True)
+class _EvaluatedTree:
+    """A tree that was evaluated, from which the next one takes what both have in common.
+
+    ``nodes``: of its ``segments``. ``between``: the transition from each segment to the next one, and with
+    several rounds that from the last to the first.
+    """
+
+    tree: TreeNode
+    nodes: tuple[TreeNode, ...]
+    segments: tuple[_Segment, ...]
+    costs: tuple[NodeCost, ...]
+    between: tuple[Transition, ...]
+
+
+class _Common(NamedTuple):
+    """How many segments a tree shares with one that was evaluated ``before``, whose root is like its own.
+
+    ``first``: how many from the first one on; ``last``: how many up to the last one.
+    """
+
+    before: _EvaluatedTree
+    first: int
+    last: int
+
+    def spliced(self, ones: tuple[PartT, ...], new: tuple[PartT, ...]) -> tuple[PartT, ...]:
+        """What the segments of the tree before have one each of, with ``new`` ones for the tree's own."""
+        return ones[: self.first] + new + ones[len(ones) - self.last :]
 
 
 class ChipEvaluator:
@@ -72,6 +105,7 @@ class ChipEvaluator:
         self._transitions = KnownTransitions(chip, graph.producers)
         self._by_value: dict[TreeNode, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
+        self._recent: tuple[_EvaluatedTree, ...] = ()
 
     def evaluate(self, tree: TreeNode) -> ChipEvaluation:
         """What a schedule costs; ``tree`` is its RA tree.
@@ -80,13 +114,52 @@ class ChipEvaluator:
         not suffice.
         """
         rounds, nodes = rounds_of_segments(tree)
-        segments = [self._known(tree, node) for node in nodes]
-        if not self._fit_together(tree, segments):
+        common = self._common(tree, nodes)
+        if common is None:
+            segments = tuple([self._known(tree, node) for node in nodes])
+            fits = self._fit_together(tree, segments)
+        else:
+            new = tuple([self._known(tree, node) for node in nodes[common.first : len(nodes) - common.last]])
+            segments = common.spliced(common.before.segments, new)
+            fits = _take_the_place(new, common) or self._fit_together(tree, segments)
+        if not fits:
             self._refuse(violations(tree, self.graph.producers, self.batch))
-        costs = tuple(_possible(segment) for segment in segments)
-        following = (*costs[1:], *(costs[:1] if rounds > 1 else ()))
-        between = tuple(map(self._transitions.between, costs, following))
+        costs, between = self._costs(rounds, segments, common)
+        evaluated = _EvaluatedTree(tree, nodes, segments, costs, between)
+        self._recent = (evaluated, *(self._recent[:1] if common is None else (common.before,)))
         return ChipEvaluation(tree, self.chip, rounds, costs, between)
+
+    def _common(self, tree: TreeNode, nodes: tuple[TreeNode, ...]) -> _Common | None:
+        """What a tree, with ``nodes`` as its segments, shares with one of the last two trees.
+
+        A search comes to its next tree by a change at one spot, of the tree that it evaluated last, or of the
+        one before if it did not accept that.
+        """
+        found = []
+        for before in self._recent:
+            if _same_root(tree, before.tree):
+                first = _equal_ones(nodes, before.nodes)
+                last = _equal_ones(nodes[::-1], before.nodes[::-1])
+                shorter = min(len(nodes), len(before.nodes))
+                found.append(_Common(before, first, min(last, shorter - first)))
+        return max(found, key=lambda one: one.first + one.last, default=None)
+
+    def _costs(
+        self, rounds: int, segments: tuple[_Segment, ...], common: _Common | None
+    ) -> tuple[tuple[NodeCost, ...], tuple[Transition, ...]]:
+        """The costs of a tree's segments, and their transitions; NotPossibleError where one cannot run."""
+        if common is None:
+            costs = tuple(map(_possible, segments))
+            between = tuple(map(self._transitions.between, costs, costs[1:]))
+        else:
+            before, first, last = common
+            rest, old = len(segments) - last, len(before.segments)
+            costs = common.spliced(before.costs, tuple(map(_possible, segments[first:rest])))
+            # A transition is new where one of its two segments is.
+            kept = max(first - 1, 0)
+            new = map(self._transitions.between, costs[kept:rest], costs[kept + 1 : rest + 1])
+            between = (*before.between[:kept], *new, *before.between[old - last : old - 1])
+        return costs, (*between, self._transitions.between(costs[-1], costs[0])) if rounds > 1 else between
 
     def between(self, before: NodeCost, after: NodeCost) -> Transition:
         """What one segment saves by following another; both are costs that :meth:`segment` has given."""
@@ -176,3 +249,32 @@ def _possible(segment: _Segment) -> NodeCost:
     if isinstance(segment.cost, NotPossibleError):
         raise NotPossibleError(*segment.cost.args)
     return segment.cost
+
+
+def _same_root(tree: TreeNode, other: TreeNode) -> bool:
+    """Whether both roots are T cuts that run their segments equally often, for as many samples."""
+    return isinstance(tree, Cut) and isinstance(other, Cut) and tree.kind == "T" and tree.name == other.name
+
+
+def _equal_ones(nodes: Sequence[TreeNode], others: Sequence[TreeNode]) -> int:
+    """How many nodes, from the first one on, are the same objects."""
+    same = list(map(is_, nodes, others))
+    return same.index(False) if False in same else len(same)
+
+
+def _take_the_place(new: Sequence[_Segment], common: _Common) -> bool:
+    """Whether ``new`` segments make a valid tree in place of those that only the valid tree before has.
+
+    They do if they have the same layers, and need nothing but what they and the segments before them make.
+    """
+    before, first, last = common
+    replaced = before.segments[first : len(before.segments) - last]
+    missing = set().union(*[one.layers for one in replaced])
+    seen = set().union(*[one.layers for one in before.segments[:first]])
+    samples = before.segments[0].node.batch
+    for segment in new:
+        if segment.node.batch != samples or not segment.needs <= seen or not segment.layers <= missing:
+            return False
+        seen |= segment.layers
+        missing -= segment.layers
+    return not missing

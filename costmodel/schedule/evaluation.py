@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.widths import whole_bytes
@@ -14,6 +15,7 @@ from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.tree import Cut, TreeNode
 
+Number = TypeVar("Number", int, float)
 IDLE = "idle"
 """The part of energy that a chip takes in every cycle, whatever its segments do."""
 
@@ -37,9 +39,10 @@ class ChipEvaluation:
         """Energy in pJ by ENERGY_PARTS over all rounds, and ``idle`` if the chip's ``idle_pj_per_cycle`` is
         above 0: what all tiles and DRAM take in every cycle of the run, whether they work or wait.
         """
-        sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
-        parts = {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
-        parts["tiles"] -= sum(times * one.saved_leakage_pj for one, times in self._transitions())
+        sums = [sum(part) for part in zip(*[one.parts_pj for one in self.segments], strict=True)]
+        over_rounds: list[float] = [self.rounds * part for part in sums]
+        parts = dict(zip(ENERGY_PARTS, over_rounds, strict=True))
+        parts["tiles"] -= self._over_all_rounds([one.saved_leakage_pj for one in self.transitions])
         idle_pj = self.chip.idle_pj_per_cycle
         return parts | {IDLE: idle_pj * self.cycles} if idle_pj else parts
 
@@ -51,8 +54,8 @@ class ChipEvaluation:
     @cached_property
     def cycles(self) -> int:
         """Of the whole batch: all segments in all rounds, less what segments save by overlapping."""
-        by_themselves = self.rounds * sum(segment.cycles for segment in self.segments)
-        return by_themselves - sum(times * one.saved_cycles for one, times in self._transitions())
+        by_themselves = self.rounds * sum([segment.cycles for segment in self.segments])
+        return by_themselves - self._over_all_rounds([one.saved_cycles for one in self.transitions])
 
     @property
     def segment_cycles(self) -> tuple[int, ...]:
@@ -66,10 +69,13 @@ class ChipEvaluation:
         pairs = (one.held_bits for one in self.transitions)
         return max([*pairs, *(segment.held.most for segment in self.segments)])
 
-    def _transitions(self) -> Iterator[tuple[Transition, int]]:
-        """Every transition and how often it comes: after the last round nothing follows."""
-        for number, one in enumerate(self.transitions, 1):
-            yield one, self.rounds - (number == len(self.segments))
+    def _over_all_rounds(self, saved: Sequence[Number]) -> Number:
+        """The sum over all rounds of what each transition saves."""
+        times = [self.rounds] * len(saved)
+        if len(saved) == len(self.segments):
+            times[-1] -= 1  # nothing follows the last round
+        # A list is added up in half the time that a generator takes, and searches do this every round.
+        return sum([rounds * one for rounds, one in zip(times, saved, strict=True)])
 
     @property
     def dram_read_bits(self) -> int:

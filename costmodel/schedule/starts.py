@@ -10,6 +10,12 @@ one and the inputs of the next::
 Weights that stay in the buffers for all sub-batches come once, before the first one. So a node has a first
 batch, for which they come, and later batches. Nothing computes during the first fetch; replays of programs
 (:mod:`costmodel.replay`) confirm its cycles.
+
+What other tiles make for a child cannot come before they make it. A child that is a cut makes it in the
+last run of its last leaf, with which the cut ends::
+
+    tiles     | child 0: first leaf | its last leaf |      | child 1
+    links     |  weights of child 1 | outputs of the last leaf |
 """
 
 from __future__ import annotations
@@ -29,15 +35,35 @@ class BatchRun:
 
     ``ahead_bits``: bits that have to come from DRAM before the batch starts; data for several tiles counts
     once. ``link_cycles``: cycles that the busiest link needs for the data that has to come before the batch
-    starts.
-    ``running``: cycles of the batch from the moment when all that data is there. ``dram_bits``: all bits that
-    DRAM moves for the batch.
+    starts, and ``tile_link_cycles`` for what of that data tiles make.
+    ``running``: cycles of the batch from the moment when all that data is there; the last leaf runs
+    ``last_runs`` times in it, the last time for ``last_run`` cycles at its end. ``dram_bits``: all bits that
+    DRAM moves for the batch; ``all_link_cycles``: cycles that the busiest link needs for all that it carries
+    for the batch.
     """
 
     ahead_bits: int
     link_cycles: int
+    tile_link_cycles: int
     running: int
+    last_run: int
+    last_runs: int
     dram_bits: int
+    all_link_cycles: int
+
+    @staticmethod
+    def of_leaf(
+        ahead_bits: int,
+        link_cycles: int,
+        tile_link_cycles: int,
+        running: int,
+        dram_bits: int,
+        all_link_cycles: int,
+    ) -> BatchRun:
+        """The run of a leaf, which is its own last leaf."""
+        return BatchRun(
+            ahead_bits, link_cycles, tile_link_cycles, running, running, 1, dram_bits, all_link_cycles
+        )
 
     def fetched(self, chip: Chip) -> int:
         """Cycles of the fetch before the batch where nothing computes meanwhile."""
@@ -45,7 +71,15 @@ class BatchRun:
 
     def period(self, chip: Chip) -> int:
         """Cycles from one such batch to the next, where the data of the next one comes meanwhile."""
-        return max(self.running, chip.least_cycles(self.dram_bits, 0), self.link_cycles)
+        return max(self.running, chip.least_cycles(self.dram_bits, 0), self.all_link_cycles)
+
+    def handed_on(self, tile_link_cycles: int) -> int:
+        """Cycles from the start of the batch until what it makes has reached the tiles of the next child.
+
+        ``tile_link_cycles``: of the data of the next child that tiles make. All of it is taken to come from
+        the last leaf, a part with each of its runs, and no link carries any before that run begins.
+        """
+        return self.running - self.last_run + -(-tile_link_cycles // self.last_runs)
 
 
 @dataclass(frozen=True)
@@ -63,19 +97,25 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
     """Cycles of children that run one after the other, once the data of the first one is there.
 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
-    ``then``: what follows the last child, if its data comes meanwhile.
+    ``then``: what follows the last child, if its data comes meanwhile; no child here makes any of that.
     """
     cycles, rate = 0, chip.dram.bits_per_cycle
-    for run, after in zip(runs, [*runs[1:], then], strict=True):
+    for number, (run, after) in enumerate(zip(runs, [*runs[1:], then], strict=True)):
         rest, links = run.dram_bits - run.ahead_bits, 0
         if after is not None:
             rest, links = rest + after.ahead_bits, after.link_cycles
+        if after is not None and number < len(runs) - 1:
+            links = max(links, run.handed_on(after.tile_link_cycles))
         cycles += max(run.running, -(-rest // rate), links)
     return cycles
 
 
-def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns:
-    """A T cut: all children in turn for one sub-batch after the other."""
+def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: int) -> NodeRuns:
+    """A T cut: all children in turn for one sub-batch after the other.
+
+    ``on_links``: cycles that the busiest link needs for a batch of all children. It may carry what leaves one
+    child and what comes to the next, so the cut takes no less, but for what comes before it starts.
+    """
     first, later = [child.first for child in children], [child.later for child in children]
     brought, moved = sum(run.dram_bits for run in first), sum(run.dram_bits for run in later)
     begun, last = in_turn(first, chip), in_turn(later, chip)
@@ -85,9 +125,21 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip) -> NodeRuns
         between = in_turn(later, chip, later[0])
         begun = in_turn(first, chip, later[0]) + (subbatches - 2) * between + last
         more = (subbatches - 1) * between
+
+    def whole(begins: BatchRun, ends: BatchRun, running: int, dram_bits: int) -> BatchRun:
+        """The cut's batch, with the run that ``begins`` it and the one that ``ends`` it."""
+        return replace(
+            begins,
+            running=max(running, on_links - begins.link_cycles),
+            last_run=ends.last_run,
+            last_runs=subbatches * ends.last_runs,
+            dram_bits=dram_bits,
+            all_link_cycles=on_links,
+        )
+
     return NodeRuns(
-        replace(first[0], running=begun, dram_bits=brought + (subbatches - 1) * moved),
-        replace(later[0], running=more + last, dram_bits=subbatches * moved),
+        whole(first[0], (first if subbatches == 1 else later)[-1], begun, brought + (subbatches - 1) * moved),
+        whole(later[0], later[-1], more + last, subbatches * moved),
     )
 
 
@@ -99,19 +151,33 @@ def pipelined(
     DRAM and links may be fast enough for each child and too slow for all together. ``on_links``: cycles that
     the busiest link needs for a batch of all children. Tiles of later stages fetch their weights and first
     inputs at the same time as those of the first stage, so the first stage starts when all that data is
-    there. From then on the pipeline takes the slowest child of each stage once (fill), then the period of the
-    slowest child for each further sub-batch; at least what DRAM and links take.
+    there. From then on the pipeline takes the slowest child of each stage once (fill), or as long as links
+    need for what the next stage gets of it, then the period of the slowest child for each further sub-batch;
+    at least what DRAM and links take.
     """
     period = max(child.later.period(chip) for child in children)
-    moved = sum(child.later.dram_bits for child in children)
+    moved, last = sum(child.later.dram_bits for child in children), max(stages)
 
     def whole(runs: Sequence[BatchRun]) -> BatchRun:
         """The cut's batch, of which ``runs`` is the first sub-batch."""
         ahead = sum(run.ahead_bits for run in runs)
         dram = sum(run.dram_bits for run in runs) + (subbatches - 1) * moved
-        filled = sum(slowest_by_stage([run.running for run in runs], stages))
+        taken = slowest_by_stage([run.running for run in runs], stages)
+        handed = [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
+        filled = sum(map(max, taken, handed))
         running = max(filled + (subbatches - 1) * period, chip.least_cycles(dram - ahead, 0), on_links)
-        return BatchRun(ahead, max(run.link_cycles for run in runs), running, dram)
+        begins = [run for run, stage in zip(runs, stages, strict=True) if stage == 0]
+        ends = [run for run, stage in zip(runs, stages, strict=True) if stage == last]
+        return BatchRun(
+            ahead_bits=ahead,
+            link_cycles=max(run.link_cycles for run in runs),
+            tile_link_cycles=max(run.tile_link_cycles for run in begins),
+            running=running,
+            last_run=max(run.last_run for run in ends),
+            last_runs=subbatches * min(run.last_runs for run in ends),
+            dram_bits=dram,
+            all_link_cycles=on_links,
+        )
 
     return NodeRuns(whole([child.first for child in children]), whole([child.later for child in children]))
 

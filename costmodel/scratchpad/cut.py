@@ -83,7 +83,30 @@ class CutGraph:
 
     @cached_property
     def recomputed_macs(self) -> int:
-        """Those that are made more than once, without their first time.
+        """Those that are made more than once, without their first time."""
+        again = 0
+        for operator, rows in self._rows_made_again.items():
+            (output,) = self.divisible.whole.operators[operator].outputs
+            macs = self.divisible.divisions[operator].macs
+            again += macs * rows // self.divisible.extents[output].rows
+        return again
+
+    @cached_property
+    def recomputed_elements(self) -> int:
+        """What operators without multiply-accumulates (pooling, element by element) make again, in elements
+        of their outputs."""
+        again = 0
+        for operator, rows in self._rows_made_again.items():
+            (output,) = self.divisible.whole.operators[operator].outputs
+            if not self.divisible.divisions[operator].macs:
+                extent = self.divisible.extents[output]
+                again += rows * extent.channels * extent.elements
+        return again
+
+    @cached_property
+    def _rows_made_again(self) -> dict[int, int]:
+        """By operator of the whole graph the rows of its output that are made more than once, each time but
+        the first.
 
         Only bands of recomputed tensors overlap. Rows that strides skip are in none of them: they are not
         made at all, and do not count against what is made twice.
@@ -93,12 +116,10 @@ class CutGraph:
             begun = piece.added is None or piece.added[0] == 0
             if begun and piece.made is not None and piece.made.channels[0] == 0:
                 rows.setdefault(piece.operator, []).append(piece.made.rows)
-        again = 0
+        again = {}
         for operator, spans in rows.items():
-            (output,) = self.divisible.whole.operators[operator].outputs
             every = [row for span in dict.fromkeys(spans) for row in range(*span)]
-            macs = self.divisible.divisions[operator].macs
-            again += macs * (len(every) - len(set(every))) // self.divisible.extents[output].rows
+            again[operator] = len(every) - len(set(every))
         return again
 
 
@@ -184,6 +205,17 @@ def _recomputed(divisible: DivisibleGraph, tensor: int, reader: int, made: tuple
     return list(dict.fromkeys(spans))
 
 
+def renumbered(operator: Operator, index: Mapping[int, int]) -> Operator:
+    """The operator over the same tensors under other numbers."""
+    return Operator(
+        operator.name,
+        tuple(index[t] for t in operator.inputs),
+        tuple(index[t] for t in operator.outputs),
+        operator.parameter_bytes,
+        tuple((index[one], index[two]) for one, two in operator.overwrites),
+    )
+
+
 class _Cutting:
     """One cut graph being built."""
 
@@ -208,11 +240,16 @@ class _Cutting:
         for number in range(len(self.whole.operators)):
             self._cut(number)
         order = _deepest_first(self.operators, self.pieces, stages or [0] * len(self.whole.operators))
-        graph = OperatorGraph(
-            self.whole.name, tuple(self.operators[i] for i in order), tuple(self.tensors), self.settings
-        )
-        pieces = tuple(self.pieces[i] for i in order)
-        return CutGraph(self.divisible, graph, tuple(self.contents), pieces)
+        operators, pieces = [self.operators[i] for i in order], tuple(self.pieces[i] for i in order)
+        # strides may skip bands of a network's input: what nothing touches never arrives
+        touched = sorted({t for own in operators for t in (*own.inputs, *own.outputs)})
+        if len(touched) < len(self.tensors):
+            index = {tensor: number for number, tensor in enumerate(touched)}
+            operators = [renumbered(own, index) for own in operators]
+        tensors = tuple(self.tensors[tensor] for tensor in touched)
+        contents = tuple(self.contents[tensor] for tensor in touched)
+        graph = OperatorGraph(self.whole.name, tuple(operators), tensors, self.settings)
+        return CutGraph(self.divisible, graph, contents, pieces)
 
     def _band(self, tensor: int, number: int) -> int:
         source, boxes = self.whole.tensors[tensor], self.boxes[tensor]

@@ -52,9 +52,16 @@ def _wrong_bands(cut: CutGraph, cuts: Cuts) -> Iterator[str]:
         extent, own = cut.divisible.extents[number], boxes.get(number, [])
         if any(box.rows[0] >= box.rows[1] or box.channels[0] >= box.channels[1] for box in own):
             yield f"{tensor.name}: an empty band"
-        read_less = cuts.get(tensor.name, TensorCut()).recomputed
-        twice = sum(box.parts for box in own) - extent.rows * extent.channels
-        if not read_less and (twice or not _held(own, (0, extent.rows), (0, extent.channels))):
+        if cuts.get(tensor.name, TensorCut()).recomputed:
+            continue
+        held = sum(box.parts for box in own)
+        if tensor.given:
+            # bands that strides skip do not arrive; the pieces are asked below for all that they need
+            right = held <= extent.rows * extent.channels and _apart(own)
+        else:
+            right = held == extent.rows * extent.channels
+            right &= _held(own, (0, extent.rows), (0, extent.channels))
+        if not right:
             yield f"{tensor.name}: its bands are not the tensor"
 
 
@@ -182,6 +189,16 @@ def _held(boxes: Iterable[Box], rows: Span, channels: Span) -> bool:
                 reached = max(reached, end)
         if reached < channels[1]:
             return False
+    return True
+
+
+def _apart(boxes: list[Box]) -> bool:
+    """Whether no row of a channel is in two of the boxes."""
+    for number, box in enumerate(boxes):
+        for other in boxes[:number]:
+            rows = max(box.rows[0], other.rows[0]) < min(box.rows[1], other.rows[1])
+            if rows and max(box.channels[0], other.channels[0]) < min(box.channels[1], other.channels[1]):
+                return False
     return True
 
 

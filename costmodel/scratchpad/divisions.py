@@ -75,6 +75,9 @@ class RowWindow:
 
     def touches(self, made: Span, rows: Span) -> bool:
         """Whether any of these input rows is needed for the output rows ``made``: strides may skip all."""
+        if self.dilation == 1 and self.size >= self.stride:
+            first, end = self.of(made)
+            return rows[0] < end and first < rows[1]
         taps = range(0, self.size * self.dilation, self.dilation)
         return any(
             rows[0] <= row * self.stride - self.before + tap < rows[1] for row in range(*made) for tap in taps

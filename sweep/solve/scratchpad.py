@@ -9,6 +9,7 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.networks import load_network
+from costmodel.scratchpad.cut import CutGraph
 from costmodel.scratchpad.divisions import divisible_graph
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from costmodel.scratchpad.plan import Plan
@@ -125,10 +126,9 @@ class ScratchpadAnswer:
         return self.outcome.gap
 
     @property
-    def recomputed_macs(self) -> int:
-        """Multiply-accumulates that the plan's cuts make more than once, without their first time."""
-        cut = None if self.plan is None else cut_of(self.problem, self.plan)
-        return 0 if cut is None else cut.recomputed_macs
+    def cut(self) -> CutGraph | None:
+        """The graph that the plan is of, where it has cuts: its pieces, and what they make more than once."""
+        return None if self.plan is None else cut_of(self.problem, self.plan)
 
     @property
     def budget_bytes(self) -> int:
@@ -142,9 +142,13 @@ class ScratchpadAnswer:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that ``archsweep solve scratchpad --json`` prints."""
-        cut = {"recomputed_macs": self.recomputed_macs} if self.plan and self.plan.cuts else {}
+        cut = self.cut
+        again = cut and {
+            "recomputed_macs": cut.recomputed_macs,
+            "recomputed_elements": cut.recomputed_elements,
+        }
         return {
-            **cut,
+            **(again or {}),
             "status": str(self.status),
             "objective_bytes": self.objective,
             "bound_bytes": self.bound,

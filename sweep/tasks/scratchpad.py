@@ -172,6 +172,7 @@ def _plan(problem: ScratchpadProblem, plan: Plan) -> dict[str, Any]:
         "block_bytes": {tensor.name: tensor.block_bytes for tensor in tensors},
         "traffic_bytes": {tensor.name: tensor.traffic_bytes for tensor in tensors},
         "recomputed_macs": cut.recomputed_macs,
+        "recomputed_elements": cut.recomputed_elements,
     }
 
 

@@ -96,7 +96,7 @@ class TileTables:
         """Bytes of inputs on the fullest tile and on all tiles together, then the same of weights."""
         from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
 
-        layer, found = self.graph.layers[number], np.zeros(4, np.int64)
-        volumes(self.spaces[number], layer.sizes(batch), np.array(parts), self._ranges, True, found)
-        largest_in, bytes_in, largest_w, bytes_w = found.tolist()
+        layer, found = self.graph.layers[number], np.zeros((1, 4), np.int64)
+        volumes(self.spaces[number], layer.sizes(batch), np.array([parts]), self._ranges, True, found)
+        ((largest_in, bytes_in, largest_w, bytes_w),) = found.tolist()
         return largest_in * layer.operands, bytes_in * layer.operands, largest_w, bytes_w

@@ -177,9 +177,10 @@ def _held(size: _Size, tiles: int, free: int, samples: int) -> Array:
     batches = [batch for batch in range(1, samples + 1) if samples % batch == 0]
     rows = np.concatenate([_held_by_batch(size, tiles, free, batch) for batch in batches])
     kept: list[Array] = []
-    for row in np.unique(rows, axis=0):  # sorted, so that no row is worse than one behind it
-        if not any((other <= row).all() for other in kept):
-            kept.append(row)
+    left = np.unique(rows, axis=0)  # sorted, so that no row is worse than one behind it
+    while len(left):
+        kept.append(left[0])
+        left = left[(left < left[0]).any(axis=1)]
     return np.array(kept, np.int64).reshape(-1, 3)
 
 

@@ -18,9 +18,9 @@ pass it on (:mod:`.sharing`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from costmodel.schedule.leaf.leaf_cost import LeafCost
 from costmodel.schedule.leaf.leaf_layer import LeafLayer
 from costmodel.schedule.leaf.leaf_runs import (
     LeafTraffic,
+    LinkLoads,
     in_bands,
     pinned_runs,
     reduced_runs,
@@ -54,24 +55,33 @@ from costmodel.schedule.leaf.sharing import (
     SharedWeights,
     cheapest_sharing,
 )
-from costmodel.schedule.leaf.streams import FREE, STREAM_KINDS, LeafRun, Placement, stream_row
+from costmodel.schedule.leaf.streams import (
+    FREE,
+    STREAM_KINDS,
+    KnownStreams,
+    LeafRun,
+    LeafStreams,
+    Placement,
+)
 from costmodel.schedule.leaf.workspace import prices_of, workspace_of
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.starts import NodeRuns
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
-Streams = Sequence[Sequence[int]]
-"""The streams of a leaf, each with the columns of a :class:`.streams.StreamRow`."""
-
+FitsNowhere = Literal["fits nowhere"]
+FITS_NOWHERE: FitsNowhere = "fits nowhere"
+"""What is remembered of a leaf of which no partition fits the buffers."""
 MOST_REMEMBERED = 30_000
-"""How many leaves a search remembers before it forgets them all, which bounds its memory."""
+"""How many leaves a search remembers, which bounds its memory."""
 
 
 class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
     ``tile_costs``: what partitions cost within tiles. ``exponents``: n and m of the objective E^n D^m.
-    ``whole_chip_only``: the numbers of the layers that are never cut among tiles.
+    ``whole_chip_only``: the numbers of the layers that are never cut among tiles. ``leaks``: whether some
+    leaf that was found has tiles that leak.
     """
 
     def __init__(
@@ -83,9 +93,12 @@ class LeafSearch:
             number for number, layer in enumerate(graph.layers) if layer.needs_whole_chip
         )
         self._first_of_shape = same_shapes(graph)
-        self._known: dict[tuple[Any, ...], LeafCost | None] = {}
+        self.leaks = False
+        self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)
+        self._streams = KnownStreams(graph, [layer.bits for layer in self.layers], MOST_REMEMBERED)
         self._placements: dict[Placement, Placement] = {}
         self._least: dict[tuple[int, int, int, int, bool], Array] = {}
+        self._energies = Remembered[tuple[int, int, bool], tuple[PartitionRows, Array]](MOST_REMEMBERED)
         most_streams = max((len(layer.streams) for layer in self.layers), default=0)
         self._workspace = workspace_of(chip, most_streams)
         self._tables = PartitionTables(self.layers, chip, tile_costs, self._workspace.ranges)
@@ -99,13 +112,13 @@ class LeafSearch:
         ``run.may_share`` tiles share them where that costs the leaf less than either. With ``run.prices`` the
         bits of buffers that the leaf takes are part of what it costs.
         """
-        streams = self._streams(number, run, producers)
+        streams = self._streams.of(number, run, producers)
         key = (self._representative(number, run), run, streams)
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        if key not in self._known:
-            self._known[key] = self._cheapest(number, run, streams, producers)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None:
+            found = self._known.add(key, self._cheapest(number, run, streams, producers) or FITS_NOWHERE)
+            self.leaks = self.leaks or (not isinstance(found, str) and found.leakage_pj_per_cycle > 0)
+        return None if isinstance(found, str) else found
 
     def _representative(self, number: int, run: LeafRun) -> int:
         """The layer whose answers are this layer's too.
@@ -115,12 +128,8 @@ class LeafSearch:
         """
         return number if run.bands is not None else self._first_of_shape[number]
 
-    def _streams(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> Streams:
-        layer = self.layers[number]
-        return tuple([stream_row(self.graph, stream, run, producers, layer.bits) for stream in layer.streams])
-
     def _cheapest(
-        self, number: int, run: LeafRun, streams: Streams, producers: Mapping[int, Placement]
+        self, number: int, run: LeafRun, streams: LeafStreams, producers: Mapping[int, Placement]
     ) -> LeafCost | None:
         """The cheapest way of a leaf that is not known, by how its weights may come."""
         first = self._representative(number, run)
@@ -174,7 +183,7 @@ class LeafSearch:
         self,
         number: int,
         run: LeafRun,
-        streams: Streams,
+        streams: LeafStreams,
         producers: Mapping[int, Placement],
         at_no_price: float,
     ) -> LeafCost | None:
@@ -190,14 +199,14 @@ class LeafSearch:
         if not len(rows.parts):
             return pinned
         factors = self._factors(rows, run, at_no_price)
-        if pinned is not None:
-            may_win = self._least_values(first, streaming, rows, kept_price) * factors < pinned.value
-            if not may_win.any():
-                return pinned
-            rows, factors = rows.kept(may_win), factors[may_win]
-        streams = self._streams(number, streaming, producers)
-        below = np.inf if pinned is None else pinned.value
-        return self._searched(first, streaming, streams, rows, factors, below) or pinned
+        streams = self._streams.of(number, streaming, producers)
+        if pinned is None:
+            return self._searched(first, streaming, streams, rows, factors)
+        least = self._least_values(first, streaming, rows, kept_price) * factors
+        may_win = np.flatnonzero(least < pinned.value)
+        if not len(may_win):
+            return pinned
+        return self._searched(first, streaming, streams, rows, factors, pinned.value, may_win) or pinned
 
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows, all_rows: bool) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
@@ -215,6 +224,15 @@ class LeafSearch:
         self._least[key] = least
         return least
 
+    def _known_energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:
+        """The same as :meth:`_energy_pj`, made once for each number of runs of all rows of a table."""
+        # The rows are kept with it, so their id cannot come to mean others.
+        key = (id(rows), run.runs, run.streamed)
+        found = self._energies.get(key)
+        if found is None:
+            found = self._energies.add(key, (rows, self._energy_pj(run, rows)))
+        return found[1]
+
     def _energy_pj(self, run: LeafRun, rows: PartitionRows) -> Array:
         """Energy [n] over all runs without NoC and DRAM, as far as it is known before the search.
 
@@ -231,14 +249,16 @@ class LeafSearch:
         self,
         number: int,
         run: LeafRun,
-        streams: Streams,
+        streams: LeafStreams,
         rows: PartitionRows,
         factors: Array,
         below: float = np.inf,
+        which: Array | None = None,
     ) -> LeafCost | None:
         """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
 
-        ``factors``: those of :meth:`_factors` for the rows.
+        ``factors``: those of :meth:`_factors` for the rows. ``which``: the numbers of those that are
+        searched; None: all.
         """
         from costmodel.schedule.leaf.kernels.leaf_kernel import search
         from costmodel.schedule.leaf.kernels.leaf_values import (
@@ -248,37 +268,55 @@ class LeafSearch:
             PartitionTable,
         )
 
-        if not len(rows.parts):
+        if not len(rows.parts if which is None else which):
             return None
         layer = self.layers[number]
         sizes = layer.layer.sizes(run.batch)
-        leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, np.array(streams, np.int64))
-        energy = self._energy_pj(run, rows)
-        table = PartitionTable(rows.parts, energy, rows.cycles, factors, *placement_orders())
-        found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        cheapest = CheapestLeaf(found, held, np.zeros(len(rows.parts)))
+        leaf = KernelLeaf(layer.space, sizes, run.first_tile, run.runs, streams.rows)
+        energy = self._known_energy_pj(run, rows)
+        columns = rows.parts, energy, rows.cycles, factors
+        if which is not None:
+            columns = rows.parts[which], energy[which], rows.cycles[which], factors[which]
+        table = PartitionTable(*columns, *placement_orders())
+        found = np.zeros(len(FOUND), np.int64)
+        held = np.zeros((len(streams.rows), self.chip.tiles), np.int64)
+        to_dram, with_dram = (np.zeros(len(self._workspace.mesh.links), np.int64) for _ in range(2))
+        cheapest = CheapestLeaf(found, held, to_dram, with_dram, np.zeros(len(table.parts)))
         search(self._workspace, leaf, table, self._prices, cheapest, below)
-        if found[FOUND.row] < 0:
+        row, order, read, written = found.tolist()
+        if row < 0:
             return None
-        cost = self._found(layer, run, rows, found, held, float(energy[found[FOUND.row]]))
-        cost = replace(cost, value=cost.value * float(factors[found[FOUND.row]]))
+        row = row if which is None else int(which[row])
+        loads = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
+        traffic = LeafTraffic(read, written, loads)
+        cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
+        cost = replace(cost, value=cost.value * float(factors[row]))
         if run.bands is None:
             return cost
-        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[found[FOUND.row]])
+        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
 
     def _found(
-        self, layer: LeafLayer, run: LeafRun, rows: PartitionRows, found: Array, held: Array, energy_pj: float
+        self,
+        layer: LeafLayer,
+        run: LeafRun,
+        rows: PartitionRows,
+        which: tuple[int, int],
+        traffic: LeafTraffic,
+        held: Array,
+        energy_pj: float,
     ) -> LeafCost:
-        """The cost of what the search ``found``; ``energy_pj``: of all runs, without NoC and DRAM."""
+        """The cost of what the search found: ``which`` row in which order.
+
+        ``energy_pj``: of all runs, without NoC and DRAM.
+        """
         chip = self.chip
-        row, number, read, written = found.tolist()
-        parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
+        (row, number), read, written = which, traffic.read, traffic.written
+        parts, links = rows.parts[row].tolist(), traffic.links.every
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
-        tile_cycles, busiest = int(rows.cycles[row]), int(links.max())
+        tile_cycles = int(rows.cycles[row])
         slices = int(rows.slices[row]) if run.streamed else 0
         energy_pj, cycles = with_transfers(chip, run.runs, energy_pj, tile_cycles, (read, written), links)
         placement = Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist()))
-        traffic = LeafTraffic(read, written, busiest)
         return LeafCost(
             placement=self._placements.setdefault(placement, placement),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
@@ -299,7 +337,7 @@ class LeafSearch:
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
         )
 
-    def _cheapest_reduction(self, number: int, run: LeafRun, streams: Streams) -> LeafCost | None:
+    def _cheapest_reduction(self, number: int, run: LeafRun, streams: LeafStreams) -> LeafCost | None:
         """The cheapest way with the input channels cut (:mod:`costmodel.schedule.reductions`).
 
         Weights that are parameters are pinned. None where nothing fits, or where the parts of the channels
@@ -315,7 +353,7 @@ class LeafSearch:
             layer.layer.sizes(run.batch),
             layer.bits.partial_sums,
             layer.spaces_of_channels(run.reduced),
-            np.array(streams, np.int64),
+            streams.rows,
             rows.parts,
             self._energy_pj(run, rows),
             rows.cycles,
@@ -376,7 +414,7 @@ class LeafSearch:
         rows, layer = self._tables.shared_rows(first, run), self.layers[number]
         if not len(rows.parts):
             return None
-        streams = np.array(self._streams(number, run, producers), np.int64)
+        streams = self._streams.of(number, run, producers).rows.copy()
         # Shares and what tiles pass on are counted by themselves.
         streams[streams[:, COLUMN.kind] == STREAM_KINDS["weights"], COLUMN.times] = 0
         leaf = SharedLeaf(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
@@ -41,6 +42,19 @@ class LeafLayer:
             parts = channel_parts(self.layer, reduced)
             self._spaces_of_channels[reduced] = [kernel_space(self.layer, part) for part in parts]
         return self._spaces_of_channels[reduced]
+
+    def volumes(self, batch: int, parts: Array, ranges: Any, space: Any = None) -> Array:
+        """Elements [n, 4] of each partition of ``parts`` [n, 4] of so many samples.
+
+        A row has the inputs on the fullest tile and on all tiles, then the weights. ``ranges``: scratch
+        arrays for as many tiles (:func:`.geometry.ranges_of`). ``space``: that of some of the input channels;
+        None stands for all of them.
+        """
+        from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
+
+        found = np.zeros((len(parts), 4), np.int64)
+        volumes(self.space if space is None else space, self.layer.sizes(batch), parts, ranges, False, found)
+        return found
 
     def slice_bits(self, weights: Array, slices: Any) -> Array:
         """Bits [n] of the largest slice of parts with ``weights`` [n] bits, each divided into ``slices``."""

@@ -26,16 +26,43 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class LeafTraffic:
-    """What a leaf moves over all its runs.
+class LinkLoads:
+    """What goes over each link [X * Y * 4], in bits times the number of DRAM ports.
 
-    ``read``, ``written``: bits of DRAM. ``busiest``: bits on the busiest link, times the number of DRAM
-    ports.
+    ``to_dram``: what leaves for DRAM. ``with_dram``: that, and what comes from there. ``every``: these, and
+    what tiles send one another.
+    """
+
+    to_dram: Array
+    with_dram: Array
+    every: Array
+
+
+@dataclass(frozen=True)
+class LeafTraffic:
+    """What a leaf moves over all its runs: bits ``read`` from DRAM and ``written`` there, and what links
+    carry.
     """
 
     read: int
     written: int
-    busiest: int
+    links: LinkLoads
+
+    def leaving(self, chip: Chip, runs: int) -> int:
+        """Cycles that the busiest link needs for what leaves for DRAM in a run."""
+        return chip.least_cycles(0, int(self.links.to_dram.max()), runs)
+
+    def arriving(self, chip: Chip, runs: int) -> int:
+        """The same for all data that comes to the leaf."""
+        return chip.least_cycles(0, int((self.links.every - self.links.to_dram).max()), runs)
+
+    def from_tiles(self, chip: Chip, runs: int) -> int:
+        """The same for the data that other tiles make."""
+        return chip.least_cycles(0, int((self.links.every - self.links.with_dram).max()), runs)
+
+    def all(self, chip: Chip, runs: int) -> int:
+        """The same for all that a run moves."""
+        return chip.least_cycles(0, int(self.links.every.max()), runs)
 
 
 def pinned_runs(
@@ -43,14 +70,13 @@ def pinned_runs(
 ) -> NodeRuns:
     """The runs of a leaf with pinned weights, or with none that are parameters."""
     weights = layer.parameter_bits
-    links = chip.least_cycles(0, traffic.busiest, run.runs)
     inputs, outputs = (traffic.read - weights) // run.runs, traffic.written // run.runs
-    # A leaf that runs once has all its inputs before, so only its outputs use links and DRAM while it runs.
-    on_links = 0 if run.runs == 1 else links
-    running = max(tile_cycles, chip.least_cycles(outputs, 0), on_links)
+    arriving, from_tiles = traffic.arriving(chip, run.runs), traffic.from_tiles(chip, run.runs)
+    running = max(tile_cycles, chip.least_cycles(outputs, 0), traffic.leaving(chip, run.runs))
+    every = traffic.all(chip, run.runs)
     return NodeRuns(
-        BatchRun(weights + inputs, links, running, weights + inputs + outputs),
-        BatchRun(inputs, links, running, inputs + outputs),
+        BatchRun.of_leaf(weights + inputs, arriving, from_tiles, running, weights + inputs + outputs, every),
+        BatchRun.of_leaf(inputs, arriving, from_tiles, running, inputs + outputs, every),
     )
 
 
@@ -68,13 +94,20 @@ def streamed_runs(
     The output channels are cut into ``k_parts``, and each of these into ``slices``.
     """
     weights = layer.parameter_bits
-    links = chip.least_cycles(0, traffic.busiest, run.runs)
     ahead = layer.first_slices_bits(k_parts, slices)
     inputs, outputs = traffic.read // run.runs - weights, traffic.written // run.runs
     during = chip.least_cycles(weights - ahead + outputs, 0)
-    # With one run of one slice all inputs and weights have come before, as for pinned weights.
-    on_links = 0 if run.runs == 1 and slices == 1 else links
-    batch = BatchRun(ahead + inputs, links, max(tile_cycles, during, on_links), weights + inputs + outputs)
+    # Of one slice all weights have come before, as pinned ones have; of several most come during the run.
+    every = traffic.all(chip, run.runs)
+    on_links = traffic.leaving(chip, run.runs) if slices == 1 else every
+    batch = BatchRun.of_leaf(
+        ahead + inputs,
+        traffic.arriving(chip, run.runs),
+        traffic.from_tiles(chip, run.runs),
+        max(tile_cycles, during, on_links),
+        weights + inputs + outputs,
+        every,
+    )
     return NodeRuns(batch, batch)
 
 
@@ -85,16 +118,19 @@ def shared_runs(
 
     Shares come before the first run, as pinned weights do, and the first slice is passed on when they are
     there. Before every later run it is passed on ahead, as inputs come. All other slices are passed on while
-    the one before is computed.
+    the one before is computed. What links carry to the leaf is not told apart: all of it counts as made by
+    tiles.
     """
     weights = layer.parameter_bits
     inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
-    on_links = 0 if run.runs == 1 else chip.least_cycles(0, int(found.links.max()), run.runs)
+    every = chip.least_cycles(0, int(found.links.max()), run.runs)
+    on_links = 0 if run.runs == 1 else every
     running = max(tile_cycles, chip.least_cycles(outputs, 0), rounds.cycles, on_links)
     fetched = chip.least_cycles(0, int((found.links - found.round_links).max()), run.runs)
+    first, later = weights + inputs + outputs, inputs + outputs
     return NodeRuns(
-        BatchRun(weights + inputs, fetched, rounds.first + running, weights + inputs + outputs),
-        BatchRun(inputs, fetched + rounds.first, running, inputs + outputs),
+        BatchRun.of_leaf(weights + inputs, fetched, fetched, rounds.first + running, first, every),
+        BatchRun.of_leaf(inputs, fetched + rounds.first, fetched, running, later, every),
     )
 
 
@@ -108,19 +144,20 @@ def reduced_runs(
 ) -> NodeRuns:
     """The runs of a leaf whose input channels are cut.
 
-    Partial sums leave while they are computed, and outputs leave while partial sums are added.
+    Partial sums leave while they are computed, and outputs leave while partial sums are added. What links
+    carry to the leaf is not told apart: all of it counts as made by tiles.
     """
     weights = layer.parameter_bits
-    links = chip.least_cycles(0, int(found.links.max()), run.runs)
+    every = chip.least_cycles(0, int(found.links.max()), run.runs)
     inputs, outputs = (found.read - weights) // run.runs, found.written // run.runs
     computing = max(tile_cycles - gathering.cycles, gathering.link_cycles)
     running = computing + max(gathering.cycles, chip.least_cycles(outputs, 0))
-    running = max(running, 0 if run.runs == 1 else links)
+    running = max(running, 0 if run.runs == 1 else every)
     # The first fetch is of inputs and weights; partial sums use links later.
     fetched = chip.least_cycles(0, int((found.links - found.sum_links).max()), run.runs)
     return NodeRuns(
-        BatchRun(weights + inputs, fetched, running, weights + inputs + outputs),
-        BatchRun(inputs, fetched, running, inputs + outputs),
+        BatchRun.of_leaf(weights + inputs, fetched, fetched, running, weights + inputs + outputs, every),
+        BatchRun.of_leaf(inputs, fetched, fetched, running, inputs + outputs, every),
     )
 
 
@@ -167,9 +204,10 @@ def in_bands(
     if rounds is not None:
         first, later, first_round = max(first, rounds.cycles), max(later, rounds.cycles), rounds.first
         fetched = chip.least_cycles(0, int((cost.links - rounds.links).max()), times)
+    moved_first, moved_later = weights + first_in + first_out, later_in + later_out
     runs = NodeRuns(
-        BatchRun(weights + first_in, fetched, first_round + first, weights + first_in + first_out),
-        BatchRun(later_in, fetched + first_round, later, later_in + later_out),
+        BatchRun.of_leaf(weights + first_in, fetched, fetched, first_round + first, moved_first, busiest),
+        BatchRun.of_leaf(later_in, fetched + first_round, fetched, later, moved_later, busiest),
     )
     moved = cost.dram_read_bits + cost.dram_write_bits
     cycles = max(later_cycles, chip.least_cycles(moved, int(cost.links.max()), times))

@@ -153,7 +153,7 @@ class PartitionTables:
         """
         leaf, tile = self._layers[number], self._chip.tile
         layer, bits, buffer = leaf.layer, leaf.bits, tile.buffer
-        volumes = self._volumes(leaf, batch, costs.parts, leaf.space)
+        volumes = leaf.volumes(batch, costs.parts, self._ranges)
         inputs, weights = volumes[:, :2] * (layer.input_tensors * bits.inputs), volumes[:, 2:] * bits.weights
         fullest = weights[:, 0]
         stays = np.zeros_like(fullest) if streamed or layer.weight_producers else fullest
@@ -186,7 +186,10 @@ class PartitionTables:
         costs = self._costs.reduced_rows(number, batch, tiles // reduced, reduced)
         adding = Adding.of(layer, self._chip, batch, costs.parts, reduced)
         volumes = np.array(
-            [self._volumes(leaf, batch, costs.parts, space) for space in leaf.spaces_of_channels(reduced)]
+            [
+                leaf.volumes(batch, costs.parts, self._ranges, space)
+                for space in leaf.spaces_of_channels(reduced)
+            ]
         )
         inputs, weights = volumes[..., :2] * bits.inputs, volumes[..., 2:] * bits.weights
         # Each tile of a group has a part of the channels to itself. The owner has the first part, which is
@@ -222,7 +225,7 @@ class PartitionTables:
             found = dict(zip(heights, of_heights, strict=True))
             costs, cycles = _together([found[height] for height in bands.heights])
             times, rows_held = bands.count, self._rows_held(number, bands)
-        volumes = self._volumes(leaf, batch, costs.parts, leaf.space)
+        volumes = leaf.volumes(batch, costs.parts, self._ranges)
         inputs, weights = volumes[:, :2] * leaf.bits.inputs, volumes[:, 2:] * leaf.bits.weights
         slices, sharers = costs.slices, costs.sharers
         share = leaf.slice_bits(weights[:, 0], sharers)
@@ -243,19 +246,6 @@ class PartitionTables:
             pinned=share,
             band_cycles=cycles,
         ).kept(held <= self._chip.tile.free_bits)
-
-    def _volumes(self, leaf: LeafLayer, batch: int, parts: Array, space: Any) -> Array:
-        """Elements [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights.
-
-        ``space``: the layer's iteration space, or that of some of its input channels.
-        """
-        from costmodel.schedule.leaf.kernels.volumes_kernel import volumes
-
-        found = np.zeros((len(parts), 4), np.int64)
-        sizes = leaf.layer.sizes(batch)
-        for row, of_row in zip(parts, found, strict=True):
-            volumes(space, sizes, row, self._ranges, False, of_row)
-        return found
 
 
 def _together(costs: Sequence[TileRows]) -> tuple[TileRows, Array]:

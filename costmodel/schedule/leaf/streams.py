@@ -6,9 +6,12 @@ which producers hold the channels that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.schedule.boxes.partition import BoxPartition
 from costmodel.schedule.layer_graph.element_bits import ElementBits
@@ -16,8 +19,10 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layer import OUTPUT_DIMS, REDUCED_DIM
 from costmodel.schedule.layer_graph.sources import sources_of
 from costmodel.schedule.leaf.partitions import Parts
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.row_bands import LeafBands
 
+Array = NDArray[Any]
 StreamKind = Literal["outputs", "inputs", "weights"]
 STREAM_KINDS = {"outputs": 0, "inputs": 1, "weights": 2}
 """The numbers of OUTPUTS, INPUTS and WEIGHTS in ``ranges_kernel.py``."""
@@ -189,3 +194,43 @@ def stream_row(
     theirs = producers[stream.producer]
     sizes = graph.layers[stream.producer].sizes(theirs.batch)
     return StreamRow(*head, 1, theirs.batch, *sizes, *theirs.parts, *theirs.steps, theirs.tile)
+
+
+@dataclass(frozen=True, eq=False)
+class LeafStreams:
+    """All streams of a leaf. Equal ones of one search are the same object, by which leaves are looked up.
+
+    ``rows`` [streams, columns]: the fields of each :class:`StreamRow`.
+    """
+
+    rows: Array
+
+
+class KnownStreams:
+    """The streams of the leaves of a network; those of a leaf are made once for each placement of producers.
+
+    ``bits``: of the elements of each layer's tensors, by number. ``most``: how many are remembered.
+    """
+
+    def __init__(self, graph: LayerGraph, bits: Sequence[ElementBits], most: int) -> None:
+        self._graph, self._bits = graph, bits
+        self._streams = [streams_of(graph, number) for number in range(len(graph.layers))]
+        self._asked = Remembered[tuple[int, ...], tuple[tuple[Placement, ...], LeafStreams]](most)
+        self._by_value = Remembered[tuple[StreamRow, ...], LeafStreams](most)
+
+    def of(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
+        """The streams of layer ``number``; ``producers`` as for :func:`stream_row`."""
+        near = tuple(producers.values())
+        key = (number, run.runs, run.streamed, run.to_dram, *producers, *map(id, near))
+        found = self._asked.get(key)
+        if found is None:
+            # With ``near``, so that its ids stay true.
+            found = self._asked.add(key, (near, self._made(number, run, producers)))
+        return found[1]
+
+    def _made(self, number: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafStreams:
+        bits = self._bits[number]
+        rows = tuple(
+            stream_row(self._graph, stream, run, producers, bits) for stream in self._streams[number]
+        )
+        return self._by_value.get(rows) or self._by_value.add(rows, LeafStreams(np.array(rows, np.int64)))

@@ -24,11 +24,25 @@ def allocate(tiles: int, cycles: Sequence[float], least: Sequence[int]) -> tuple
     spare = tiles - sum(least)
     if spare < 0:
         return None
-    given = list(least)
+    given = [max(few, most) for few, most in zip(least, _surely_given(spare, cycles), strict=True)]
     waiting = [(-time / given[child], child) for child, time in enumerate(cycles)]
     heapify(waiting)
-    for _ in range(spare):
+    for _ in range(tiles - sum(given)):
         child = waiting[0][1]
         given[child] += 1
         heapreplace(waiting, (-cycles[child] / given[child], child))
     return tuple(given)
+
+
+def _surely_given(spare: int, cycles: Sequence[float]) -> list[int]:
+    """Tiles that each child has in the end at least, if it needs none: most of them, to begin with.
+
+    A child of k tiles gets another one before all children take at most a time t if it takes longer than t by
+    then, which it does for k < cycles / t. So no more than sum(cycles) / t + n tiles are given to n children
+    until then, and these are no more than the spare ones for the t of below. Rounding down leaves out a tile
+    where cycles / t is nearly a whole number.
+    """
+    if spare <= len(cycles):
+        return [0] * len(cycles)
+    slow_enough = sum(cycles) / (spare - len(cycles)) * (1 + 1e-9)
+    return [int(time / slow_enough) for time in cycles]

@@ -59,9 +59,8 @@ class Held:
         return sum(self.arriving[1:])
 
 
-def overflow_reason(name: str, held: Held, buffer: TileBuffer) -> str:
-    """Why the node called ``name`` does not fit the tiles' buffers; empty where it does."""
-    most = held.most
+def overflow_reason(name: str, most: int, buffer: TileBuffer) -> str:
+    """Why the node called ``name``, of which a tile holds ``most`` bits, does not fit; empty if it does."""
     if most <= buffer.size_bits:
         return ""
     return f"{name}: a tile has to hold {whole_bytes(most):,} bytes and has {buffer.size_bytes:,}"
@@ -96,29 +95,44 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
     of the next follows.
     """
     fetched = once and subbatches == 1
-    busy = np.maximum.reduce(busy_in_turn(children, subbatches, once))
+    busy = busy_in_turn(children, subbatches, once).max(axis=0, initial=0)
     weights = np.zeros_like(busy) if fetched else _total(child.weights for child in children)
     return Held(_above(children, subbatches), _ahead(children[0], fetched), weights, busy)
 
 
-def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> list[Array]:
-    """For each child of a T cut, the bits on each tile while it runs, but for weights that stay."""
-    fetched = once and subbatches == 1
-    further: Any = subbatches * sum(child.from_further for child in children)
-    # After the last child of a sub-batch comes the first one of the next, so its inputs arrive then as well.
-    following = [*children[1:], *(children[:1] if subbatches > 1 else ())]
-    found = []
+def busy_in_turn(children: Sequence[Held], subbatches: int, once: bool) -> Array:
+    """Bits [children, tiles] that a T cut holds while each child runs, but for weights that stay."""
+    # [children, tiles]: what a child holds for itself, and what comes for it during the child before.
+    held = np.array([child.busy for child in children])
+    coming = np.array([child.ahead for child in children])
+    if once and subbatches == 1:
+        weights = np.array([child.weights for child in children])
+        held += weights
+        coming += weights
+    further: Any = np.zeros_like(held) if any(len(child.arriving) > 1 for child in children) else None
     for number, child in enumerate(children):
-        # What the child itself got from further up is part of its own ``busy``. From here on it is no part of
-        # ``further``, which counts all sub-batches of all children: it leaves when the child has run. So at
-        # the first sub-batch most is there.
-        further = further - child.from_further
-        held = child.busy + further
-        held = held + child.weights if fetched else held
-        if number < len(following):
-            held = held + following[number].from_siblings + _ahead(following[number], fetched)
-        found.append(held)
-    return found
+        if child.arriving:
+            coming[number] += child.arriving[0]
+        if len(child.arriving) > 1:
+            further[number] = child.from_further
+    held[:-1] += coming[1:]
+    if subbatches > 1:
+        held[-1] += coming[0]  # the first child of the next sub-batch follows the last one
+    if further is not None:
+        # It came for all sub-batches. What a child itself got is part of its own ``busy``, and leaves when
+        # the child has run. So at the first sub-batch most is there.
+        held += subbatches * further.sum(axis=0) - further.cumsum(axis=0)
+    return held
+
+
+def held_on_the_way(before: Held, child: Held) -> int:
+    """Bits that some tile of a T cut holds at least while one child runs and the next one's inputs arrive.
+
+    It is what is known before the other children are: neither their weights count, nor what comes for them
+    from further up.
+    """
+    held: Array = before.busy + child.from_siblings + child.ahead
+    return int(held.max())
 
 
 def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.remembered import Remembered
 from costmodel.schedule.segment.node_cost import NodeCost
 from costmodel.schedule.tree.tree import TreeNode
-from costmodel.schedule.tree.validity import NotPossibleError
 
 MOST_REMEMBERED = 30_000
-"""How many nodes are remembered before all are forgotten, which bounds the memory that they take."""
+"""How many nodes are remembered, which bounds the memory that they take."""
+MOST_ARRAYS = 10_000
+"""How many costs that have arrays of their own are remembered; leaves share theirs with others."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,33 @@ class KnownNodes:
     """
 
     def __init__(self) -> None:
-        self._leaves: dict[tuple[Any, ...], NodeCost | str] = {}
-        self._cuts: dict[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | BufferOverflow]] = {}
-        self._planned: dict[int, PlannedNode] = {}
+        self._leaves = Remembered[tuple[Any, ...], NodeCost | str](MOST_REMEMBERED)
+        self._alike = Remembered[tuple[int, ...], tuple[LeafCost, NodeCost | str]](MOST_ARRAYS)
+        self._cuts = Remembered[tuple[Any, ...], tuple[Sequence[NodeCost], NodeCost | BufferOverflow]](
+            MOST_ARRAYS
+        )
+        self._planned = Remembered[int, PlannedNode](MOST_REMEMBERED)
 
-    def leaf(self, key: tuple[Any, ...], count: Callable[[], NodeCost]) -> NodeCost:
-        """The cost of the leaf known by ``key``; ``count`` evaluates it the first time."""
-        found = self._leaves.get(key)
+    def leaf(self, key: tuple[Any, ...]) -> NodeCost | str | None:
+        """The cost of the leaf known by ``key``, or why it is not possible; None if it is not known."""
+        return self._leaves.get(key)
+
+    def add_leaf(self, key: tuple[Any, ...], found: NodeCost | str) -> None:
+        """Remember a leaf that was evaluated; ``key`` is everything that its cost depends on."""
+        self._leaves.add(key, found)
+
+    def alike(
+        self, cost: LeafCost, levels: tuple[int, ...], count: Callable[[], NodeCost | str]
+    ) -> NodeCost | str:
+        """The cost of some leaf with this very ``cost``, and producers on the same ``levels`` of the tree.
+
+        Equal layers share what their search found, but each leaf has a cost of its own.
+        """
+        key = id(cost), *levels
+        found = self._alike.get(key)
         if found is None:
-            self._forget_if_full()
-            found = self._leaves[key] = _or_reason(count)
-        return _cost_of(found)
+            found = self._alike.add(key, (cost, count()))
+        return found[1]
 
     def cut(
         self,
@@ -71,8 +90,7 @@ class KnownNodes:
         of_children = (*key, *map(id, children))
         found = self._cuts.get(of_children)
         if found is None:
-            self._forget_if_full()
-            found = self._cuts[of_children] = children, count()
+            found = self._cuts.add(of_children, (children, count()))
         return found[1]
 
     def planned(self, node: TreeNode) -> PlannedNode | None:
@@ -81,28 +99,4 @@ class KnownNodes:
 
     def plan(self, planned: PlannedNode) -> None:
         """Remember the plan of a node. The plan keeps the node alive, so its id cannot mean another node."""
-        self._forget_if_full()
-        self._planned[id(planned.node)] = planned
-
-    def _forget_if_full(self) -> None:
-        if len(self._leaves) + len(self._cuts) + len(self._planned) >= MOST_REMEMBERED:
-            self._leaves.clear()
-            self._cuts.clear()
-            self._planned.clear()
-
-
-def _or_reason(count: Callable[[], NodeCost]) -> NodeCost | str:
-    try:
-        return count()
-    except NotPossibleError as reason:
-        return str(reason)
-
-
-def _cost_of(found: NodeCost | str) -> NodeCost:
-    """The cost, or NotPossibleError with the reason.
-
-    The reason is raised in a new exception each time: one that is kept would collect tracebacks.
-    """
-    if isinstance(found, str):
-        raise NotPossibleError(found)
-    return found
+        self._planned.add(id(planned.node), planned)

@@ -66,21 +66,12 @@ class LeafNodes:
         may_share = may_share and leaf.reduced == 1
         if leaf.reduced > 1:  # its weights are pinned, and its partition is the cheapest
             prices = FREE
-        key = (
-            layer,
-            leaf.batch,
-            first,
-            tiles,
-            self._batch,
-            to_dram,
-            prices,
-            near,
-            bands,
-            leaf.reduced,
-            may_share,
-        )
-
-        def count() -> NodeCost:
+        elif not self._search.layers[layer].has_parameters:
+            prices = BufferPrices(0.0, prices.running)  # it keeps nothing between runs
+        where = (layer, leaf.batch, first, tiles, self._batch, to_dram, prices, near)
+        key = (*where, bands, leaf.reduced, may_share)
+        found = self._known.leaf(key)
+        if found is None:
             runs = self._batch // leaf.batch
             run = LeafRun(
                 leaf.batch,
@@ -93,34 +84,56 @@ class LeafNodes:
                 may_share=may_share,
                 prices=prices,
             )
-            return self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
-
-        found = self._known.leaf(key, count)
+            found = self._searched(leaf, layer, run, {number: placements[number] for number in numbers})
+            self._known.add_leaf(key, found)
+        if isinstance(found, str):
+            raise NotPossibleError(found)
         assert found.leaf is not None
-        self._placements[layer] = found.leaf.placement
+        placements[layer] = found.leaf.placement
         return found
 
-    def _searched(self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> NodeCost:
-        """The cost of a leaf that was not evaluated before.
+    def _searched(
+        self, leaf: Leaf, layer: int, run: LeafRun, producers: Mapping[int, Placement]
+    ) -> NodeCost | str:
+        """The cost of a leaf that was not evaluated before, or why it is not possible.
 
         ``producers``: the placements of the layers whose outputs come over the NoC. A producer outside of the
         segment is not among them: its outputs come from DRAM.
         """
-        tiles, runs = run.tiles, run.runs
         cost = self._search.cost(layer, run, producers)
-        if cost is None and tiles % leaf.reduced:
-            raise NotPossibleError(
-                f"{leaf.layer}: its input channels are in {leaf.reduced} parts, which do not divide {tiles} "
-                "tiles"
+        if cost is None and run.tiles % leaf.reduced:
+            return (
+                f"{leaf.layer}: its input channels are in {leaf.reduced} parts, which do not divide "
+                f"{run.tiles} tiles"
             )
         if cost is None:
-            raise NotPossibleError(
-                f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
-                "of tiles and PEs"
+            return (
+                f"{leaf.layer}: no partition of {leaf.batch} samples among {run.tiles} tiles fits the "
+                "buffers of tiles and PEs"
             )
+        # Where the data of each stream comes from: how many cuts further up, or from DRAM.
+        levels = tuple(
+            [
+                self._flow.cuts_between(stream.producer, layer) if stream.producer in producers else -1
+                for stream in self._search.layers[layer].streams
+                if stream.producer is not None
+            ]
+        )
+        found = self._known.alike(cost, levels, lambda: self._counted(leaf, layer, run, cost, producers))
+        if isinstance(found, str):
+            # The reason may name another leaf.
+            held = self._held(layer, cost, producers)
+            return overflow_reason(leaf.layer, held.most, self._chip.tile.buffer)
+        return found if found.node is leaf else replace(found, node=leaf)
+
+    def _counted(
+        self, leaf: Leaf, layer: int, run: LeafRun, cost: LeafCost, producers: Mapping[int, Placement]
+    ) -> NodeCost | str:
+        """The cost of a leaf of which the search found ``cost``, or why it does not fit the buffers."""
+        tiles = run.tiles
         held = self._held(layer, cost, producers)
-        if reason := overflow_reason(leaf.layer, held, self._chip.tile.buffer):
-            raise NotPossibleError(reason)
+        if reason := overflow_reason(leaf.layer, held.most, self._chip.tile.buffer):
+            return reason
         return NodeCost(
             node=leaf,
             first_tile=run.first_tile,
@@ -129,7 +142,7 @@ class LeafNodes:
             parts_pj=self._parts_pj(cost),
             dram_read_bits=cost.dram_read_bits,
             dram_write_bits=cost.dram_write_bits,
-            busy=runs * (tiles * cost.tile_cycles - _waiting_for_sums(tiles, cost)),
+            busy=run.runs * (tiles * cost.tile_cycles - _waiting_for_sums(tiles, cost)),
             links=cost.links,
             held=held,
             runs=cost.runs,

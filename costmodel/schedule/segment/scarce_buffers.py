@@ -165,7 +165,7 @@ def _turns(cost: NodeCost, once: bool) -> list[int]:
     """The bits that the fullest tile holds while each child of a T cut runs, but for weights that stay."""
     assert isinstance(cost.node, Cut)
     holding = [child.held for child in cost.children]
-    return [int(busy.max()) for busy in busy_in_turn(holding, cost.node.child_runs, once)]
+    return [int(most) for most in busy_in_turn(holding, cost.node.child_runs, once).max(axis=1)]
 
 
 def _running(cost: NodeCost, lacks: int, once: bool, part: float) -> Iterator[_Mark]:

@@ -49,7 +49,13 @@ from costmodel.schedule.leaf.leaf import LeafSearch
 from costmodel.schedule.leaf.streams import FREE, BufferPrices
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
-from costmodel.schedule.segment.buffers import Held, cut_in_space, cut_in_time, overflow_reason
+from costmodel.schedule.segment.buffers import (
+    Held,
+    cut_in_space,
+    cut_in_time,
+    held_on_the_way,
+    overflow_reason,
+)
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
@@ -126,17 +132,17 @@ class SegmentEvaluation:
         found = [self._on_tiles(planned, may_share) for may_share in ways]
         possible = [one for one in found if isinstance(one, NodeCost)]
         if not possible:
-            assert isinstance(found[0], NotPossibleError)
-            raise found[0]
+            raise NotPossibleError(found[0])
         return min(possible, key=self._objective)
 
-    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | NotPossibleError:
+    def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
         try:
             return self._in_all(self._root(planned, Asked(lambda _, once: FREE, may_share)))
         except NotPossibleError as reason:
-            first = reason
-        # The first reason counts, as it speaks of the cheapest leaves.
+            # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
+            # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
+            first = str(reason)
         try:
             least = self._in_all(self._root(planned, Asked(lambda _, once: least_held(once), may_share)))
         except NotPossibleError:
@@ -187,7 +193,7 @@ class SegmentEvaluation:
         """The cost of a segment with its first fetch, and with what leaks."""
         found = self._fetched_first(cost)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
-        return _leaking(found, found.cycles)
+        return _leaking(found, found.cycles) if self._search.leaks else found
 
     def _cost_of(self, cost: NodeCost) -> float:
         """A segment's cost in the unit of prices of bits."""
@@ -340,7 +346,7 @@ class SegmentEvaluation:
         if node.kind == "S":
             children = self._side_by_side(planned, first, tiles, once_below, asked)
         else:
-            children = [self._node(child, first, tiles, once_below, asked) for child in planned.children]
+            children = self._in_turn(planned, first, tiles, once_below, asked)
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
         # ``partial`` binds the children of this try.
         count = partial(self._joined, node, children, planned.stages, once)
@@ -352,25 +358,42 @@ class SegmentEvaluation:
         asked.overflowing.append(Overflowing(found.cost, once))
         return found.cost
 
+    def _in_turn(
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: Asked
+    ) -> list[NodeCost]:
+        """The costs of a T cut's children, all on the same tiles; ``once`` as in :meth:`_node`, of them.
+
+        A cut that has to fit is refused as soon as two children in a row do not, and the rest is not
+        evaluated (nor mapped).
+        """
+        costs: list[NodeCost] = []
+        for child in planned.children:
+            cost = self._node(child, first, tiles, once, asked)
+            if costs and asked.overflowing is None:
+                most = held_on_the_way(costs[-1].held, cost.held)
+                if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
+                    raise NotPossibleError(reason)
+            costs.append(cost)
+        return costs
+
     def _joined(
         self, node: Cut, children: Sequence[NodeCost], stages: Sequence[int], once: bool
     ) -> NodeCost | BufferOverflow:
         """The cost of a cut with these children, or why they do not fit; ``once`` as in :meth:`_node`."""
         links = np.add.reduce([child.links for child in children])
-        holding = [child.held for child in children]
+        holding, each = [child.held for child in children], [runs_on_tiles(child) for child in children]
+        # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only the
+        # root has bands; every cut below it runs once for each band.
+        times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
+        on_links = self._chip.least_cycles(0, int(links.max()), times)
         if node.kind == "T":
             held = cut_in_time(holding, node.child_runs, once)
-            runs = turns([runs_on_tiles(child) for child in children], node.child_runs, self._chip)
+            runs = turns(each, node.child_runs, self._chip, on_links)
         else:
             held = cut_in_space(holding, node.child_runs)
-            # ``links`` counts a whole batch of the segment, and ``on_links`` is of one batch of the cut. Only
-            # the root has bands; every cut below it runs once for each band.
-            times = self._segment.batch // node.batch * (self._band_count if node.bands == 1 else 1)
-            on_links = self._chip.least_cycles(0, int(links.max()), times)
-            each = [runs_on_tiles(child) for child in children]
             runs = pipelined(each, stages, node.child_runs, self._chip, on_links)
         buffer = self._chip.tile.buffer
-        if reason := overflow_reason(_name(node), held, buffer):
+        if reason := overflow_reason(_name(node), held.most, buffer):
             return BufferOverflow(reason, self._cut(node, children, stages, runs, links, held))
         return self._cut(node, children, stages, runs, links, held)
 
@@ -406,17 +429,16 @@ class SegmentEvaluation:
         held: Held,
     ) -> NodeCost:
         """The sum of the children's costs; the times, links and bits held of a cut are no sums, and given."""
-        parts = zip(*(child.parts_pj for child in children), strict=True)
-        tiles, transfers, noc, dram = (sum(part) for part in parts)
+        tiles, transfers, noc, dram = map(sum, zip(*[child.parts_pj for child in children], strict=True))
         return NodeCost(
             node=cut,
             first_tile=children[0].first_tile,
-            tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
+            tiles=children[0].tiles if cut.kind == "T" else sum([child.tiles for child in children]),
             cycles=runs.later.running,
             parts_pj=(tiles, transfers, noc, dram),
-            dram_read_bits=sum(child.dram_read_bits for child in children),
-            dram_write_bits=sum(child.dram_write_bits for child in children),
-            busy=sum(child.busy for child in children),
+            dram_read_bits=sum([child.dram_read_bits for child in children]),
+            dram_write_bits=sum([child.dram_write_bits for child in children]),
+            busy=sum([child.busy for child in children]),
             links=links,
             held=held,
             runs=runs,

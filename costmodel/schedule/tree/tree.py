@@ -18,8 +18,10 @@ only the root's is the schedule's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 from costmodel.errors import InputError
@@ -40,8 +42,13 @@ class Leaf:
     reduced: int = 1
 
     def __post_init__(self) -> None:
-        _check_count(f"leaf {self.layer}", "batch", self.batch)
-        _check_count(f"leaf {self.layer}", "reduced", self.reduced)
+        _check_count(self, "batch", self.batch)
+        _check_count(self, "reduced", self.reduced)
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves the node has, which for a leaf is itself."""
+        return 1
 
 
 @dataclass(frozen=True)
@@ -62,14 +69,35 @@ class Cut:
     bands: int = 1
 
     def __post_init__(self) -> None:
-        where = f"{self.kind} cut"
         if self.kind not in ("S", "T"):
             raise InputError("cut", "kind S or T", self.kind)
-        _check_count(where, "batch", self.batch)
-        _check_count(where, "subbatches", self.subbatches)
-        _check_count(where, "bands", self.bands)
+        _check_count(self, "batch", self.batch)
+        _check_count(self, "subbatches", self.subbatches)
+        _check_count(self, "bands", self.bands)
         if not self.children:
-            raise InputError(where, "at least one child", "none")
+            raise InputError(f"{self.kind} cut", "at least one child", "none")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Kept, as searches look up cuts of hundreds of leaves: those below a new cut have theirs already.
+        return hash((self.kind, self.batch, self.subbatches, self.children, self.bands))
+
+    def __getstate__(self) -> dict[str, object]:
+        # Without what is cached: texts have other hashes in other processes.
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @property
+    def leaf_count(self) -> int:
+        """How many leaves there are below the cut."""
+        return self.leaf_ends[-1]
+
+    @cached_property
+    def leaf_ends(self) -> Sequence[int]:
+        """[children]: how many leaves the cut has up to the end of each child."""
+        return list(accumulate([child.leaf_count for child in self.children]))
 
     @property
     def child_runs(self) -> int:
@@ -118,6 +146,7 @@ def depth(node: TreeNode) -> int:
     return 0 if isinstance(node, Leaf) else 1 + max(depth(child) for child in node.children)
 
 
-def _check_count(where: str, key: str, value: object) -> None:
+def _check_count(node: TreeNode, key: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        where = f"leaf {node.layer}" if isinstance(node, Leaf) else f"{node.kind} cut"
         raise InputError(where, "a whole number of at least 1", value, key=key)

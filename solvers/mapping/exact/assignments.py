@@ -7,7 +7,7 @@ with; a *keep set* is what all levels keep.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from math import inf
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,14 @@ from solvers.budget import InTime, OutOfTimeError
 from solvers.mapping.exact.chains import chains_of
 from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.exact.prices import ANY_ORDER, AssignmentKey, Prices
-from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_workspace
+from solvers.mapping.exact.tables import (
+    Assignment,
+    Fills,
+    Lattice,
+    Space,
+    assignment_workspace,
+    fills_workspace,
+)
 
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000
@@ -35,6 +42,8 @@ class Waiting(NamedTuple):
 
     bound: float
     which: AssignmentKey
+    by_fills: bool
+    """Whether the bound is that of the levels' fills, or one that is closer, and not only a cheap one."""
 
 
 class StoppingRule(NamedTuple):
@@ -48,13 +57,18 @@ class StoppingRule(NamedTuple):
 class Assignments:
     """The assignments of a problem in the order of their lower bounds, each bounded as closely as needed.
 
-    An assignment is bounded in three stages, each closer and only reached by what the one before leaves open:
+    An assignment is bounded in four stages, each closer and only reached by what the one before leaves open:
 
     1. its spatial factors, whatever levels keep: about a microsecond (*cheap*);
     2. these with the tensors that each level keeps: less than that (*cheap*);
-    3. the tables of all its tiles, ``kernels/bound_kernel.py``: about a millisecond (*close*).
+    3. the least fills of every level by itself, ``kernels/fills_kernel.py``: some ten microseconds, as most
+       of it is common to many assignments;
+    4. the tables of all its tiles, ``kernels/bound_kernel.py``: about a millisecond (*close*).
 
-    Where levels are uneven, stage 3 comes twice: for all orders of the parts at once, then for each order.
+    Where levels are uneven, there is no stage 3, as their parts have no capacity of their own, and stage 4
+    comes twice: for all orders of the parts at once, then for each order. Where partial sums are wider than
+    finished ones there is no stage 3 either: which of them a tile holds is not known without the factors
+    inside it.
     ``assignment`` and ``lattice`` hold the assignment loaded last.
     """
 
@@ -74,8 +88,18 @@ class Assignments:
         """How many choices of spatial factors have their bound; no assignment is handed out before all."""
         self._order = np.empty(0, np.int64)
         self._next = 0
+        self._fills: Fills = fills_workspace(tables)
+        self._takes_fills = parts.is_even and not tables.model.wide_sums
+        """Whether there is a stage 3."""
+        fanouts = np.cumprod(tables.model.fanout_x * tables.model.fanout_y)
+        self._shared_levels = [level for level in range(len(fanouts) - 1) if fanouts[level] > 1]
+        """The levels with a fan-out at or inside them: assignments may differ in that alone, and then have
+        the same fills of these levels."""
+        self._known_fills: dict[tuple[int, bytes, bytes], float] = {}
+        """Their least fills in pJ, by the level, the spatial factors outside it and what is kept from it
+        outwards."""
         self._cheap: list[Waiting] = []
-        """Heap of assignments with a cheap bound."""
+        """Heap of assignments without a close bound."""
         self._close: list[Waiting] = []
         """Heap of assignments with a close bound."""
         self._served = False
@@ -90,14 +114,17 @@ class Assignments:
             return self._stopping.floor
         return max(self._stopping.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
 
-    def code(self) -> tuple[Call, Call, Call]:
-        """The kernels that bound assignments: closely, by spatial factors, and by what levels keep."""
+    def code(self) -> tuple[Call, Call, Call, Call]:
+        """The kernels that bound assignments: closely, by their fills, by spatial factors, and by what levels
+        keep."""
         from solvers.mapping.exact.kernels.bound_kernel import bound_of_assignment
         from solvers.mapping.exact.kernels.choice_kernel import keep_bounds, spread_bounds
+        from solvers.mapping.exact.kernels.fills_kernel import bound_of_fills
 
         spreads, common = self._spreads, (self._chains, self.assignment, self._spread_bounds)
         return (
             Call(bound_of_assignment, (self._tables, self.assignment, self.lattice, True)),
+            Call(bound_of_fills, (self._tables, self.assignment, self.lattice, self._fills)),
             Call(spread_bounds, (self._tables, spreads, *common)),
             Call(keep_bounds, (self._tables, spreads[0], *common)),
         )
@@ -166,6 +193,11 @@ class Assignments:
             if waiting.which.order == ANY_ORDER and late:
                 self._split_orders(waiting)
                 continue
+            if not waiting.by_fills and not late:
+                bound = max(waiting.bound, self.bound_of_fills(waiting.which))
+                if bound < limit:
+                    heappush(self._cheap, Waiting(bound, waiting.which, True))
+                continue
             try:
                 bound = self._load(waiting.which, limit, in_time)
             except OutOfTimeError:
@@ -175,7 +207,7 @@ class Assignments:
                 self._served = True
                 return True
             if bound < inf:
-                heappush(self._close, Waiting(max(bound, waiting.bound), waiting.which))
+                heappush(self._close, Waiting(max(bound, waiting.bound), waiting.which, True))
         return False
 
     def _is_promising(self, close: float, others: float) -> bool:
@@ -186,7 +218,7 @@ class Assignments:
     def _split_orders(self, waiting: Waiting) -> None:
         """Put an assignment that stands for all orders of the parts back into the queue, once for each."""
         for order in range(len(self._orders[waiting.which.keeps])):
-            heappush(self._cheap, Waiting(waiting.bound, waiting.which._replace(order=order)))
+            heappush(self._cheap, Waiting(waiting.bound, waiting.which._replace(order=order), True))
 
     def _bound_spreads(self, in_time: InTime) -> bool:
         """Fill the bounds of all spatial factors, unless that is done; False if time ends it."""
@@ -215,7 +247,27 @@ class Assignments:
             keep_bounds(self._tables, self._spreads[spread], self._chains, self.assignment, bounds)
         for keeps in np.flatnonzero(bounds < limit).tolist():
             order = ANY_ORDER if len(self._orders[keeps]) > 1 else 0
-            heappush(self._cheap, Waiting(float(bounds[keeps]), AssignmentKey(spread, keeps, order)))
+            which = AssignmentKey(spread, keeps, order)
+            heappush(self._cheap, Waiting(float(bounds[keeps]), which, not self._takes_fills))
+
+    def bound_of_fills(self, which: AssignmentKey) -> float:
+        """The bound of the assignment ``which`` from the least fills of its levels; these are remembered."""
+        from solvers.mapping.exact.kernels.fills_kernel import bound_of_fills
+
+        spatial, keep = self._spreads[which.spread], self._orders[which.keeps][0]
+        self.assignment.spatial[:] = spatial
+        self.assignment.keep[:] = keep
+        keys = [
+            (level, spatial[level + 1 :].tobytes(), keep[level:].tobytes()) for level in self._shared_levels
+        ]
+        least_pj = self._fills.least_pj
+        least_pj[:] = nan
+        for key in keys:
+            least_pj[key[0]] = self._known_fills.get(key, nan)
+        bound = float(bound_of_fills(self._tables, self.assignment, self.lattice, self._fills))
+        for key in keys:
+            self._known_fills[key] = float(least_pj[key[0]])
+        return bound
 
     def _load(self, which: AssignmentKey, limit: float, in_time: InTime) -> float:
         """Fill ``assignment`` and ``lattice`` for the assignment ``which``; the result is its close bound.

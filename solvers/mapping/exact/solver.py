@@ -49,7 +49,7 @@ from solvers.mapping.untimed import improved_by_timed_cycles
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "7"
+VERSION = "8"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000

@@ -140,6 +140,19 @@ class Assignment(NamedTuple):
     """[1] temporal iterations over summed dims, those that the output does not have."""
 
 
+class Fills(NamedTuple):
+    """What fills each level at least, taken by itself (``kernels/fills_kernel.py``)."""
+
+    least_pj: Array
+    """[levels] pJ of all fills of a level, NaN where they are not known; the outermost level has none."""
+    outside: Assignment
+    """The same assignment with only the spatial factors outside the level that is being looked at."""
+    moved_pj: Array
+    """[tensors] pJ of filling the level with a tensor that the loop just outside the tile moves."""
+    once_pj: Array
+    """[tensors] pJ of filling it with all different words of a tensor once."""
+
+
 class Steps(NamedTuple):
     """How far the computation of an assignment's bound has come.
 
@@ -383,6 +396,17 @@ def assignment_workspace(space: Space) -> Assignment:
         walk=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]),
         split=np.zeros(levels, np.bool_),
         summed=real(1),
+    )
+
+
+def fills_workspace(space: Space) -> Fills:
+    """Workspace for the fills of one assignment at a time."""
+    levels, tensors = space.model.can_keep.shape
+    return Fills(
+        least_pj=np.zeros(levels),
+        outside=assignment_workspace(space),
+        moved_pj=np.zeros(tensors),
+        once_pj=np.zeros(tensors),
     )
 
 

@@ -129,13 +129,13 @@ class BottomUp:
         return schemes, costs
 
     def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
-        """The schemes spread over the fan-out: step by step, one each, or the ``stacks`` best of all ways."""
+        """The schemes spread over the fan-out: step by step, one each, or the ``stacks`` best of all ways,
+        few of which cut all tensors alike."""
         if self._params.stacking == "printed":
             return filling.printed(filling.ladder.begun(schemes))
         if self._params.stacking == "steepest":
             return filling.steepest(filling.ladder.begun(schemes))
-        everywhere = np.ones(schemes.rest.shape, np.bool_)
-        return filling.products(schemes, everywhere, self._params.stacks)
+        return filling.spreads(schemes, self._params.stacks, self._params.stacks_alike)
 
     def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
         """The schemes with grown tiles: step by step in all dims, or as the released code does.

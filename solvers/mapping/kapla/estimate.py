@@ -14,7 +14,7 @@ from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 ENDLESS = 2**60
@@ -149,15 +149,42 @@ class Estimator:
         ``forced`` [levels, dims] is the least that slots decided later put into a tile (:class:`.Ladder`): a
         tile times that is the least it can still become.
         """
-        from solvers.mapping.kapla.fitting_kernel import FittingLimits, FittingWork, Partial, fit_rows
+        count = len(schemes)
+        return self.grown_fits(
+            schemes, Slot(0, False, (), ()), 0, np.arange(count), np.ones(count, np.int64), forced, outer
+        )
+
+    def grown_fits(
+        self,
+        schemes: Schemes,
+        slot: Slot,
+        dim: int,
+        rows: Array,
+        factors: Array,
+        forced: Array,
+        outer: int,
+    ) -> Array:
+        """The same for the chosen ``rows`` [m] with ``factors`` [m] of ``dim`` in a ``slot`` that has none.
+
+        Spatial factors must also not be more than there are instances; their sides are not looked at.
+        """
+        from solvers.mapping.kapla.fitting_kernel import (
+            FittingLimits,
+            FittingWork,
+            Growth,
+            Partial,
+            fit_rows,
+        )
 
         space, layer = self.space.tables, self.problem.layer
         limits = FittingLimits(self._capacities, space.masks, space.mask_count, forced)
         dims, tensors = len(layer.dims), len(layer.tensors)
         work = FittingWork(*(np.empty(size, np.int64) for size in (dims, dims, tensors)))
-        found = np.empty(len(schemes), np.bool_)
-        rows = Partial(schemes.temporal, schemes.spatial, schemes.keep)
-        fit_rows(self._evaluator(self.outermost).tables, limits, rows, outer, work, found)
+        found = np.empty(len(rows), np.bool_)
+        partial = Partial(schemes.temporal, schemes.spatial, schemes.keep)
+        fanout = self.problem.architecture.levels[slot.level].fanout
+        grown = Growth(rows, factors, slot.level, slot.spatial, dim, fanout)
+        fit_rows(self._evaluator(self.outermost).tables, limits, partial, grown, outer, work, found)
         return found
 
     @cached_property

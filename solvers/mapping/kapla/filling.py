@@ -110,19 +110,48 @@ class Filling:
         best = best[ranks(after.of(best), rows[best]) == 0]
         return rows[best], stepped[best], after.of(best)
 
+    def spreads(self, schemes: Schemes, best: int, alike: int) -> tuple[Schemes, SchemeCosts]:
+        """The ``best`` ways of each scheme to spread over the fan-out, of all that fit.
+
+        Of the ways that cut every tensor into the same number of parts at most ``alike`` are among them.
+        Their estimates are nearly equal, so that they would take all positions of a scheme together; what
+        becomes of them once tiles grow differs more from way to way of cutting tensors than among them.
+        """
+        everywhere = np.ones(schemes.rest.shape, np.bool_)
+        filled, sources, costs = self._all_products(schemes, everywhere)
+        factors, layer = filled.factors(self.ladder.slot), self.estimator.problem.layer
+        parts = [
+            factors[:, [layer.index[dim] for dim in tensor.dims]].prod(axis=1, dtype=np.int64)
+            for tensor in layer.tensors
+        ]
+        _, cut_alike = np.unique(np.stack([sources, *parts], axis=1), axis=0, return_inverse=True)
+        few = np.flatnonzero(ranks(costs, cut_alike.reshape(-1)) < alike)
+        chosen = few[ranks(costs.of(few), sources[few]) < best]
+        chosen = chosen[np.isfinite(costs.objective[chosen])]
+        return filled[chosen], costs.of(chosen)
+
     def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, SchemeCosts]:
-        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims].
+        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims]."""
+        filled, sources, costs = self._all_products(schemes, free)
+        chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
+        return filled[chosen], costs.of(chosen)
+
+    def _all_products(self, schemes: Schemes, free: Array) -> tuple[Schemes, Array, SchemeCosts]:
+        """Each scheme with all allowed factors in its ``free`` dims, bool [n, dims]; the row of ``schemes``
+        that each comes from, int64; and their costs.
 
         Dim by dim, every scheme is multiplied by the factors that the dim may take; what does not fit goes.
         """
         sources, filled = np.arange(len(schemes)), schemes
         for dim in range(free.shape[1]):
-            choices = self.ladder.choices(filled, dim)
+            choices, smallest = self.ladder.choices(filled, dim)
             # A dim that is not free has one factor, the smallest that is allowed; so has every dim once the
             # time is up, and then each scheme still ends as a mapping.
-            stay = self.ladder.first[dim, self.ladder.positions(filled.rest)[:, dim]]
-            smallest = self.ladder.divisors[dim] == stay[:, None]
             choices &= (free[sources, dim, None] & self.in_time()) | smallest
+            # What fits with all factors of 1 so far fits with one more. The first dim is made in any case,
+            # so that all fit.
+            if dim and choices[:, 0].all() and np.count_nonzero(choices) == len(choices):
+                continue
             few, cut = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
             if cut:
                 limit_reached("products of divisors looked at in one dim", MOST_TRIED, FEWER)
@@ -132,9 +161,7 @@ class Filling:
             if cut:
                 limit_reached("products of divisors in one pass", MOST_PRODUCTS, FEWER)
             filled, sources = filled[few], sources[few]
-        costs = self.costs(filled)
-        chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
-        return filled[chosen], costs.of(chosen)
+        return filled, sources, self.costs(filled)
 
     def _multiplied(
         self, schemes: Schemes, dim: int, choices: Array, smallest: Array
@@ -149,23 +176,15 @@ class Filling:
         for block in _blocks(choices.sum(axis=1), PRODUCTS_AT_ONCE):
             own = choices[block] if self.in_time() else choices[block] & smallest[block]
             rows, positions = np.nonzero(own)
-            factors = self.ladder.divisors[dim][positions]
-            dims = np.full(len(rows), dim)
-            products = schemes[block].chosen_and_grown(rows, self.ladder.slot, dims, factors)
-            fitting = self.estimator.fits(products, self.ladder.forced, self.outer)
-            fitting &= self._within_fanout(products)
-            parts.append(products[fitting])
-            origins.append(block.start + rows[fitting])
+            rows += block.start
+            factors, slot = self.ladder.divisors[dim][positions], self.ladder.slot
+            fitting = self.estimator.grown_fits(
+                schemes, slot, dim, rows, factors, self.ladder.forced, self.outer
+            )
+            rows, factors = rows[fitting], factors[fitting]
+            parts.append(schemes.chosen_and_grown(rows, slot, np.full(len(rows), dim), factors))
+            origins.append(rows)
         return Schemes.joined(parts), np.concatenate(origins)
-
-    def _within_fanout(self, schemes: Schemes) -> Array:
-        """Whether spatial factors are not more than there are instances; their sides are not looked at."""
-        slot = self.ladder.slot
-        if not slot.spatial:
-            return np.ones(len(schemes), np.bool_)
-        fanout = self.estimator.problem.architecture.levels[slot.level].fanout
-        found: Array = schemes.factors(slot).prod(axis=1, dtype=np.int64) <= fanout
-        return found
 
 
 def _blocks(counts: Array, most: int) -> Iterator[slice]:

@@ -58,11 +58,15 @@ class Ladder:
         found: Array = self.following[np.arange(len(self.divisors)), totals, self.positions(factors)]
         return found
 
-    def choices(self, schemes: Schemes, dim: int) -> Array:
-        """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors]."""
-        count = len(self.divisors[dim])
-        found: Array = self.allowed[dim, self.positions(schemes.rest)[:, dim], :count]
-        return found
+    def choices(self, schemes: Schemes, dim: int) -> tuple[Array, Array]:
+        """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors].
+
+        Then which of them is the smallest, alike.
+        """
+        own = self.divisors[dim]
+        totals = np.searchsorted(own, schemes.rest[:, dim])
+        smallest: Array = own == self.first[dim, totals][:, None]
+        return self.allowed[dim, totals, : len(own)], smallest
 
 
 def ladders(space: MappingSpace, in_time: InTime = always_in_time) -> dict[Slot, Ladder]:

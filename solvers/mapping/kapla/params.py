@@ -10,7 +10,7 @@ from solvers.checks import check, check_choices, check_counts, check_switches, i
 Filling = Literal["printed", "steepest", "divisors"]
 Stacking = Literal["printed", "steepest", "every"]
 
-COUNTS = ("schemes", "alike", "variants", "stacks", "starts")
+COUNTS = ("schemes", "alike", "variants", "stacks", "stacks_alike", "starts")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Params:
     released code: it tries every product of divisors in the dims of the tensor that the loop order keeps in
     place the longest, and grows the ``variants`` best of them by steepest steps.
     ``stacking``: how a fan-out is spread: "printed" and "steepest" as above; "every" tries all spatial
-    factors that fit and keeps the ``stacks`` best of each scheme.
+    factors that fit and keeps the ``stacks`` best of each scheme, at most ``stacks_alike`` of them with every
+    tensor cut into the same number of parts.
     ``schemes``: how many go on from one level to the next, 1 in the paper; ``alike``: how many of these may
     have the same spatial factors. ``variants``: how many products of "divisors" go on from each scheme.
     ``caution``: the weight that the cost with all open loops at the outermost level has in the choice of
@@ -38,9 +39,10 @@ class Params:
     alike: int = 2
     variants: int = 2
     stacks: int = 8
+    stacks_alike: int = 1
     caution: float = 0.1
     polish: bool = True
-    starts: int = 32
+    starts: int = 64
 
     def __post_init__(self) -> None:
         check_choices("kapla", self, {"filling": Filling, "stacking": Stacking})

@@ -59,6 +59,8 @@ class Schemes:
 
     @classmethod
     def joined(cls, parts: Sequence[Schemes]) -> Schemes:
+        if len(parts) == 1:
+            return parts[0]
         return cls(*(np.concatenate(arrays) for arrays in zip(*(part.arrays for part in parts), strict=True)))
 
     def factors(self, slot: Slot) -> Array:

@@ -21,7 +21,7 @@ from solvers.mapping.space.starts import drawn, fewest_kept, serial
 from solvers.mapping.untimed import guided_by_untimed_cycles, improved_by_timed_cycles
 from solvers.outcome import Outcome, noting_limits
 
-VERSION = "2"
+VERSION = "3"
 
 
 @noting_limits

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from random import Random
 
 from solvers.budget import InTime, always_in_time
-from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
+from solvers.schedule.kapla.footprints import Footprints
 from solvers.schedule.kapla.pareto import undominated
-from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
+from solvers.schedule.kapla.ranking import Ranking
+from solvers.schedule.kapla.segments import BatchDivision, Scheme, Slicing
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,11 @@ class Pruned:
 
 
 def pruned_schemes(
-    slicing: Slicing, estimates: Estimates, seed: int, in_time: InTime = always_in_time
+    slicing: Slicing,
+    estimates: Estimates,
+    footprints: Footprints,
+    seed: int,
+    in_time: InTime = always_in_time,
 ) -> Pruned:
     """The schemes left after three steps: conservative validity pruning, random choice, Pareto pruning.
 
@@ -66,7 +72,10 @@ def pruned_schemes(
         segments, sliced = segments + 1, sliced + len(every)
         # Fitting is asked first, as it is quick: most schemes do not fit the buffers and need no estimate.
         schemes = (Scheme(segment, one) for one in every)
-        possible = [one for one in schemes if not params.prune or estimates.may_fit(one)]
+        # What footprints rule out they know for certain, but they have to list partitions for it.
+        possible = [
+            one for one in schemes if not params.prune or (estimates.may_fit(one) and footprints.may_fit(one))
+        ]
         # Empty bands are asked about last, because the rows of all bands have to be found for it.
         left = [one.division for one in possible if slicing.has_rows(one)]
         if left:
@@ -112,39 +121,42 @@ class Candidates:
 
         Estimates are optimistic: a scheme may cost more than estimated, or not fit at all. When that is
         known, other schemes take its position in the best chains. The loop ends when the best chains have no
-        new scheme, after the parameters' ``rounds``, or at the ``limit``, which also breaks off a ranking. A
-        loop that TileCostsNeeded ended goes on where it was when this is called again.
+        new scheme, after the parameters' ``rounds``, or at the ``limit``. A loop that TileCostsNeeded ended
+        goes on where it was when this is called again.
         """
-        layers = range(len(self.slicing.problem.graph.layers))
         # With these a chain from the first layer to the last exists before anything else is costed.
-        self._cost([Scheme(self.slicing.single(number), BatchDivision(1)) for number in layers], limit)
+        self._cost(self._single, limit)
         rounds = self.slicing.params.rounds
-        while not limit.reached and self._rounds < (rounds or inf) and (new := self._likely(limit)):
+        while not limit.reached and self._rounds < (rounds or inf) and (new := self._likely()):
             self._cost(new, limit)
             self._rounds += 1
 
     def _cost(self, schemes: list[Scheme], limit: CostingLimit) -> None:
         self.costing.cost(schemes, limit)
         self._costed.update(schemes)
+        for scheme in schemes:
+            self._ranking.know(scheme, self.costing.found.get(scheme.segment, {}).get(scheme.division))
 
-    def _likely(self, limit: CostingLimit) -> list[Scheme]:
+    def _likely(self) -> list[Scheme]:
         """The schemes to cost next: the last ones of the best chains that are not costed yet.
 
-        With ``chains`` 0 of the parameters these are all that are not costed. None are left if time is up.
+        With ``chains`` 0 of the parameters these are all that are not costed.
         """
-        chosen, problem = list(self.pruned.schemes), self.slicing.problem
-        if most := self.slicing.params.chains:
-            layers = len(problem.graph.layers)
-            chosen = likely_schemes(self._costs(), layers, problem.objective, most, limit.in_time)
+        most = self.slicing.params.chains
+        chosen = self._ranking.likely(most) if most else self.pruned.schemes
         return [scheme for scheme in chosen if scheme not in self._costed]
 
-    def _costs(self) -> dict[Segment, dict[BatchDivision, BatchCost]]:
-        """The best known cost of every scheme: counted in full, else estimated.
+    @cached_property
+    def _single(self) -> list[Scheme]:
+        """Every layer by itself with the whole batch."""
+        layers = range(len(self.slicing.problem.graph.layers))
+        return [Scheme(self.slicing.single(number), BatchDivision(1)) for number in layers]
 
-        A scheme that was counted and found impossible has none, and so is in no chain.
-        """
-        costs = {segment: dict(found) for segment, found in self.costing.found.items()}
-        for (segment, division), estimate in self.pruned.schemes.items():
-            if (segment, division) not in self._costed:
-                costs.setdefault(segment, {})[division] = estimate.cost
-        return costs
+    @cached_property
+    def _ranking(self) -> Ranking:
+        """All schemes with their estimates, which costing replaces."""
+        problem, estimated = self.slicing.problem, self.pruned.schemes
+        costs: list[tuple[Scheme, BatchCost | None]]
+        costs = [(scheme, estimate.cost) for scheme, estimate in estimated.items()]
+        costs += [(scheme, None) for scheme in self._single if scheme not in estimated]
+        return Ranking(costs, len(problem.graph.layers), problem.objective)

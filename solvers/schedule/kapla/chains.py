@@ -1,4 +1,4 @@
-"""Chains of schemes from the first layer to the last, by dynamic programming over the layer where they end.
+"""The best chain of schemes from the first layer to the last, by dynamic programming over where chains end.
 
 A chain up to layer ``end`` is a chain up to some earlier layer, followed by one scheme from there to ``end``.
 Numbers such as ``end`` count layers: index i of a list of chains has the chains that cover layers 0 to i - 1.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
+from math import inf
 from typing import NamedTuple
 
-from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment
 from solvers.schedule.objective import Objective
@@ -42,46 +41,22 @@ class Chain:
         return found[::-1]
 
 
-def likely_schemes(
-    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
-    layers: int,
-    objective: Objective,
-    most: int,
-    in_time: InTime = always_in_time,
-) -> list[Scheme]:
-    """The last schemes of the ``most`` best chains (k_S of section IV-B) up to each of the ``layers``.
+SchemeCosts = Mapping[Segment, Mapping[BatchDivision, BatchCost]]
 
-    Up to each layer, in topological order, only the ``most`` chains of least objective are kept and extended.
-    Unless the objective is a sum, such as energy, that may miss the best chain; :func:`best_chain` does not.
-    Nor does the ranking know what a scheme saves by the one before it, for most costs are estimates here.
-    The result is empty when the time is up before the last layer: chains up to a layer in the middle say
-    nothing about the whole network.
-    """
-    ending = _by_end(costs)
-    best: list[list[Chain]] = [[Chain(NOTHING)]]
-    found: dict[Scheme, None] = {}
-    for end in range(1, layers + 1):
-        if not in_time():
-            return []
-        links = _links(ending.get(end, ()), costs, best)
-        # Links are ranked before chains are made of the few that stay: there are thousands of links up to a
-        # layer.
-        ranked = nsmallest(most, links, key=lambda link: link.value(objective))
-        best.append([link.chain for link in ranked])
-        # A dict as an ordered set: schemes are costed in the order of their layers, the same in every run.
-        found |= dict.fromkeys(link.scheme for link in ranked)
-    return list(found)
+
+class Savings(NamedTuple):
+    """What schemes save by others: ``between`` two in a row the second one, and ``most`` one by any other."""
+
+    between: Callable[[Scheme, Scheme], BatchCost]
+    most: Callable[[Scheme], BatchCost]
 
 
 def best_chain(
-    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
-    layers: int,
-    objective: Objective,
-    saved: Callable[[Scheme, Scheme], BatchCost] = lambda before, after: NOTHING,
+    costs: SchemeCosts, layers: int, objective: Objective, savings: Savings | None = None
 ) -> Chain | None:
     """The chain of least objective among all chains of these schemes, exactly; None if none reaches the end.
 
-    ``saved``: what a scheme saves by the one before it.
+    ``savings``: what schemes save by the ones before them; None: nothing.
 
     A chain that ends with a scheme is a point (D, E), the sum of its schemes' points less what they save. The
     objective E^n D^m of a sum is no sum of objectives, so keeping only the best chain up to each scheme would
@@ -92,7 +67,17 @@ def best_chain(
     - A corner at the last layer has the least a E + b D for some weights a, b > 0. That is a sum over its
       schemes and their predecessors, so its beginning up to any scheme has the least a E + b D of all chains
       up to this scheme, and a corner there has as little.
+
+    Savings are of pairs, of which there are many. So schemes go first that are in no chain as good as the
+    best one without savings, even if all schemes of the chain save the most that they can.
     """
+    between: Callable[[Scheme, Scheme], BatchCost] = _nothing
+    if savings is not None:
+        without = best_chain(costs, layers, objective)
+        if without is None:
+            return None
+        costs = _promising(costs, layers, objective, savings.most, _value(objective, without))
+        between = savings.between
     ending = _by_end(costs)
     corners: list[dict[Scheme, list[Chain]]] = [{}]
     for end in range(1, layers + 1):
@@ -100,7 +85,7 @@ def best_chain(
         for segment in ending.get(end, ()):
             for division, cost in costs[segment].items():
                 scheme = Scheme(segment, division)
-                chains = _corners(_followed(corners[segment.first], scheme, cost, saved))
+                chains = _corners(_followed(corners[segment.first], scheme, cost, between))
                 if chains:
                     found[scheme] = chains
         corners.append(found)
@@ -108,51 +93,65 @@ def best_chain(
     return min(every, key=lambda chain: _value(objective, chain), default=None)
 
 
+def _nothing(before: Scheme, after: Scheme) -> BatchCost:
+    return NOTHING
+
+
+def _promising(
+    costs: SchemeCosts,
+    layers: int,
+    objective: Objective,
+    most: Callable[[Scheme], BatchCost],
+    value: float,
+) -> SchemeCosts:
+    """The schemes that a chain of at most this ``value`` may have, if each saves the ``most`` that it can.
+
+    The least energy and the least cycles of all chains up to a scheme, and of all from there on, are found
+    one by the other: no chain with the scheme takes less of either.
+    """
+    least = {
+        Scheme(segment, division): BatchCost(cost.energy_pj - less.energy_pj, cost.cycles - less.cycles)
+        for segment, found in costs.items()
+        for division, cost in found.items()
+        for less in (most(Scheme(segment, division)),)
+    }
+    ordered = sorted(least, key=lambda scheme: scheme.segment.end)
+    none = BatchCost(inf, inf)
+    until, after = [NOTHING] + [none] * layers, [none] * layers + [NOTHING]
+    for scheme in ordered:
+        segment = scheme.segment
+        until[segment.end] = _less(until[segment.end], until[segment.first] + least[scheme])
+    for scheme in sorted(ordered, key=lambda scheme: -scheme.segment.first):
+        segment = scheme.segment
+        after[segment.first] = _less(after[segment.first], least[scheme] + after[segment.end])
+    # sums in another order may differ in their last digits
+    enough, kept = value * (1 + 1e-9), dict[Segment, dict[BatchDivision, BatchCost]]()
+    for scheme, cost in least.items():
+        whole = until[scheme.segment.first] + cost + after[scheme.segment.end]
+        if objective.value(whole.energy_pj, whole.cycles) <= enough:
+            found = kept.setdefault(scheme.segment, {})
+            found[scheme.division] = costs[scheme.segment][scheme.division]
+    return kept
+
+
+def _less(one: BatchCost, other: BatchCost) -> BatchCost:
+    """The smaller of each number."""
+    return BatchCost(min(one.energy_pj, other.energy_pj), min(one.cycles, other.cycles))
+
+
 def _followed(
     before: Mapping[Scheme, Sequence[Chain]],
     scheme: Scheme,
     cost: BatchCost,
-    saved: Callable[[Scheme, Scheme], BatchCost],
+    between: Callable[[Scheme, Scheme], BatchCost],
 ) -> Iterator[Chain]:
     """Every chain of ``before``, by its last scheme, with one more ``scheme``."""
     if scheme.segment.first == 0:
         yield Chain(cost, scheme, Chain(NOTHING))
     for last, chains in before.items():
-        less = saved(last, scheme)
+        less = between(last, scheme)
         more = BatchCost(cost.energy_pj - less.energy_pj, cost.cycles - less.cycles)
         yield from (Chain(chain.cost + more, scheme, chain) for chain in chains)
-
-
-class Link(NamedTuple):
-    """A chain and one scheme that may follow it. Most links are only compared and never become a chain."""
-
-    before: Chain
-    scheme: Scheme
-    cost: BatchCost
-
-    @property
-    def chain(self) -> Chain:
-        return Chain(self.before.cost + self.cost, self.scheme, self.before)
-
-    def value(self, objective: Objective) -> float:
-        """The objective of the chain with the scheme."""
-        before = self.before.cost
-        return objective.value(before.energy_pj + self.cost.energy_pj, before.cycles + self.cost.cycles)
-
-
-def _links(
-    segments: Iterable[Segment],
-    costs: Mapping[Segment, Mapping[BatchDivision, BatchCost]],
-    before: Sequence[Sequence[Chain]],
-) -> Iterator[Link]:
-    """Every way to extend a chain by one of ``segments``, with each division that has a cost.
-
-    ``before[i]`` are the chains that cover the first i layers.
-    """
-    for segment in segments:
-        for division, cost in costs[segment].items():
-            scheme = Scheme(segment, division)
-            yield from (Link(chain, scheme, cost) for chain in before[segment.first])
 
 
 def _corners(chains: Iterable[Chain]) -> list[Chain]:

@@ -10,6 +10,7 @@ from costmodel.schedule.segment.node_cost import NodeCost, running_pj
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
+from solvers.schedule.kapla.chains import Savings
 from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
@@ -87,11 +88,19 @@ class Costing:
         batch = BatchCost(running_pj(cost, self._evaluator.chip), cost.cycles)
         self.found.setdefault(scheme.segment, {})[scheme.division] = batch
 
-    def saved(self, before: Scheme, after: Scheme) -> BatchCost:
-        """What a scheme saves by fetching its first data while the one before it ends; both were found."""
+    @property
+    def savings(self) -> Savings:
+        """What schemes save by fetching their first data while the one before them ends; all were found."""
+        return Savings(self._saved, self._most_saved)
+
+    def _saved(self, before: Scheme, after: Scheme) -> BatchCost:
         evaluator = self._evaluator
         found = evaluator.between(self._counts[before], self._counts[after])
         return BatchCost(found.saved_pj(evaluator.chip), found.saved_cycles)
+
+    def _most_saved(self, scheme: Scheme) -> BatchCost:
+        most = self._evaluator.most_saved(self._counts[scheme])
+        return BatchCost(most.itself * most.pj_per_cycle, most.itself)
 
     @property
     def note(self) -> str:

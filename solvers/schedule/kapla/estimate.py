@@ -8,11 +8,11 @@ whole chip are not estimated; schemes that allow them are always costed (``candi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.starts import slowest_by_stage
@@ -32,6 +32,24 @@ class BatchCost:
 
     def __add__(self, other: BatchCost) -> BatchCost:
         return BatchCost(self.energy_pj + other.energy_pj, self.cycles + other.cycles)
+
+
+ValueT = TypeVar("ValueT")
+
+
+class Computed(dict[int, ValueT]):
+    """Values by the number of a layer, each computed when it is first asked for.
+
+    Thousands of segments ask for the values of the same layers one after the other, so look-ups count.
+    """
+
+    def __init__(self, compute: Callable[[int], ValueT]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, number: int) -> ValueT:
+        self[number] = value = self._compute(number)
+        return value
 
 
 class SegmentAccesses(NamedTuple):
@@ -79,7 +97,7 @@ class Estimates:
         return Wiring.of(self.slicing.problem.graph.producers)
 
     @cached_property
-    def _leaves(self) -> LeafFloors:
+    def _floors(self) -> LeafFloors:
         return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
 
     def may_fit(self, scheme: Scheme) -> bool:
@@ -90,17 +108,32 @@ class Estimates:
         time fits its buffers together. The chip model says what is held at a time
         (``costmodel.schedule.segment.buffers``). The second takes no account of uneven parts and halos, which
         only need more. With bands no weights are streamed, so they count, too, once where tiles share them.
+
+        With streamed weights, turns hold the most of all pairs of layers in a row. So where they do not fit,
+        longer ones with these layers do not either; they are asked later (:meth:`.Slicing.segments`).
         """
-        return all(
-            self._region_fits(scheme, region, streamed=scheme.bands == 1)
-            for region in self.regions.of(scheme.segment)
-        )
+        segment, division = scheme
+        streamed = division.bands == 1
+        if segment.kind != "turns" or not streamed:
+            return all(self._region_fits(scheme, region, streamed) for region in self.regions.of(segment))
+        shorter = segment.first + 1, segment.end, division.subbatches
+        (region,) = self.regions.of(segment)
+        fits = not (len(segment) > 2 and shorter in self._too_large)
+        fits = fits and self._region_fits(scheme, region, streamed)
+        if not fits:
+            self._too_large.add((segment.first, segment.end, division.subbatches))
+        return fits
+
+    @cached_property
+    def _too_large(self) -> set[tuple[int, int, int]]:
+        """Turns that do not fit even with streamed weights: their first layer, their end, sub-batches."""
+        return set()
 
     def _region_fits(self, scheme: Scheme, region: Region, streamed: bool) -> bool:
         """The same for one region; with pinned weights unless all of them are ``streamed``."""
         size, together = self.chip.tile.buffer.size_bits, scheme.segment.kind == "turns"
         return (
-            all(self._leaf(number, region.tiles, scheme.division, streamed) for number in region.layers)
+            all(map(self._leaves(region.tiles, scheme.division, streamed).__getitem__, region.layers))
             and self._held(region, scheme.division, together, streamed) <= region.tiles * size
         )
 
@@ -116,31 +149,43 @@ class Estimates:
         )
 
     def _weights_again(self, scheme: Scheme) -> dict[int, int]:
-        """At least these bits of weights come again after the first sub-batch, by the layer that streams
-        them.
+        """At least these bits of weights come again after the first sub-batch, each of some layer.
 
-        Where a region does not fit with pinned weights, at least one of its layers streams: that with the
-        fewest weights is taken. Where each region fits but not the whole segment, one of all layers does.
-        With bands none come again.
+        Where a region does not fit with pinned weights, some of its layers stream: those whose weights its
+        buffers have no bits for (:meth:`_streamed_of`). Where each region fits but not the whole segment, one
+        of all layers does. With bands none come again.
         """
         if scheme.bands > 1:
             return {}
-        regions = self.regions.of(scheme.segment)
+        regions, again = self.regions.of(scheme.segment), scheme.subbatches - 1
         found = [
-            self._fewest_again(region.layers, scheme.subbatches)
+            self._streamed_of(scheme, region)
             for region in regions
             if not self._region_fits(scheme, region, streamed=False)
         ]
         if not found and not self._weights_fit(scheme):
             layers = [number for region in regions for number in region.layers]
-            found = [self._fewest_again(layers, scheme.subbatches)]
-        return dict(found)
+            least = self._fewest_weights(layers)
+            found = [(least, self.floors[least].weights)]
+        return {number: again * bits for number, bits in found}
 
-    def _fewest_again(self, layers: Sequence[int], subbatches: int) -> tuple[int, int]:
-        """The layer with the fewest bits of weights, and these bits times all sub-batches but the first."""
+    def _streamed_of(self, scheme: Scheme, region: Region) -> tuple[int, int]:
+        """A layer of a region that does not fit with pinned weights, and the bits that stream there at least.
+
+        They are the weights of one layer at least. What is pinned is in the buffers at the same time, beside
+        the inputs, and streamed is what is left.
+        """
+        least = self._fewest_weights(region.layers)
+        in_turn = scheme.segment.kind == "turns"
+        inputs = self._held(region, scheme.division, in_turn, streamed=True)
+        pinned = region.tiles * self.chip.tile.buffer.size_bits - inputs
+        weights = self._weights_before[region.layers[-1] + 1] - self._weights_before[region.layers[0]]
+        return least, max(self.floors[least].weights, weights - pinned)
+
+    def _fewest_weights(self, layers: Sequence[int]) -> int:
+        """The layer with the fewest bits of weights, of those with any."""
         weighted = [number for number in layers if self.floors[number].weights] or list(layers)
-        least = min(weighted, key=lambda number: self.floors[number].weights)
-        return least, (subbatches - 1) * self.floors[least].weights
+        return min(weighted, key=lambda number: self.floors[number].weights)
 
     def _weights_fit(self, scheme: Scheme) -> bool:
         """Whether the weights of all layers, which stay on the chip, fit all buffers together.
@@ -161,11 +206,22 @@ class Estimates:
             sums.append(sums[-1] + floor.weights)
         return sums
 
-    def _leaf(self, number: int, tiles: int, division: BatchDivision, streamed: bool) -> LeafFloor | None:
-        """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
-        batch, runs = self.slicing.batch // division.subbatches, division.subbatches
-        shared = self.share_weights and not streamed
-        return self._leaves.of(PlacedLeaf(number, batch, tiles, runs, streamed, division.bands, shared))
+    def _leaves(self, tiles: int, division: BatchDivision, streamed: bool) -> Computed[LeafFloor | None]:
+        """By layer the least that it takes in a scheme, on ``tiles`` tiles; None if no partition fits."""
+        key = tiles, division, streamed
+        if key not in self._known_leaves:
+            batch, runs = self.slicing.batch // division.subbatches, division.subbatches
+            shared = self.share_weights and not streamed
+            self._known_leaves[key] = Computed(
+                lambda number: self._floors.of(
+                    PlacedLeaf(number, batch, tiles, runs, streamed, division.bands, shared)
+                )
+            )
+        return self._known_leaves[key]
+
+    @cached_property
+    def _known_leaves(self) -> dict[tuple[int, BatchDivision, bool], Computed[LeafFloor | None]]:
+        return {}
 
     def _held(self, region: Region, division: BatchDivision, together: bool, streamed: bool) -> int:
         """Bits that the tiles of a region hold at least at the time when they hold the most.
@@ -187,28 +243,29 @@ class Estimates:
         batch, numbers = self.slicing.batch // subbatches, region.layers
         if len(numbers) == 1:
             at_once = 2 if subbatches > 1 and bands == 1 else 1
-            return self._held_by(numbers[0], batch * at_once, region.tiles, bands, streamed)
-        held = [self._held_by(number, batch, region.tiles, bands, streamed) for number in numbers]
+            return self._held_by(batch * at_once, region.tiles, bands, streamed)[numbers[0]]
+        held = list(map(self._held_by(batch, region.tiles, bands, streamed).__getitem__, numbers))
         stay = subbatches * bands > 1 and not streamed
         pinned = [self.floors[number].weights if stay else 0 for number in numbers]
         # what a layer holds only in its turn; the pinned weights of all layers come on top
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
-    def _held_by(self, number: int, samples: int, tiles: int, bands: int, streamed: bool) -> int:
-        """What a layer holds at least (:meth:`LayerFloor.held_bits`); thousands of segments ask the same."""
-        key = number, samples, tiles, bands, streamed
-        if key not in self._known_held:
+    def _held_by(self, samples: int, tiles: int, bands: int, streamed: bool) -> Computed[int]:
+        """By layer what it holds at least (:meth:`LayerFloor.held_bits`)."""
+
+        def held(number: int) -> int:
             floor = self.floors[number]
             if streamed:
                 floor = replace(floor, weights=0)
             if self.share_weights:
                 floor = replace(floor, repeats=False)
-            self._known_held[key] = floor.held_bits(samples, tiles, bands)
-        return self._known_held[key]
+            return floor.held_bits(samples, tiles, bands)
+
+        return self._known_held.setdefault((samples, tiles, bands, streamed), Computed(held))
 
     @cached_property
-    def _known_held(self) -> dict[tuple[int, int, int, int, bool], int]:
+    def _known_held(self) -> dict[tuple[int, int, int, bool], Computed[int]]:
         return {}
 
     def least(
@@ -284,20 +341,32 @@ class Estimates:
         return sum(slowest_by_stage(firsts, stages)) + max(rests)
 
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
-        """The least of each layer in a scheme, by its number.
+        """The least of each layer in a scheme, by its number."""
+        for region in self.regions.of(scheme.segment):
+            least = self._least_leaves(region.tiles, scheme.division)
+            for number in region.layers:
+                yield number, least[number]
+
+    def _least_leaves(self, tiles: int, division: BatchDivision) -> Computed[LeafFloor]:
+        """By layer the least that it takes with pinned weights or with streamed ones.
 
         Where no partition of a layer fits, which only happens without pruning, it is that of :meth:`_unfit`.
         """
-        for region in self.regions.of(scheme.segment):
-            for number in region.layers:
-                ways = [
-                    self._leaf(number, region.tiles, scheme.division, way)
-                    for way in ((False, True) if scheme.bands == 1 else (False,))
-                ]
-                leaves = [leaf for leaf in ways if leaf] or [
-                    self._unfit(number, region.tiles, scheme.subbatches)
-                ]
-                yield number, LeafFloor(*map(min, zip(*leaves, strict=True)))
+        key = tiles, division
+        if key not in self._known_least:
+            ways = [self._leaves(*key, way) for way in ((False, True) if division.bands == 1 else (False,))]
+
+            def least(number: int) -> LeafFloor:
+                found = [leaf for way in ways if (leaf := way[number])]
+                leaves = found or [self._unfit(number, tiles, division.subbatches)]
+                return LeafFloor(*map(min, zip(*leaves, strict=True)))
+
+            self._known_least[key] = Computed(least)
+        return self._known_least[key]
+
+    @cached_property
+    def _known_least(self) -> dict[tuple[int, BatchDivision], Computed[LeafFloor]]:
+        return {}
 
     def _unfit(self, number: int, tiles: int, subbatches: int) -> LeafFloor:
         """The least of a layer of which no partition fits: that of a partition without repeated data."""

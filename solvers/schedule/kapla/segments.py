@@ -193,16 +193,26 @@ class Slicing:
         """The scheme as a child of the root T cut; see the picture above."""
         segment, (subbatches, bands) = scheme
         batch, samples = self.batch, self.batch // subbatches
-        names = [layer.name for layer in self.problem.graph.layers]
         if len(segment) == 1 and subbatches == bands == 1:
-            return Leaf(names[segment.first], batch)
+            return self._leaf(segment.first, batch)
         regions = [
-            tuple(Leaf(names[number], samples) for number in region) for region in self.regions(segment)
+            tuple(self._leaf(number, samples) for number in region) for region in self.regions(segment)
         ]
         if segment.kind == "turns":
             return Cut("T", batch, subbatches, regions[0], bands)
         children = (region[0] if len(region) == 1 else Cut("T", samples, 1, region) for region in regions)
         return Cut("S", batch, subbatches, tuple(children), bands)
+
+    def _leaf(self, number: int, samples: int) -> Leaf:
+        """The leaf of a layer: one object in all trees, by which evaluators find sooner what they know."""
+        key = number, samples
+        if key not in self._leaves:
+            self._leaves[key] = Leaf(self.problem.graph.layers[number].name, samples)
+        return self._leaves[key]
+
+    @cached_property
+    def _leaves(self) -> dict[tuple[int, int], Leaf]:
+        return {}
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
         """Which data of a segment goes over the NoC and which to DRAM.

@@ -22,14 +22,15 @@ from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.footprints import Footprints
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.tiles.cost_table import TileCostsNeeded, need, offers_whole_chip
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
-VERSION = "19"
+VERSION = "20"
 DEFAULT = Params()
 
 
@@ -132,7 +133,7 @@ def _one_by_one(
         waiting = [one for one in waiting if one not in costing.found]
         if not waiting or limit.reached:
             break
-    chain = best_chain(costing.found, len(layers), slicing.problem.objective, costing.saved)
+    chain = best_chain(costing.found, len(layers), slicing.problem.objective, costing.savings)
     note = f"one layer after the other {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
@@ -146,12 +147,15 @@ def _searched(
     normalized = [costs.normalized_cycles(number) for number in layers]
     regions = Regions(slicing, normalized.__getitem__)
     floors = [_floor(problem, number, model) for number in layers]
-    facts = (problem.graph, problem.batch, model.chip, *floors, *normalized)
-    estimates = Estimates(slicing, model.chip, floors, regions, model.tile_costs.shares_weights)
+    # all that pruning rests on; of a table only how it prunes partitions, for it learns more costs meanwhile
+    partitions = costs.pruning if isinstance(costs, TabledTileCosts) else costs
+    facts = (problem.graph, problem.batch, model.chip, partitions, *floors, *normalized)
+    estimates = Estimates(slicing, model.chip, floors, regions, costs.shares_weights)
+    footprints = Footprints(problem.graph, model.chip, costs, regions)
     # Pruning may take half of the time. The rest is for costing, without which there is no chain at all.
     deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)
-    asked = _Pruning(key, seed, slicing, estimates, deadline)
+    asked = _Pruning(key, seed, slicing, estimates, footprints, deadline)
     pruned = _pruned(asked)
     # A pruning that the clock cut short must not be remembered as the result.
     if not pruned.complete:
@@ -166,7 +170,7 @@ def _searched(
         _INTERRUPTED.keep(asked, evaluator, limit.most, candidates, limit.count - before)
         raise
     costing = candidates.costing
-    chain = best_chain(costing.found, len(layers), problem.objective, costing.saved)
+    chain = best_chain(costing.found, len(layers), problem.objective, costing.savings)
     note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
@@ -179,6 +183,7 @@ class _Pruning:
     seed: int
     slicing: Slicing = field(compare=False)
     estimates: Estimates = field(compare=False)
+    footprints: Footprints = field(compare=False)
     deadline: Deadline = field(compare=False)
 
 
@@ -189,7 +194,9 @@ def _pruned(asked: _Pruning) -> Pruned:
     A solver that has raised TileCostsNeeded is called again from the start, often in the same process, and
     would prune the same schemes again.
     """
-    return pruned_schemes(asked.slicing, asked.estimates, asked.seed, asked.deadline.in_time)
+    return pruned_schemes(
+        asked.slicing, asked.estimates, asked.footprints, asked.seed, asked.deadline.in_time
+    )
 
 
 class _Interrupted:

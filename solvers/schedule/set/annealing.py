@@ -7,7 +7,9 @@ and resumed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
@@ -116,6 +118,10 @@ class _AnnealingRun:
 
     def until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
         """Rounds until ``end`` of them are done, and the progress then."""
+        with _garbage_rarely():
+            return self._until(end, stop)
+
+    def _until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
         watch, annealing, done = Stopwatch(), self._annealing, self._start.round
         jump = round(annealing.cooling.jump_at * annealing.rounds)
         every = max(1, annealing.rounds // TRAJECTORY_POINTS)
@@ -175,3 +181,18 @@ class _AnnealingRun:
         """
         # random() is in [0, 1), so 1 - random() is never 0, of which there is no logarithm
         return self._value * (1 - temperature * log(1 - self._random.random()))
+
+
+@contextmanager
+def _garbage_rarely() -> Iterator[None]:
+    """Let Python look for garbage a hundred times less often.
+
+    Rounds leave behind no values that refer to one another in circles, and evaluators remember much: looking
+    through all of that took a fifth of the time.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100 * before[0], *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

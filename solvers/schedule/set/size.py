@@ -84,20 +84,19 @@ def _sequence_at(
     number: int, layers: Sequence[str], samples: int, least: int, counts: _PaperCounts
 ) -> tuple[TreeNode, ...]:
     """Sequences are numbered by the layers of their first tree, then by that tree, then by the others."""
-    if not layers:
-        return ()
-    fewer = max(least - 1, 0)
-    for size in range(1, len(layers) + 1):
-        others = counts.sequences(len(layers) - size, samples, fewer)
-        choices = counts.trees(size, samples) * others if others else 0
-        if number < choices:
-            break
-        number -= choices
-    first, rest = divmod(number, others)
-    return (
-        _tree_at(first, layers[:size], samples, counts),
-        *_sequence_at(rest, layers[size:], samples, fewer, counts),
-    )
+    found: list[TreeNode] = []
+    while layers:
+        least = max(least - 1, 0)
+        for size in range(1, len(layers) + 1):
+            others = counts.sequences(len(layers) - size, samples, least)
+            choices = counts.trees(size, samples) * others if others else 0
+            if number < choices:
+                break
+            number -= choices
+        first, number = divmod(number, others)
+        found.append(_tree_at(first, layers[:size], samples, counts))
+        layers = layers[size:]
+    return tuple(found)
 
 
 def _released_trees(layers: int, batch: int) -> int:
@@ -149,11 +148,15 @@ def _sequences(trees: Callable[[int, int], int]) -> Callable[[int, int, int], in
     def sequences(count: int, samples: int, least: int) -> int:
         if count == 0:
             return int(least <= 0)
+        fewer = max(least - 1, 0)
+        # From the fewest leaves up, each count finds those that it needs: from the most down, a network of
+        # hundreds of layers would call itself more deeply than Python allows.
+        for size in range(1, count):
+            trees(size, samples)
+            sequences(size, samples, fewer)
         # the first tree may have all leaves only where no second tree has to follow
         first = range(1, count + (least < 2))
-        return sum(
-            trees(size, samples) * sequences(count - size, samples, max(least - 1, 0)) for size in first
-        )
+        return sum(trees(size, samples) * sequences(count - size, samples, fewer) for size in first)
 
     return sequences
 

@@ -106,15 +106,36 @@ class TabledTileCosts:
         """The partitions that pruning leaves and tiles can compute; none for a whole-chip-only layer."""
         key = (self._ids[layer], batch, tiles)
         if key not in self._rows:
-            self._rows[key] = self._tabulated(self.graph.layers[layer], batch, tiles)
+            self._rows[key] = self._counted(layer, batch, tiles)
         return self._rows[key]
 
     def streamed_rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         """The partitions that pruning leaves for streamed weights, each in its number of slices."""
         key = (self._ids[layer], batch, tiles)
         if key not in self._streamed:
-            self._streamed[key] = self._tabulated(self.graph.layers[layer], batch, tiles, True)
+            self._streamed[key] = self._counted(layer, batch, tiles, True)
         return self._streamed[key]
+
+    def partitions(self, layer: int, batch: int, tiles: int, streamed: bool) -> tuple[Array, Array]:
+        """The partitions [n, 4] and slices [n] of :meth:`rows` or :meth:`streamed_rows`, with no part mapped.
+
+        Those of which some part turns out to have no mapping are among them. None for a layer that is only
+        mapped on the whole chip.
+        """
+        key = (self._ids[layer], batch, tiles, streamed)
+        if key not in self._partitions:
+            with recording() as reached:
+                self._partitions[key] = self._pruned(self.graph.layers[layer], *key[1:])
+            self.limits.update(reached)
+        return self._partitions[key]
+
+    def _pruned(self, layer: NetworkLayer, batch: int, tiles: int, streamed: bool) -> tuple[Array, Array]:
+        if layer.needs_whole_chip:
+            return np.zeros((0, 4), np.int64), np.zeros(0, np.int64)
+        if streamed:
+            return streamed_partitions(layer, batch, tiles, self.tile, self.pruning)
+        parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
+        return parts, np.ones(len(parts), np.int64)
 
     @property
     def shares_weights(self) -> bool:
@@ -336,6 +357,10 @@ class TabledTileCosts:
         return same_shapes(self.graph)
 
     @cached_property
+    def _partitions(self) -> dict[tuple[int, int, int, bool], tuple[Array, Array]]:
+        return {}
+
+    @cached_property
     def _rows(self) -> dict[tuple[int, int, int], TileRows]:
         return {}
 
@@ -381,19 +406,14 @@ class TabledTileCosts:
         """The limits that were reached while rows were made: on partitions, and the solver's own."""
         return {}
 
-    def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int, streamed: bool = False) -> TileRows:
+    def _counted(self, layer: int, batch: int, tiles: int, streamed: bool = False) -> TileRows:
+        it, (parts, slices) = self.graph.layers[layer], self.partitions(layer, batch, tiles, streamed)
+        if not it.has_weights:
+            return self._counted_operations(it, batch, parts)
         with recording() as reached:
-            rows = (self._counted_slices if streamed else self._counted)(layer, batch, tiles)
+            rows = self._counted_parts(it, batch, parts, slices)
         self.limits.update(reached)
         return rows
-
-    def _counted(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
-        if layer.needs_whole_chip:
-            return TileRows.of([])
-        parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
-        if not layer.has_weights:
-            return self._counted_operations(layer, batch, parts)
-        return self._counted_parts(layer, batch, parts, np.ones(len(parts), np.int64))
 
     def _counted_operations(self, layer: NetworkLayer, batch: int, parts: Array) -> TileRows:
         """The costs of partitions of a layer without weights, which vector units compute."""
@@ -433,11 +453,6 @@ class TabledTileCosts:
             np.sum([count * one.energy_pj for one, count in kept], axis=0),
             np.max([one.cycles for one, _ in kept], axis=0),
             np.sum([count * one.leakage_pj_per_cycle for one, count in kept], axis=0),
-        )
-
-    def _counted_slices(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
-        return self._counted_parts(
-            layer, batch, *streamed_partitions(layer, batch, tiles, self.tile, self.pruning)
         )
 
     def _counted_parts(
@@ -511,6 +526,16 @@ def need(costs: TileCosts, requests: Iterable[Request]) -> None:
     """Calls :meth:`TabledTileCosts.need` of a table. Other sources of costs lack nothing."""
     if isinstance(costs, TabledTileCosts):
         costs.need(requests)
+
+
+def offered_partitions(
+    costs: TileCosts, layer: int, batch: int, tiles: int, streamed: bool
+) -> tuple[Array, Array]:
+    """The partitions [n, 4] and slices [n] of a source's rows; of a table, with no part mapped."""
+    if isinstance(costs, TabledTileCosts):
+        return costs.partitions(layer, batch, tiles, streamed)
+    rows = (costs.streamed_rows if streamed else costs.rows)(layer, batch, tiles)
+    return rows.parts, rows.slices
 
 
 def limits_of(costs: TileCosts) -> Reached:

@@ -26,6 +26,12 @@ chain tensor in common are about different transfers, so their bytes add up.
 
 An operator that reads or makes the hub needs it in its own step and is no member. Of several chains to an
 operator, the one whose smallest block is largest counts.
+
+A *join* is the same the other way round: from each of its operators a chain leads to one operator, the
+meeting, which runs after all of them. When the member that runs last has its step, each other member's chain
+has a live tensor, for the meeting waits for it. That tensor is off chip then: it is spilled and comes back.
+Here the chains have no tensor in common, for each pays its own way. Of a member that has run nothing is due
+where a tensor of its chain has a copy, for that may have been paid already.
 """
 
 from __future__ import annotations
@@ -38,7 +44,7 @@ from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.masks import GraphMasks, bits
 
 REACH = 150
-"""The operators after a hub's first reader among which its members are looked for: more take long."""
+"""Members are looked for among so many operators after a hub's first reader, or before a meeting."""
 
 
 class _Member(NamedTuple):
@@ -78,10 +84,34 @@ class Fork(NamedTuple):
         return sum(due) - max(due) if due else 0
 
 
-class ForkEstimate:
+class Join(NamedTuple):
+    """Operators each of which leaves too few bytes for what is made of the others and waits for one meeting.
+
+    ``chains`` has per operator its chain's tensors, and twice the least bytes of one of them.
+    """
+
+    operators: int
+    chains: dict[int, tuple[int, int]]
+    tensors: int
+
+    def bytes_to_come(self, waiting: int, host: int) -> int:
+        """Bytes of spills and retrievals until the last waiting member had its step."""
+        if not self.operators & waiting:
+            return 0
+        total = most = 0
+        for operator, (chain, moved) in self.chains.items():
+            if waiting >> operator & 1:
+                total += moved
+                most = max(most, moved)
+            elif not chain & host:
+                total += moved
+        return total - most
+
+
+class WideStepEstimate:
     """The least bytes to come of states of a search through ``operators``.
 
-    It rests on the forks that are found in time: fewer of them make it lower, never wrong.
+    It rests on the forks and joins that are found in time: fewer of them make it lower, never wrong.
     """
 
     def __init__(
@@ -89,12 +119,16 @@ class ForkEstimate:
     ) -> None:
         self.masks = masks
         self.forks = _disjoint(_forks(masks, capacity, operators, in_time))
+        used = 0
+        for fork in self.forks:
+            used |= fork.tensors
+        self.joins = _apart(_joins(masks, capacity, operators, in_time), used)
         self._spill = [min(masks.traffic[t] for t in bits(fork.tensors)) for fork in self.forks]
         self._known: list[dict[int, int]] = [{} for _ in self.forks]
 
     def bytes_to_come(self, waiting: int, resident: int, host: int) -> int:
         """A lower bound on what is paid from a state on until the operators of ``waiting`` ran."""
-        total = 0
+        total = sum(join.bytes_to_come(waiting, host) for join in self.joins)
         for fork, known, spill in zip(self.forks, self._known, self._spill, strict=True):
             members = fork.operators & waiting
             # Fewer than two members wait: the first of them is free, so nothing is due.
@@ -122,6 +156,60 @@ def _disjoint(forks: Iterator[Fork]) -> list[Fork]:
             chosen.append(fork)
             used |= fork.tensors
     return chosen
+
+
+def _apart(joins: Iterator[Join], used: int) -> list[Join]:
+    """Joins without common tensors and without ``used`` ones, those that move the most first."""
+    chosen = list[Join]()
+    for join in sorted(joins, key=lambda join: -join.bytes_to_come(join.operators, 0)):
+        if not join.tensors & used:
+            chosen.append(join)
+            used |= join.tensors
+    return chosen
+
+
+def _joins(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) -> Iterator[Join]:
+    """A join for each operator of several inputs, where there is one."""
+    order = list(bits(operators))
+    free = {v: capacity - masks.graph.working_bytes(masks.graph.operators[v]) for v in order}
+    for position, meeting in enumerate(order):
+        if not in_time():
+            return
+        if len(masks.graph.operators[meeting].inputs) < 2:
+            continue
+        reach = order[max(0, position - REACH) : position]
+        members: list[_Member] = []
+        for one in sorted(_leading(masks, meeting, reach, free), key=lambda m: (-m.block, m.free)):
+            if all(one.agrees(other) and not one.chain & other.chain for other in members):
+                members.append(one)
+        if len(members) > 1:
+            chains = {
+                m.operator: (m.chain, 2 * min(masks.traffic[t] for t in bits(m.chain))) for m in members
+            }
+            operators_of, tensors = 0, 0
+            for member in members:
+                operators_of |= 1 << member.operator
+                tensors |= member.chain
+            yield Join(operators_of, chains, tensors)
+
+
+def _leading(masks: GraphMasks, meeting: int, reach: list[int], free: dict[int, int]) -> list[_Member]:
+    """What leads to the meeting from within reach, each by the chain whose smallest block is largest."""
+    widest = {t: (masks.blocks[t], 1 << t) for t in masks.graph.operators[meeting].inputs}
+    found = []
+    for operator in reversed(reach):
+        node = masks.graph.operators[operator]
+        made = [widest[tensor] for tensor in node.outputs if tensor in widest]
+        if not made:
+            continue
+        block, chain = max(made)
+        for tensor in node.inputs:
+            if tensor in widest:
+                continue
+            widest[tensor] = min(block, masks.blocks[tensor]), chain | 1 << tensor
+        touched = masks.inputs[operator] | sum(1 << tensor for tensor in node.outputs)
+        found.append(_Member(operator, chain, block, free[operator], touched))
+    return found
 
 
 def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) -> Iterator[Fork]:

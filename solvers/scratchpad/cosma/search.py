@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from costmodel.limits import limit_reached
 from solvers.budget import Deadline, InTime, always_in_time
-from solvers.scratchpad.cosma.estimate import ForkEstimate
+from solvers.scratchpad.cosma.estimate import WideStepEstimate
 from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, State
 from solvers.scratchpad.masks import GraphMasks, bits
 
@@ -118,7 +118,7 @@ class PlanSearch:
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
-        self._estimate = ForkEstimate(masks, capacity, to_run, in_time) if switches.estimate else None
+        self._estimate = WideStepEstimate(masks, capacity, to_run, in_time) if switches.estimate else None
         self.upper_bound: float = inf
         self.bound: float = 0.0
         self.expanded = 0

@@ -1,4 +1,5 @@
 """Plans of graphs whose operators are cut: which cut, a bound for all of them, and the solver of one of them.
 
-``solver.py`` puts them together: start there. ``segments.py`` chooses the cut, ``barriers.py`` has the bound.
+``solver.py`` puts them together: start there. ``segments.py`` chooses the cut, ``bounds.py`` has the bound,
+which ``barriers.py`` and ``frontiers.py`` prove.
 """

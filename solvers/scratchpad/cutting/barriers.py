@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from costmodel.scratchpad.cut import may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, InputRead, RowWindow
+from solvers.scratchpad.cutting.proofs import Proof, moved_bytes
 from solvers.scratchpad.masks import bits
 
 
-def barrier_bound(divisible: DivisibleGraph, capacity: int) -> int:
-    """The bytes that barriers prove; often 0."""
+def barrier_proofs(divisible: DivisibleGraph, capacity: int) -> list[Proof]:
+    """What barriers prove; often nothing. No two of the proofs have a tensor in common."""
     graph, facts = divisible.whole, _Needs(divisible)
     kept = [not may_recompute(divisible, tensor) for tensor in range(len(graph.tensors))]
     found = []
@@ -34,24 +35,15 @@ def barrier_bound(divisible: DivisibleGraph, capacity: int) -> int:
             if kept[tensor]
             and any(facts.reads_all(r, tensor) for r in graph.consumers[tensor] if r in behind)
         ]
-        if bound := _moved(divisible, live, capacity):
-            found.append((bound, set(live)))
-    total, used = 0, set[int]()
-    for bound, live_set in sorted(found, key=lambda one: -one[0]):
-        if not used & live_set:
-            total += bound
-            used |= live_set
-    return total
-
-
-def _moved(divisible: DivisibleGraph, live: list[int], capacity: int) -> int:
-    """What of these tensors does not fit, once where the host has a copy and else twice."""
-    graph = divisible.whole
-    excess = sum(graph.tensors[tensor].traffic_bytes for tensor in live) - capacity
-    if excess <= 0:
-        return 0
-    copied = sum(graph.tensors[tensor].traffic_bytes for tensor in live if tensor in graph.on_host)
-    return min(excess, copied) + 2 * max(0, excess - copied)
+        excess = sum(graph.tensors[tensor].traffic_bytes for tensor in live) - capacity
+        if moved := moved_bytes(divisible, live, excess):
+            found.append(Proof(moved, frozenset(live)))
+    chosen, used = list[Proof](), set[int]()
+    for proof in sorted(found, key=lambda proof: -proof.moved):
+        if not used & proof.tensors:
+            chosen.append(proof)
+            used |= proof.tensors
+    return chosen
 
 
 class _Needs:

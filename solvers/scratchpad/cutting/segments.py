@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal, NamedTuple
 
-from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
+from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute, renumbered
 from costmodel.scratchpad.divisions import DivisibleGraph, Division, Extent
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph
 from solvers.budget import InTime
@@ -78,6 +78,23 @@ class Left(NamedTuple):
     copied: frozenset[str]
     cuts: dict[int, TensorCut]
 
+    def leaves_as(self, other: Left) -> bool:
+        """Whether what comes costs the same behind both: they leave the same bands, and copies of the same.
+
+        A band that is to be read, was made and is not in the scratchpad has a copy with the host anyway.
+        """
+        names = self.resident.keys()
+        return (
+            self.resident == other.resident
+            and self.cuts == other.cuts
+            and self.copied & names == other.copied & names
+        )
+
+    def dearer(self, before: Left, after: Left) -> Left:
+        """The same by a way that costs as much more as ``after`` costs more than ``before``."""
+        moved, macs = after.moved - before.moved, after.macs - before.macs
+        return self._replace(moved=self.moved + moved, macs=self.macs + macs)
+
 
 NOTHING = Left(0, 0, {}, frozenset(), {})
 
@@ -130,43 +147,60 @@ class RunSearch:
         same = 0
         while same < min(len(runs), len(self.runs)) and runs[same] == self.runs[same]:
             same += 1
+        alike = 0
+        while alike < min(len(runs), len(self.runs)) - same and runs[-1 - alike] == self.runs[-1 - alike]:
+            alike += 1
         reached = self.reached[: same + 1] if self.reached else [NOTHING]
-        for run in runs[same:]:
+        for number, run in enumerate(runs[same:], start=same + 1):
             # what came late is no better than what is there, but without anything a first answer is due
             after = self._through(reached[-1], run, self.cost[0])
             if after is None or (self.reached and not self.in_time()):
                 return False
             reached.append(after)
+            if 0 < len(runs) - number <= alike:
+                before = self.reached[len(self.runs) - len(runs) + number]
+                if after.moved - before.moved >= 2 * self.capacity:
+                    return False  # the scratchpad holds nothing that could make up for it
+                if after.leaves_as(before):
+                    # from here on all is as in the best runs
+                    reached += [
+                        left.dearer(before, after) for left in self.reached[-1 - len(runs) + number :][1:]
+                    ]
+                    break
         if reached[-1][:2] >= self.cost:
             return False
         self.runs, self.reached = list(runs), reached
         return True
 
-    def grow(self, ways: Sequence[Way], lengths: Sequence[int], in_time: InTime) -> None:
+    def grow(
+        self, ways: Sequence[Way], edges: Sequence[int], lengths: Sequence[int], in_time: InTime
+    ) -> None:
         """Find the cheapest way to the end of each run from those to its beginning; take what is found.
 
-        Nothing is found where an operator fits in none of the ways, or the time is up before the end.
+        Runs begin and end at ``edges``, positions of the order from its beginning to its end, and go over
+        ``lengths`` of them. Nothing is found where an operator fits in none of the ways, or the time is up
+        before the end.
         """
-        count = len(self.order)
+        count = len(edges) - 1
         found: list[tuple[Left, list[CutRun]] | None] = [(NOTHING, []), *[None] * count]
         for first in range(count):
             if (begun := found[first]) is None:
                 continue
             left, runs = begun
-            for end in (first + length for length in lengths if first + length <= count):
+            for last in (first + length for length in lengths if first + length <= count):
                 for way in ways:
-                    known = found[end]
-                    if known is not None and known[0][:2] <= (left.moved, self._macs(end)):
+                    known, run = found[last], CutRun(edges[first], edges[last], way)
+                    if known is not None and known[0][:2] <= (left.moved, self._macs(run.end)):
                         continue
                     if not in_time():
                         return
                     most = self.cost[0] if known is None else known[0].moved
-                    after = self._through(left, CutRun(first, end, way), most)
+                    after = self._through(left, run, most)
                     if after is not None and (known is None or after[:2] < known[0][:2]):
-                        found[end] = (after, [*runs, CutRun(first, end, way)])
+                        found[last] = (after, [*runs, run])
             found[first] = None
-        if (last := found[-1]) is not None:
-            self.try_runs(last[1])
+        if (reached := found[-1]) is not None:
+            self.try_runs(reached[1])
 
     def _macs(self, end: int) -> int:
         return sum(self.divisible.divisions[operator].macs for operator in self.order[:end])
@@ -257,7 +291,7 @@ class RunSearch:
         operators = [self.order[position] for position in range(run.first, run.end)]
         index = {tensor: number for number, tensor in enumerate(touched)}
         tensors = tuple(self._arriving(tensor, run) for tensor in touched)
-        own = tuple(_renumbered(self.graph.operators[o], index) for o in operators)
+        own = tuple(renumbered(self.graph.operators[o], index) for o in operators)
         graph = OperatorGraph("", own, tensors, self.graph.settings)
         divisions = tuple(_with_tensors(self.divisible.divisions[o], index) for o in operators)
         return DivisibleGraph(graph, tuple(self.divisible.extents[tensor] for tensor in touched), divisions)
@@ -373,16 +407,6 @@ def _with_window(runs: Sequence[CutRun], window: CutRun) -> list[CutRun]:
     before = [replace(run, end=min(run.end, window.first)) for run in runs if run.first < window.first]
     after = [replace(run, first=max(run.first, window.end)) for run in runs if run.end > window.end]
     return [*before, window, *after]
-
-
-def _renumbered(operator: Operator, index: dict[int, int]) -> Operator:
-    return Operator(
-        operator.name,
-        tuple(index[t] for t in operator.inputs),
-        tuple(index[t] for t in operator.outputs),
-        operator.parameter_bytes,
-        tuple((index[one], index[two]) for one, two in operator.overwrites),
-    )
 
 
 def _with_tensors(division: Division, index: dict[int, int]) -> Division:

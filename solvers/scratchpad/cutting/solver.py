@@ -7,9 +7,9 @@
 3. The cheapest cut's graph is planned: first in the order of its runs, with the best replacement and
    addresses, then by the solver that was asked for. Of a small graph some more cuts are planned so.
 
-The bound is that of barriers (:mod:`.barriers`), or the optimum of the finest cut, where that is solved and
-no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver for another
-cut holds for that one, which the note says.
+The bound is that of barriers and frontiers (:mod:`.bounds`), or the optimum of the finest cut, where that
+is solved and no other can be better (:func:`_finest_is_best`). Both hold for all cuts; a proof of the solver
+for another cut holds for that one, which the note says.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from math import inf
 from costmodel.scratchpad.cut import CutGraph, TensorCut, cut_graph, may_recompute
 from costmodel.scratchpad.divisions import DivisibleGraph, RowWindow
 from costmodel.scratchpad.plan import Plan, off_chip_bytes
-from solvers.budget import Budget, Deadline, always_in_time
+from solvers.budget import Budget, Deadline, InTime, always_in_time
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.comparison import first_plan
-from solvers.scratchpad.cutting.barriers import barrier_bound
+from solvers.scratchpad.cutting.bounds import bound_of_all_cuts
 from solvers.scratchpad.cutting.segments import CutRun, Cutting, RunSearch, Way
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import cheaper, packed
@@ -37,10 +37,10 @@ from solvers.scratchpad.problem import (
 )
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "1"
-WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.2, 0.4, 0.6, 0.8
-"""Fractions of the wall time at which the solve of the whole graph, the first runs, the search for cuts, and
-the plan in their order end."""
+VERSION = "2"
+BOUND_END, ONCE_END, WHOLE_END, GROWN_END, CUT_END, REPLACED_END = 0.1, 0.12, 0.2, 0.4, 0.6, 0.8
+"""Fractions of the wall time at which the proofs of the bound for all cuts and for those that make nothing
+twice, the solve of the whole graph, the first runs, the search for cuts, and the plan in their order end."""
 BANDS = (4, 16, 64)
 """Bands have at most the scratchpad's bytes divided by one of these."""
 LARGEST_SINGLE = 8
@@ -48,6 +48,8 @@ LARGEST_SINGLE = 8
 GROWN_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 WINDOW_LENGTHS = (1, 2, 3, 4, 6, 9, 13)
 """Operators of a run, and of the windows of a run that are cut in another way."""
+FEW_OPERATORS, PARTS, GROWN_PARTS = 150, 32, (1, 2, 4)
+"""Runs are first made of so many parts of the order, each of that many; with few operators then anew."""
 FEW_PIECES = 60
 """Bands of a cut that is planned exactly besides the one that the search found."""
 MOST_PIECES = 20_000
@@ -77,7 +79,9 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
     assert divisible is not None
     if refused := below_requirement(problem, watch):
         return refused
-    bound = barrier_bound(divisible, problem.capacity_bytes)
+    bound = bound_of_all_cuts(divisible, problem.capacity_bytes, _before(deadline, BOUND_END))
+    in_time = _before(deadline, ONCE_END)
+    once = bound_of_all_cuts(divisible, problem.capacity_bytes, in_time, recomputed=False)
     best: Plan | None = None
     if problem.graph.required_bytes <= problem.capacity_bytes:
         outcome = solve(replace(problem, divisible=None), _until(deadline, WHOLE_END, budget.seed))
@@ -94,7 +98,15 @@ def solve_cut(problem: ScratchpadProblem, budget: Budget, solve: Solve) -> Outco
     if tried.best is None:
         late = "no cut was found of which every piece fits"
         return unknown(late if searched is None else "the cut was not planned in time", watch, tried.bound)
-    return answer(problem, tried.best, tried.bound, watch, note=tried.note)
+    note = tried.note
+    if once > tried.bound:
+        note = f"{note}; " * bool(note) + f"no plan that makes nothing twice moves less than {once} bytes"
+    return answer(problem, tried.best, tried.bound, watch, note=note)
+
+
+def _before(deadline: Deadline, fraction: float) -> InTime:
+    """Whether this fraction of the time is not yet over."""
+    return lambda: deadline.watch.wall_seconds < fraction * deadline.wall_seconds
 
 
 def _until(deadline: Deadline, fraction: float, seed: int) -> Budget:
@@ -107,24 +119,32 @@ def _search(problem: ScratchpadProblem, deadline: Deadline, bound: int) -> Cutti
     """The cheapest cut found, of all of the graph in one way first, then of runs, then of windows of them."""
     divisible, size = problem.divisible, problem.capacity_bytes
     assert divisible is not None
-    watch, wall = deadline.watch, deadline.wall_seconds
-
-    def before(fraction: float) -> bool:
-        return watch.wall_seconds < fraction * wall
-
-    search = RunSearch(divisible, size, range(len(problem.graph.operators)), lambda: before(CUT_END))
+    order = range(len(problem.graph.operators))
+    search = RunSearch(divisible, size, order, _before(deadline, CUT_END))
     single = max(1, size // LARGEST_SINGLE)
     rows = [Way("rows", max(1, size // bands), single) for bands in BANDS]
-    rows.append(Way("rows", 1, 1))
-    channels = [Way("channels", way.most_bytes, single) for way in rows[:3]]
-    for way in (*rows, *channels):
+    single_rows = Way("rows", 1, 1)
+    channels = [Way("channels", way.most_bytes, single) for way in rows]
+    _try_all(problem, search, rows, bound)
+    if not search.runs:
+        _try_all(problem, search, [single_rows, *channels], bound)
+    if search.cost[0] > bound:
+        count, grown = len(search.order), [*rows, *channels[:2]]
+        edges = sorted({count * part // PARTS for part in range(PARTS + 1)})
+        search.grow(grown, edges, GROWN_PARTS, _before(deadline, GROWN_END))
+        if count <= FEW_OPERATORS and search.cost[0] > bound:
+            search.grow(grown, range(count + 1), GROWN_LENGTHS, _before(deadline, GROWN_END))
+            _try_all(problem, search, [single_rows, *channels], bound)
+    recomputed = [way._replace(recomputed=True) for way in (*rows, *channels)]
+    search.improve([*rows, *recomputed, *channels], WINDOW_LENGTHS, bound)
+    return search.cutting()
+
+
+def _try_all(problem: ScratchpadProblem, search: RunSearch, ways: list[Way], bound: int) -> None:
+    """Cut all of the graph in one of these ways, where that moves less than what is known."""
+    for way in ways:
         if search.cost[0] > bound and _pieces(problem, way) <= MOST_PIECES:
             search.try_runs([CutRun(0, len(search.order), way)])
-    if search.cost[0] > bound:
-        search.grow([*rows[:3], *channels[:1]], GROWN_LENGTHS, lambda: before(GROWN_END))
-    recomputed = [way._replace(recomputed=True) for way in (*rows[:3], *channels)]
-    search.improve([*rows[:3], *recomputed, *channels], WINDOW_LENGTHS, bound)
-    return search.cutting()
 
 
 def _pieces(problem: ScratchpadProblem, way: Way) -> int:
@@ -214,7 +234,9 @@ class _Tried:
         assert divisible is not None
         cut = cut_graph(divisible, cutting.cuts, cutting.stages)
         part = ScratchpadProblem(cut.graph, self.problem.budget_bytes)
-        if cut.graph.required_bytes > part.capacity_bytes or not self.deadline.in_time():
+        # what comes late is left out, but without anything a first answer is due
+        late = self.best is not None and not self.deadline.in_time()
+        if late or cut.graph.required_bytes > part.capacity_bytes:
             return
         plan, said = None, ""
         if cutting.stages:
@@ -244,8 +266,11 @@ def _said(cut: CutGraph) -> str:
     """Into how much the graph is cut, and what is made twice."""
     whole = cut.divisible.whole
     said = f"{len(whole.operators)} operators are cut into {len(cut.graph.operators)} pieces"
-    again = cut.recomputed_macs
-    if not again:
-        return said
-    share = again / max(1, cut.macs - again)
-    return f"{said}; {again} multiply-accumulates are made again, {share:.1%} of all"
+    again, others = cut.recomputed_macs, cut.recomputed_elements
+    if again:
+        said += (
+            f"; {again} multiply-accumulates are made again, {again / max(1, cut.macs - again):.1%} of all"
+        )
+    if others:
+        said += f"; {others} elements of pooling and element-wise operators are made again"
+    return said

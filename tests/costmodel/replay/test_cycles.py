@@ -169,6 +169,22 @@ def test_a_message_that_is_held_up_leaves_other_links_free() -> None:
     assert replay(program(ROW, messages, [work(1)], *tiles), BYTEWISE).cycles == 20
 
 
+def test_dram_serves_first_what_is_needed_first() -> None:
+    """Each tile asks for 40 bytes that it needs after 50 cycles, and then for 40 that it needs at once.
+
+    The four take DRAM 40 cycles, and the tiles wait for half of them. What they need later is there in time.
+    """
+    two = chip(2, 1, link=1000, dram=4)
+    messages = [message(40, (), (tile,)) for tile in (0, 0, 1, 1)]
+    tiles = [[load(far), load(near, 40), compute(0, near), compute(0, far)] for far, near in ((0, 1), (2, 3))]
+    found = replay(program(two, messages, [work(50)], *tiles), BYTEWISE, log=True)
+    assert found.log is not None
+    ends = {number: end / found.log.ticks for number, _, end in found.log.moved.tolist()}
+    assert sorted([ends[1], ends[3]]) == [19.75, 20]
+    assert max(ends.values()) == 40
+    assert found.cycles == 20 + 2 * 50
+
+
 def test_loads_wait_for_the_stores_of_their_elements() -> None:
     """40 bytes leave by 10 and come back by 20; without ``after`` both use DRAM at once."""
     messages = [message(40, (0,), ()), message(40, (), (0,), after=(0,))]

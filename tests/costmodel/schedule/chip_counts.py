@@ -189,6 +189,8 @@ class Counts:
         self.links: dict[int, dict[Link, Fraction]] = {}
         self.sum_links: dict[int, dict[Link, Fraction]] = {}
         self.round_links: dict[int, dict[Link, Fraction]] = {}
+        self.out_links: dict[int, dict[Link, Fraction]] = {}
+        self.made_links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
         self.pinned: Counter[int] = Counter()
         self.first_slices: Counter[int] = Counter()
@@ -201,6 +203,7 @@ class Counts:
         out, batch, widths = outputs(layer, cost), cost.node.batch, self.chip.tile.widths
         runs = range(self.batch // batch)
         self.round_links[number] = defaultdict(Fraction)
+        self.out_links[number], self.made_links[number] = defaultdict(Fraction), defaultdict(Fraction)
         if self.shares(number):
             self._from_dram(number, self.kept(number), widths.weights)
             self._passed_on(number, len(runs))
@@ -233,6 +236,7 @@ class Counts:
                 for port in self.chip.ports:
                     for link in path(self.chip.positions[tile], port):
                         self.links[number][link] += Fraction(size, len(self.chip.ports))
+                        self.out_links[number][link] += Fraction(size, len(self.chip.ports))
         self.sum_links[number] = defaultdict(Fraction)
         for owner, size in self.sums(number).items():
             for tile in members(layer, cost, owner):
@@ -336,6 +340,7 @@ class Counts:
             for sender, size in senders.items():
                 for link in tree(self.chip, self.chip.positions[sender], tiles):
                     self.links[number][link] += size * self.chip.tile.widths.activations
+                    self.made_links[number][link] += size * self.chip.tile.widths.activations
 
 
 def _alike(needed: dict[int, frozenset[Element]]) -> dict[frozenset[Element], set[int]]:
@@ -435,14 +440,23 @@ def _stream_inputs(
 
 
 class Time(NamedTuple):
-    """One batch of a node: bits that DRAM has to bring first, and what links need for first data; the cycles
-    once that is there; and all bits that DRAM moves.
+    """One batch of a node: bits that DRAM has to bring first, what links need for first data and for what
+    of it tiles make; the cycles once that is there, those of the last leaf's last run, and how many runs it
+    has; all bits that DRAM moves, and what links need for all.
     """
 
     ahead: int
     links: int
+    made: int
     running: int
+    last: int
+    last_runs: int
     dram: int
+    every: int
+
+    @staticmethod
+    def leaf(ahead: int, links: int, made: int, running: int, dram: int, every: int) -> Time:
+        return Time(ahead, links, made, running, running, 1, dram, every)
 
 
 class Times(NamedTuple):
@@ -471,31 +485,34 @@ def cycles(
     def at_dram(size: int, times: int = 1) -> int:
         return ceil(Fraction(size, 8 * times * chip.dram.bytes_per_cycle))
 
+    def at_links(loads: dict[Link, Fraction], less: dict[Link, Fraction] | None = None) -> int:
+        most = max((size - (less or {}).get(link, 0) for link, size in loads.items()), default=Fraction(0))
+        return ceil(most / (8 * runs * chip.noc.link_bytes_per_cycle))
+
     if cost.leaf is not None:
         (number,) = numbers
         pinned, out = counts.pinned[number], counts.written[number] // runs
         inputs = (counts.read[number] - pinned) // runs
-        running = max(cost.leaf.tile_cycles, at_dram(out), on_links if runs > 1 else 0)
+        leaving, made = at_links(counts.out_links[number]), at_links(counts.made_links[number])
+        running = max(cost.leaf.tile_cycles, at_dram(out), leaving)
         moved = counts.read[number] + counts.written[number]
         total = max(cost.leaf.tile_cycles, at_dram(moved, runs), on_links)
         if cost.leaf.placement.reduced > 1:
             running = max(_gathered(counts, cost, number, at_dram(out)), on_links if runs > 1 else 0)
             total = max(total, running)
-            fetched = max(
-                (size - counts.sum_links[number].get(link, 0) for link, size in links.items()),
-                default=Fraction(0),
-            )
-            on_links = ceil(fetched / (8 * runs * chip.noc.link_bytes_per_cycle))
+            arriving = made = at_links(links, counts.sum_links[number])
+        else:
+            arriving = at_links(links, counts.out_links[number])
         if counts.shares(number):
             first, later = _shared_times(counts, cost, number, (pinned, inputs, out), on_links)
         elif slices := cost.leaf.slices:
             ahead, every = counts.first_slices[number], pinned // runs
             running = max(cost.leaf.tile_cycles, at_dram(every - ahead + out))
-            running = max(running, on_links if runs > 1 or slices > 1 else 0)
-            first = later = Time(ahead + inputs, on_links, running, every + inputs + out)
+            running = max(running, on_links if slices > 1 else leaving)
+            first = later = Time.leaf(ahead + inputs, arriving, made, running, every + inputs + out, on_links)
         else:
-            first = Time(pinned + inputs, on_links, running, pinned + inputs + out)
-            later = Time(inputs, on_links, running, inputs + out)
+            first = Time.leaf(pinned + inputs, arriving, made, running, pinned + inputs + out, on_links)
+            later = Time.leaf(inputs, arriving, made, running, inputs + out, on_links)
         if top and chip.tiles > 1:
             # by itself on several tiles nothing computes before its first data is there
             total = max(at_dram(first.ahead), first.links) + first.running
@@ -516,25 +533,52 @@ def cycles(
 
     def one_after_the_other(first: bool) -> Time:
         turns = [one for part in subbatches(first) for one in part]
-        nothing = Time(0, 0, 0, 0)
-        running = sum(
-            max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
-            for one, after in zip(turns, [*turns[1:], nothing], strict=True)
+        nothing = Time(0, 0, 0, 0, 0, 1, 0, 0)
+        running = 0
+        for number, (one, after) in enumerate(zip(turns, [*turns[1:], nothing], strict=True), 1):
+            taken = max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
+            if number % len(children):  # what follows is of the same sub-batch, and made by this child
+                taken = max(taken, one.running - one.last + ceil(Fraction(after.made, one.last_runs)))
+            running += taken
+        # no less than the busiest link needs for what has not come before
+        running = max(running, on_links - turns[0].links)
+        ends = turns[-1]
+        return Time(
+            turns[0].ahead,
+            turns[0].links,
+            turns[0].made,
+            running,
+            ends.last,
+            len(turns) // len(children) * ends.last_runs,
+            sum(one.dram for one in turns),
+            on_links,
         )
-        return Time(turns[0].ahead, turns[0].links, running, sum(one.dram for one in turns))
 
     def in_a_pipeline(first: bool) -> Time:
         filling, *others = subbatches(first)
         through: dict[int, int] = defaultdict(int)
         for one, stage in zip(filling, stages[id(cost)], strict=True):
             through[stage] = max(through[stage], one.running)
+            if stage:
+                through[stage - 1] = max(through[stage - 1], one.made)
         running = sum(through.values())
         for part in others:
-            running += max(max(one.running, at_dram(one.dram), one.links) for one in part)
+            running += max(max(one.running, at_dram(one.dram), one.every) for one in part)
         ahead = sum(one.ahead for one in filling)
         dram = sum(one.dram for part in (filling, *others) for one in part)
         running = max(running, at_dram(dram - ahead), on_links)
-        return Time(ahead, max(one.links for one in filling), running, dram)
+        at = dict(enumerate(stages[id(cost)]))
+        ends = [one for number, one in enumerate(filling) if at[number] == max(at.values())]
+        return Time(
+            ahead,
+            max(one.links for one in filling),
+            max(one.made for number, one in enumerate(filling) if at[number] == 0),
+            running,
+            max(one.last for one in ends),
+            (1 + len(others)) * min(one.last_runs for one in ends),
+            dram,
+            on_links,
+        )
 
     timed = one_after_the_other if cost.node.kind == "T" else in_a_pipeline
     first, later = timed(True), timed(False)
@@ -564,8 +608,8 @@ def _shared_times(
     leaving = ceil(Fraction(out, 8 * chip.dram.bytes_per_cycle))
     running = max(cost.leaf.tile_cycles, leaving, rounds, on_links if runs > 1 else 0)
     return (
-        Time(pinned + inputs, ahead, one_round + running, pinned + inputs + out),
-        Time(inputs, ahead + one_round, running, inputs + out),
+        Time.leaf(pinned + inputs, ahead, ahead, one_round + running, pinned + inputs + out, on_links),
+        Time.leaf(inputs, ahead + one_round, ahead, running, inputs + out, on_links),
     )
 
 

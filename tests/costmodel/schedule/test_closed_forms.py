@@ -107,10 +107,17 @@ def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
     """A row of 1 x 4 tiles with slow links: time follows the link, and a faster link is worth its factor."""
     graph = chain(1)
     slow, fast = (evaluate("layer0 4", graph, chip(4, 1, dram=9999, link=link)) for link in (1, 2))
+    fetches = []
     for found, link in ((slow, 1), (fast, 2)):
-        busiest = int(found.segments[0].links.max()) / 8 / 2
-        # which brings the data before anything computes
-        assert found.cycles == found.segments[0].leaf.tile_cycles + -(-busiest // link)  # type: ignore[union-attr]
+        leaf = found.segments[0].leaf
+        assert leaf is not None
+        first, busiest = leaf.runs.first, int(leaf.links.max()) / 8 / 2
+        assert first.link_cycles < -(-busiest // link) == first.all_link_cycles
+        # Data comes before anything computes. Half of the outputs of three tiles, 64 bytes each, leave on one
+        # link meanwhile.
+        assert found.cycles == first.link_cycles + max(leaf.tile_cycles, 3 * 64 // 2 // link)
+        fetches.append(first.link_cycles)
+    assert fetches[0] == 2 * fetches[1]
 
 
 def test_buffers_decide_what_fits() -> None:

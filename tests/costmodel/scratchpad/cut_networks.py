@@ -228,3 +228,44 @@ def graph_of(
             ],
         }
     )
+
+
+def random_network(seed: int) -> Network:
+    """Two to five operators on tensors of at most 6 rows and a few channels: convolutions with and without a
+    window or a stride, depthwise ones, pooling, sums, and tensors joined."""
+    random, shapes = Random(seed), dict[str, list[int]]()
+    shapes["image"] = [1, random.randint(1, 3), random.randint(3, 6), random.randint(1, 2)]
+    ops: list[tuple[str, str, list[str], list[int], dict[str, Any]]] = []
+    weights: dict[str, list[int]] = {}
+    for number in range(random.randint(2, 5)):
+        source = random.choice(list(shapes)[-2:])
+        _, channels, rows, columns = shapes[source]
+        alike = [name for name, shape in shapes.items() if name != source and shape == shapes[source]]
+        joinable = [name for name, shape in shapes.items() if name != source and shape[2] == rows]
+        kinds = ["window", "window", "depthwise", "single"]
+        kinds += ["strided", "pool"] * (rows >= 3) + ["add"] * bool(alike) + ["cat"] * bool(joinable)
+        kind, name, weight = random.choice(kinds), f"made{number}", f"w{number}"
+        if kind in ("window", "single", "strided"):
+            size = 3 if kind == "window" else 1 if kind == "single" else random.choice((1, 3))
+            stride, out = 1 + (kind == "strided"), random.randint(1, 3)
+            weights[weight] = [out, channels, size, 1]
+            made = [1, out, (rows + 2 * (size // 2) - size) // stride + 1, columns]
+            attributes: dict[str, Any] = {"stride": [stride, 1], "padding": [size // 2, 0]}
+            ops.append((name, "conv2d", [source, weight], made, attributes))
+        elif kind == "depthwise":
+            weights[weight] = [channels, 1, 3, 1]
+            attributes = {"padding": [1, 0], "groups": channels}
+            ops.append((name, "conv2d", [source, weight], shapes[source], attributes))
+        elif kind == "pool":
+            made = [1, channels, (rows - 2) // 2 + 1, columns]
+            attributes = {"kernel_size": [2, 1], "stride": [2, 1]}
+            ops.append((name, "max_pool2d", [source], made, attributes))
+        elif kind == "add":
+            ops.append((name, "add", [source, random.choice(alike)], shapes[source], {}))
+        else:
+            other = random.choice(joinable)
+            ops.append(
+                (name, "cat", [source, other], [1, channels + shapes[other][1], rows, columns], {"dim": 1})
+            )
+        shapes[name] = ops[-1][3]
+    return graph_of(*ops, image=shapes["image"], **weights)

@@ -178,6 +178,23 @@ def test_recomputed_rows_are_counted() -> None:
     cut = cut_graph(divisible, {"a": TensorCut(recomputed=True), "b": TensorCut(rows=3)})
     assert [t.traffic_bytes for t in cut.graph.tensors if t.name.startswith("a#")] == [40, 48, 40]
     assert cut.recomputed_macs == (5 + 6 + 5 - 12) * 4 * 2 * 2 * 9
+    assert cut.recomputed_elements == 0
+
+
+def test_recomputed_rows_of_pooling_are_counted_in_elements() -> None:
+    """Of 12 rows in windows of 3 bands of 4 rows read 5, 6 and 5: 4 of them, of 2 channels and 4 columns."""
+    pooled = network(
+        (
+            "a",
+            "max_pool2d",
+            ["image"],
+            [1, 2, 12, 4],
+            {"kernel_size": [3, 1], "padding": [1, 0], "stride": [1, 1]},
+        ),
+        ("b", "conv2d", ["a", "w3"], [1, 2, 12, 4], {"padding": [1, 1]}),
+    )
+    cut = cut_graph(divisible_graph(pooled, PLAIN), {"a": TensorCut(recomputed=True), "b": TensorCut(rows=3)})
+    assert (cut.recomputed_elements, cut.recomputed_macs) == ((5 + 6 + 5 - 12) * 2 * 4, 0)
 
 
 def test_without_cuts_the_graph_is_the_whole_one() -> None:
@@ -205,6 +222,20 @@ def test_parameters_in_parts_add_up() -> None:
             parts[content.operator] = parts.get(content.operator, 0) + tensor.traffic_bytes
     wanted = {n: o.parameter_bytes for n, o in enumerate(divisible.whole.operators) if o.parameter_bytes}
     assert parts == wanted
+
+
+def test_bands_of_an_input_that_strides_skip_do_not_arrive() -> None:
+    strided = network(("a", "conv2d", ["image", "w1"], [1, 2, 2, 4], {"stride": [2, 1]}), rows=4)
+    divisible = divisible_graph(strided, PLAIN)
+    cuts = {"image": TensorCut(4), "a": TensorCut(2)}
+    cut = cut_graph(divisible, cuts)
+    assert [tensor.name for tensor in cut.graph.tensors] == ["image#0", "image#2", "a#0", "a#1"]
+    assert cut_violations(cut, cuts) == []
+    # a row that is needed cannot be left out, nor arrive twice
+    first, second = cut.contents[:2]
+    for rows in ((1, 2), (0, 1)):
+        moved = second._replace(box=second.box._replace(rows=rows))
+        assert cut_violations(replace(cut, contents=(first, moved, *cut.contents[2:])), cuts)
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,35 @@ def test_products_are_the_best_of_all_factors(buffer_filling: Filling, best: int
     assert (found.factors(buffer_filling.ladder.slot)[:, 2] == 1).all()
 
 
+@pytest.mark.parametrize("alike", [1, 2, 1000])
+def test_spreads_that_cut_all_tensors_alike_take_few_positions(
+    alike: int, three_levels: Architecture
+) -> None:
+    """A scheme's best spreads, of which few have equal numbers of different tiles, counted child by child."""
+    layer = convolution("c", C=4, K=4, P=4, Q=4, R=2, S=2, N=4)
+    problem = MappingProblem(three_levels, layer, "energy")
+    space = space_of(problem)
+    ladder = next(ladder for slot, ladder in ladders(space).items() if slot.spatial)
+    filling = Filling(Estimator(problem, space), ladder, ladder.slot.level)
+    schemes = Schemes.of_nothing(space)
+    everything, costs = filling.spreads(schemes, 10**6, 10**6)
+
+    def different_tiles(row: int) -> tuple[int, ...]:
+        factors = dict(zip(layer.sizes, everything.factors(ladder.slot)[row].tolist(), strict=True))
+        return tuple(
+            len({*product(*(range(factors[dim]) for dim in tensor.dims))}) for tensor in layer.tensors
+        )
+
+    by_cut: dict[tuple[int, ...], list[float]] = {}
+    for row, cost in enumerate(costs.objective.tolist()):
+        by_cut.setdefault(different_tiles(row), []).append(cost)
+    assert max(map(len, by_cut.values())) > 2
+    expected = sorted(cost for same in by_cut.values() for cost in sorted(same)[:alike])
+    for best in (3, 10**6):
+        _, found = filling.spreads(schemes, best, alike)
+        assert sorted(found.objective.tolist()) == expected[:best]
+
+
 @pytest.mark.parametrize("filling", ["printed", "steepest", "divisors"])
 def test_the_papers_scheme_spreads_and_fills(filling: Any) -> None:
     """Algorithm 1 on a layer with room for reuse: far below the cost of all loops at DRAM, rules obeyed."""

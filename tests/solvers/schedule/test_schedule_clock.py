@@ -16,8 +16,8 @@ from solvers.catalogue import solver, solver_names
 from solvers.outcome import Outcome, Status
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.fitting import fitted
-from solvers.schedule.kapla import chains
-from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.kapla.ranking import Ranking
+from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
@@ -122,20 +122,19 @@ def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
     module = solver("kapla_schedule").load()
     load(module)
     clock, prepared = Clock(looks), [0]
-    segments, links = Slicing.segments, chains._links
+    segments, likely = Slicing.segments, Ranking.likely
 
     def steps_of_segments(slicing: Slicing) -> Iterator[Segment]:
         for segment in segments(slicing):
             prepared[0] += clock.left < 0
             yield segment
 
-    def steps_of_links(*arguments: Any) -> Iterator[chains.Link]:
-        for link in links(*arguments):
-            prepared[0] += clock.left < 0
-            yield link
+    def rankings(ranking: Ranking, most: int) -> list[Scheme]:
+        prepared[0] += clock.left < 0
+        return likely(ranking, most)
 
     monkeypatch.setattr(Slicing, "segments", steps_of_segments)
-    monkeypatch.setattr(chains, "_links", steps_of_links)
+    monkeypatch.setattr(Ranking, "likely", rankings)
     problem = problem_of("set-resnet50", 64, clock)
     outcome: Outcome[Any] = timed(clock, monkeypatch, lambda: module.solve(problem, BUDGET, module.Params()))
     assert clock.left < 0

@@ -16,7 +16,7 @@ from costmodel.scratchpad.graph import ScratchpadSettings
 from costmodel.workload.network import Network
 from solvers.budget import Budget
 from solvers.scratchpad.cosma import solver as cosma
-from solvers.scratchpad.cutting.barriers import barrier_bound
+from solvers.scratchpad.cutting.bounds import bound_of_all_cuts
 from solvers.scratchpad.cutting.solver import solve_cut
 from solvers.scratchpad.problem import ScratchpadProblem, cut_of, objective_of, violations
 from tests.costmodel.scratchpad.cut_networks import graph_of
@@ -65,6 +65,8 @@ def least_of_all_cuts(divisible: DivisibleGraph, size: int) -> float | None:
         if graph.required_bytes > size:
             continue
         outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(20))
+        if outcome.status == "infeasible":  # no order keeps what must be live beside some piece
+            continue
         assert outcome.status == "optimal"
         assert outcome.objective is not None
         best = outcome.objective if best is None else min(best, outcome.objective)
@@ -119,9 +121,8 @@ def test_rows_are_recomputed_where_the_halo_does_not_fit() -> None:
 def test_the_bound_of_a_gate_is_what_its_map_lacks_twice() -> None:
     """All of `x` (12 bytes) is there before the first row of `scaled`, which reads all of it."""
     divisible = divisible_graph(GATED, PLAIN)
-    assert [barrier_bound(divisible, size) for size in (12, 11, 8, 5)] == [0, 2, 8, 14]
-    # without the gate each row can go on at once
-    assert barrier_bound(divisible_graph(CHAIN, PLAIN), 5) == 0
+    # and for each of its channels the gate, or the mean or a sum so far from which it follows: 2 bytes
+    assert [bound_of_all_cuts(divisible, size) for size in (14, 12, 11, 8, 5)] == [0, 4, 6, 12, 18]
     # a second gate has a map of its own, and the first one's bytes are not counted again
     twice = graph_of(
         *((n, k, i, s, a) for n, k, i, s, a in OPS_OF_GATE),
@@ -130,7 +131,7 @@ def test_the_bound_of_a_gate_is_what_its_map_lacks_twice() -> None:
         ("scaled2", "mul", ["scaled", "gate2"], [1, 2, 2, 3], {}),
         image=[1, 2, 2, 3],
     )
-    assert barrier_bound(divisible_graph(twice, PLAIN), 8) == 16
+    assert bound_of_all_cuts(divisible_graph(twice, PLAIN), 8) == 20
 
 
 OPS_OF_GATE: list[tuple[str, str, list[str], list[int], dict[str, Any]]] = [
@@ -148,10 +149,10 @@ def test_an_input_of_the_host_comes_back_without_a_spill() -> None:
         ("scaled", "mul", ["image", "gate"], [1, 2, 2, 3], {}),
         image=[1, 2, 2, 3],
     )
-    for on_host, bound, best in ((False, 8, 18), (True, 4, 9)):
+    for on_host, bound, best in ((False, 12, 18), (True, 6, 9)):
         settings = ScratchpadSettings(inputs_on_host=on_host)
         divisible = divisible_graph(gated, settings)
-        assert barrier_bound(divisible, 8) == bound
+        assert bound_of_all_cuts(divisible, 8) == bound
         problem = ScratchpadProblem(divisible.whole, 8, divisible)
         outcome = solve_cut(problem, Budget(10), lambda part, left: cosma.solve(part, left))
         assert (outcome.status, outcome.objective) == ("optimal", best)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
-from solvers.scratchpad.cosma.estimate import ForkEstimate
+from solvers.scratchpad.cosma.estimate import WideStepEstimate
 from solvers.scratchpad.cosma.moves import Moves, State
 from solvers.scratchpad.cosma.search import PlanSearch, Reached, Switches, start
 from solvers.scratchpad.masks import GraphMasks, bits
@@ -32,7 +32,7 @@ def graph_of(sizes: dict[str, int], *operators: str) -> OperatorGraph:
     return OperatorGraph("told", tuple(nodes), tensors)
 
 
-def estimated(masks: GraphMasks, estimate: ForkEstimate, state: State) -> int:
+def estimated(masks: GraphMasks, estimate: WideStepEstimate, state: State) -> int:
     return estimate.bytes_to_come(masks.all_operators & ~state.executed, state.resident, state.host)
 
 
@@ -59,7 +59,7 @@ def test_no_state_s_bytes_to_come_are_overestimated(seed: int) -> None:
     state = random_state(PlanSearch(masks, capacity, switches=PLAIN), Random(seed))
     cheapest = PlanSearch(masks, capacity, [Reached(state, ())], switches=PLAIN).run(60)
     assert cheapest is not None
-    estimate = ForkEstimate(masks, capacity, masks.all_operators & ~state.executed)
+    estimate = WideStepEstimate(masks, capacity, masks.all_operators & ~state.executed)
     assert estimated(masks, estimate, state) <= cheapest.state.cost - state.cost
 
 
@@ -88,25 +88,54 @@ def test_a_fork_retrieves_its_hub_between_each_two_branches_and_spills_it_once()
     graph = fork()
     masks = GraphMasks.of(graph)
     state = start(masks).state
-    estimate = ForkEstimate(masks, 9, masks.all_operators)
+    estimate = WideStepEstimate(masks, 9, masks.all_operators)
     assert graph.required_bytes == 9
-    assert estimated(masks, estimate, state) == 4 + 2 * 4
+    # and of the three branches' ends of a byte, two are spilled for the last of them
+    assert estimated(masks, estimate, state) == 4 + 2 * 4 + 2 * (1 + 1)
     reached = PlanSearch(masks, 9).run(60)
     plain = PlanSearch(masks, 9, switches=PLAIN).run(60)
     assert reached is not None
     assert plain is not None
-    assert reached.state.cost == plain.state.cost >= 12
+    assert reached.state.cost == plain.state.cost == 16
 
 
 def test_what_is_away_already_is_not_counted_again() -> None:
     masks = GraphMasks.of(fork())
-    estimate = ForkEstimate(masks, 9, masks.all_operators)
+    estimate = WideStepEstimate(masks, 9, masks.all_operators)
     moves = Moves(masks, 9)
     state = moves.ran(moves.ran(start(masks).state, 0), 1)
     hub = masks.kept[0]
     away = state._replace(resident=state.resident & ~hub, host=hub)
-    assert estimated(masks, estimate, state) == 12
-    assert estimated(masks, estimate, away) == 4
+    assert estimated(masks, estimate, state) == 16
+    assert estimated(masks, estimate, away) == 8
+
+
+def join() -> OperatorGraph:
+    """Three branches off small tensors; each widens to 8 and ends with 2 bytes that wait for the end."""
+    sizes = {"i": 1, "hub": 1, "end": 1}
+    for branch in "abc":
+        sizes |= {f"{branch}{step}": size for step, size in enumerate((8, 2))}
+    branches = [f"{b} > {a}" for n in "abc" for b, a in (("hub", f"{n}0"), (f"{n}0", f"{n}1"))]
+    return graph_of(sizes, "i > hub", *branches, "a1 b1 c1 > end")
+
+
+def test_what_waits_for_a_meeting_is_spilled_for_the_last_wide_step() -> None:
+    graph = join()
+    masks = GraphMasks.of(graph)
+    estimate = WideStepEstimate(masks, 10, masks.all_operators)
+    assert graph.required_bytes == 10
+    # of three ends of 2 bytes two are there when the last branch takes all 10; and the hub of a byte is away
+    # in each branch
+    assert estimated(masks, estimate, start(masks).state) == 2 * (2 + 2) + 1 + 2
+    reached = PlanSearch(masks, 10, switches=PLAIN).run(60)
+    assert reached is not None
+    assert reached.state.cost == 11
+    moves, state = Moves(masks, 10), start(masks).state
+    for operator in (0, 1, 2):
+        state = moves.ran(state, operator)
+    assert estimated(masks, estimate, state) == 8 + 2
+    ends = masks.kept[2]
+    assert estimated(masks, estimate, state._replace(resident=state.resident & ~ends, host=ends)) == 4 + 2
 
 
 def chain(middle: int) -> OperatorGraph:

@@ -28,7 +28,11 @@ from costmodel.schedule.leaf.kernels.leaf_values import (
     TransferPrices,
     Workspace,
 )
-from costmodel.schedule.leaf.kernels.links_kernel import load_links
+from costmodel.schedule.leaf.kernels.links_kernel import (
+    add_links_of_dram,
+    add_links_of_tiles,
+    load_links,
+)
 from costmodel.schedule.leaf.kernels.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.kernels.placement_kernel import axes_cut, steps_of, tile_of
 from costmodel.schedule.leaf.kernels.ranges_kernel import (
@@ -90,10 +94,22 @@ def search(
     # the workspace holds the last placement tried: count the one that was found once more
     placed = placed_in_order(leaf, table, found[FOUND.row], found[FOUND.order])
     prepare(workspace, leaf, placed.parts)
-    load_links(workspace, placed, ANY)
+    workspace.mesh.links[:] = 0
+    add_links_of_dram(workspace, placed, True)
+    _keep(workspace.mesh.links, cheapest.to_dram)
+    add_links_of_dram(workspace, placed, False)
+    _keep(workspace.mesh.links, cheapest.with_dram)
+    add_links_of_tiles(workspace, placed, ANY)
     found[FOUND.dram_read], found[FOUND.dram_written] = dram_bits(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
         hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
+
+
+@inlined
+def _keep(links: Array, kept: Array) -> None:
+    """Copy what is on the links so far."""
+    for link in range(links.shape[0]):
+        kept[link] = links[link]
 
 
 @called

@@ -129,10 +129,13 @@ class CheapestLeaf(NamedTuple):
     """The arrays that a search fills: the cheapest partition and placement of a leaf.
 
     ``found`` [4]: see :class:`FoundRow`. ``held`` [streams, tiles]: bits of one batch of each stream on
-    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least."""
+    every tile. Of the mesh's links ``to_dram`` [X * Y * 4] has what leaves for DRAM, and ``with_dram`` that
+    and what comes from there. ``bounds`` [n]: scratch, what each row of the table costs at least."""
 
     found: Array
     held: Array
+    to_dram: Array
+    with_dram: Array
     bounds: Array
 
 

@@ -39,6 +39,8 @@ from costmodel.schedule.mesh.senders_kernel import (
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
+Truth = Any
+"""A truth value of compiled code."""
 
 MANY, MANY_SINGLE = 4, 16
 """From so many trees on, or ways to one tile each, those of equal senders are counted together; fewer are
@@ -55,13 +57,37 @@ def load_links(workspace: Workspace, placed: LeafPlacement, most: Int) -> None:
     Loads only grow, so the count may end once some link has more than ``most``. DRAM's streams come first, as
     they take the least time to count.
     """
-    mesh, streams = workspace.mesh, placed.leaf.streams
-    mesh.links[:] = 0
     clear(workspace.flows)
+    _note_dram(workspace, placed, True)
+    _note_dram(workspace, placed, False)
+    workspace.mesh.links[:] = 0
+    add_to_links(workspace.mesh, workspace.flows, workspace.ports)
+    add_links_of_tiles(workspace, placed, most)
+
+
+@called
+def add_links_of_dram(workspace: Workspace, placed: LeafPlacement, outputs: Truth) -> None:
+    """Add the ``outputs`` that go to DRAM, or else the inputs and weights that come from there."""
+    clear(workspace.flows)
+    _note_dram(workspace, placed, outputs)
+    add_to_links(workspace.mesh, workspace.flows, workspace.ports)
+
+
+@inlined
+def _note_dram(workspace: Workspace, placed: LeafPlacement, outputs: Truth) -> None:
+    """The same, added to the flows only."""
+    streams = placed.leaf.streams
     for number in range(streams.shape[0]):
-        if not streams[number, COLUMN.direct] and streams[number, COLUMN.times] > 0:
+        stream = streams[number]
+        mine = (stream[COLUMN.kind] == OUTPUTS) == outputs
+        if mine and not stream[COLUMN.direct] and stream[COLUMN.times] > 0:
             _load_or_save(workspace, placed, number)
-    add_to_links(mesh, workspace.flows, workspace.ports)
+
+
+@called
+def add_links_of_tiles(workspace: Workspace, placed: LeafPlacement, most: Int) -> None:
+    """Add what the tiles of producers send; ends early as :func:`load_links` does."""
+    mesh, streams = workspace.mesh, placed.leaf.streams
     for number in range(streams.shape[0]):
         if not streams[number, COLUMN.direct]:
             continue

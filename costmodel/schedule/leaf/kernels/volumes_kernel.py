@@ -26,19 +26,23 @@ Array = NDArray[Any]
 def volumes(
     space: KernelSpace, sizes: Four, parts: Array, ranges: Ranges, to_idle: bool, found: Array
 ) -> None:
-    """Fill ``found`` [4]: elements of inputs on the fullest tile and on all tiles, then the same of weights.
+    """Fill ``found`` [n, 4] for each of the partitions ``parts`` [n, 4].
 
-    The fullest tile has the longest interval in every dim at once, as dims are cut independently. All tiles
+    A row has the elements of inputs on the fullest tile and on all tiles, then the same of weights. The
+    fullest tile has the longest interval in every dim at once, as dims are cut independently. All tiles
     together hold every distinct range as often as there are tiles that get it; ``to_idle`` says whether tiles
     without outputs do (see :func:`.ranges_kernel.fill_ranges`).
     """
-    fill_ranges(space, sizes, parts, ranges, to_idle)
-    for kind in (INPUTS, WEIGHTS):
-        largest = 1
-        for dim in range(4):
-            axis, longest = ranges.axis[kind, dim], 0
-            for part in range(parts[axis] if axis >= 0 else 1):
-                longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
-            largest *= longest
-        found[2 * (kind - INPUTS)] = largest
-        found[2 * (kind - INPUTS) + 1] = volume(ranges, kind, (0, ANY), parts) * replicas_of(ranges, kind)
+    for row in range(len(parts)):
+        cut = parts[row]
+        fill_ranges(space, sizes, cut, ranges, to_idle)
+        for kind in (INPUTS, WEIGHTS):
+            largest = 1
+            for dim in range(4):
+                axis, longest = ranges.axis[kind, dim], 0
+                for part in range(cut[axis] if axis >= 0 else 1):
+                    longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
+                largest *= longest
+            of_all = volume(ranges, kind, (0, ANY), cut) * replicas_of(ranges, kind)
+            found[row, 2 * (kind - INPUTS)] = largest
+            found[row, 2 * (kind - INPUTS) + 1] = of_all

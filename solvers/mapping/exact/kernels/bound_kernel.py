@@ -98,7 +98,7 @@ def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, 
         for level in range(len(assignment.keep)):
             if space.first[level] == level and space.prices[level] > 0:
                 assignment.energy_pj[0] -= space.prices[level] * space.model.usable_words[level]
-        _number(space, assignment, lattice)
+        number_vectors(space, assignment, lattice)
     lattice.steps.reached[0] = 0
     if not _fill_lattice(space, assignment, lattice, any_order):
         return 0.0
@@ -289,7 +289,7 @@ def _arrange(
 
 
 @inlined
-def _number(space: Space, assignment: Assignment, lattice: Lattice) -> None:
+def number_vectors(space: Space, assignment: Assignment, lattice: Lattice) -> None:
     """Fill the lattice's divisors of what spatial factors leave of each dim, and number their vectors.
 
     A vector's number is in mixed radix: a digit per dim says which divisor, the first dim's digit is the
@@ -370,7 +370,7 @@ def _close_block(
                     if assignment.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
                         words = moved_words(space, assignment, inner, tensor, lattice.tile)
                         sent = words * assignment.ratio[inner, tensor]
-                        sent *= _more_groups(space, assignment, level, tensor, lattice.tile)
+                        sent *= more_groups(space, assignment, level, tensor, lattice.tile)
                         energy += moved_pj(space, assignment, inner, tensor, words, sent)
             at = table_start(space, lattice, level, run) + vector
             lattice.closed[at] = min(lattice.closed[at], energy) if lower else energy
@@ -390,14 +390,14 @@ def _more_operands_pj(space: Space, assignment: Assignment, level: int, tile: Ar
     energy = 0.0
     for tensor in range(len(assignment.operands)):
         if assignment.outermost_merging[tensor] == level:
-            words = assignment.operands[tensor] * _more_groups(space, assignment, level, tensor, tile)
+            words = assignment.operands[tensor] * more_groups(space, assignment, level, tensor, tile)
             energy += operands_pj(space, assignment, tensor, words)
             energy -= operands_pj(space, assignment, tensor, assignment.operands[tensor])
     return energy
 
 
 @inlined
-def _more_groups(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
+def more_groups(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
     """By what factor the multicast groups are more for this tile than the least for any tile."""
     return groups_around(space, assignment, level, tensor, tile) / assignment.groups[level, tensor]
 

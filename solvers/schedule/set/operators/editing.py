@@ -6,6 +6,7 @@ remembers nodes finds them again.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import gcd
 from typing import NamedTuple
 
@@ -23,19 +24,16 @@ Path = tuple[Step, ...]
 """The way from the root down to a node: all cuts above it, the root first. Empty for the root itself."""
 
 
-def paths_of(tree: TreeNode) -> list[Path]:
-    """The paths to all leaves, from left to right: in the order in which layers are computed."""
-    found: list[Path] = []
-    _add_paths(tree, (), found)
-    return found
-
-
-def _add_paths(node: TreeNode, path: Path, found: list[Path]) -> None:
-    if isinstance(node, Leaf):
-        found.append(path)
-        return
-    for rank, child in enumerate(node.children):
-        _add_paths(child, (*path, Step(node, rank)), found)
+def path_to(tree: TreeNode, number: int) -> Path:
+    """The path to leaf ``number``, counted from the left: in the order in which layers are computed."""
+    path: list[Step] = []
+    node = tree
+    while isinstance(node, Cut):
+        rank = bisect_right(node.leaf_ends, number)
+        number -= node.leaf_ends[rank - 1] if rank else 0
+        path.append(Step(node, rank))
+        node = node.children[rank]
+    return tuple(path)
 
 
 def rebuilt(path: Path, node: TreeNode) -> TreeNode:

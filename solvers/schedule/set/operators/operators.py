@@ -19,7 +19,7 @@ from solvers.divisors import divisors
 from solvers.schedule.set.operators.editing import (
     Path,
     alternating,
-    paths_of,
+    path_to,
     rebuilt,
     spliced,
     with_batch,
@@ -46,19 +46,23 @@ leaf, as in the released code. A change of the root's sub-batches changes every 
 
 @dataclass(frozen=True)
 class Current:
-    """The current tree of an annealing, with the path to each leaf (``editing.Path``), found only once."""
+    """The current tree of an annealing, with the paths (``editing.Path``) that operators ask for."""
 
     tree: TreeNode
 
-    @cached_property
-    def paths(self) -> list[Path]:
-        return paths_of(self.tree)
+    @property
+    def leaf_count(self) -> int:
+        return self.tree.leaf_count
+
+    def path(self, number: int) -> Path:
+        """The path to leaf ``number``, counted from the left."""
+        return path_to(self.tree, number)
 
     @cached_property
     def cuts(self) -> list[Path]:
         """A path to each cut, the root first: the cut is the last step's."""
         found: dict[tuple[int, ...], Path] = {}
-        for path in self.paths:
+        for path in map(self.path, range(self.leaf_count)):
             for level in range(len(path)):
                 found.setdefault(tuple(step.rank for step in path[:level]), path[: level + 1])
         return list(found.values())
@@ -99,7 +103,7 @@ class Operators:
         Operators get the number of the leaf that was drawn, counted from the left. Where there are bands, the
         tree that comes out is settled (``row_bands.py``).
         """
-        number = random.randrange(len(current.paths))
+        number = random.randrange(current.leaf_count)
         name = random.choices(self.names, self._weights)[0]
         tree = self._make[name](current, number, random)
         if tree is not None and self._bands is not None:
@@ -114,9 +118,9 @@ class Operators:
         position.
         """
         after = number + 1 if random.random() < 0.5 else number
-        if not 0 < after < len(current.paths):
+        if not 0 < after < current.leaf_count:
             return None
-        left, right = current.paths[after - 1], current.paths[after]
+        left, right = current.path(after - 1), current.path(after)
         first, second = _leaf(left), _leaf(right)
         if first.layer in self._producers[second.layer]:
             return None
@@ -128,7 +132,7 @@ class Operators:
         It leaves its cut where it is the first or last child and steps outwards. The order of layers stays as
         it is: a leaf enters a cut at the near end.
         """
-        path, step = current.paths[number], -1 if random.random() < 0.5 else 1
+        path, step = current.path(number), -1 if random.random() < 0.5 else 1
         parent, rank = path[-1]
         # With fewer children the leaf would leave behind a cut of one child, which no search makes.
         if len(parent.children) < 3:
@@ -161,7 +165,7 @@ class Operators:
         the parent with one child, so it does not apply, except at the root in the paper's space: there the
         new cut replaces the root. Only so does a search come to trees whose root is an S cut.
         """
-        path = current.paths[number]
+        path = current.path(number)
         parent, rank = path[-1]
         count = len(parent.children)
         if count < 3 and not (self._space.name == "paper" and len(path) == 1):
@@ -231,7 +235,7 @@ class Operators:
 
     def _ungroup(self, current: Current, number: int, random: Random) -> TreeNode | None:
         """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's."""
-        return self._dissolved(current.paths[number])
+        return self._dissolved(current.path(number))
 
     def _dissolved(self, path: Path) -> TreeNode | None:
         """The tree without the cut of the last step; None if that is the root.
@@ -273,7 +277,7 @@ class Operators:
         The last step of the path has that cut. If it is the root the result is mostly None
         (``ROOT_SUBBATCHES``).
         """
-        path = current.paths[number]
+        path = current.path(number)
         level = random.randrange(len(path))
         if level == 0 and random.random() >= ROOT_SUBBATCHES * len(path):
             return None
@@ -281,7 +285,7 @@ class Operators:
 
     def _rebanded(self, more: bool, current: Current, number: int, random: Random) -> TreeNode | None:
         """The segment with the leaf gets more, lower bands, or fewer; None if the leaf is the segment."""
-        path = current.paths[number]
+        path = current.path(number)
         root = path[0].cut
         above = 1 if root.kind == "T" else 0
         if len(path) <= above:

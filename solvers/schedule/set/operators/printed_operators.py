@@ -26,7 +26,7 @@ class PrintedOperators(Operators):
         Of the positions in that cut it takes a random one that keeps layers behind those they read. It does
         not apply where the leaf would leave behind a cut of one child.
         """
-        path = current.paths[number]
+        path = current.path(number)
         if len(path[-1].cut.children) < 3:
             return None
         beside = [

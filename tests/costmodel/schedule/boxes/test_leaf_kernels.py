@@ -66,8 +66,8 @@ def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
     """Each part's box of every tensor; the fullest tile; and all tiles together."""
     compared = 0
     for layer, batch, parts in cut_layers(1500):
-        ranges, sizes, found = ranges_of(12), layer.sizes(batch), np.zeros(4, np.int64)
-        volumes(kernel_space(layer), sizes, np.array(parts), ranges, False, found)
+        ranges, sizes, found = ranges_of(12), layer.sizes(batch), np.zeros((1, 4), np.int64)
+        volumes(kernel_space(layer), sizes, np.array([parts]), ranges, False, found)
         space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
         for tensor in space.tensors:
             kind = {"outputs": 0, "inputs": 1, "weights": 2}[tensor.role]
@@ -75,7 +75,7 @@ def test_parts_have_the_sizes_that_the_kernel_finds() -> None:
             theirs = [_size(ranges, kind, which) for which in product(*(range(part) for part in parts))]
             assert mine.tolist() == theirs
             if kind:
-                assert [int(mine.max()), int(mine.sum())] == found[2 * kind - 2 : 2 * kind].tolist()
+                assert [int(mine.max()), int(mine.sum())] == found[0, 2 * kind - 2 : 2 * kind].tolist()
             compared += 1
     assert compared > 4000
 
@@ -138,7 +138,8 @@ def _compare(
         np.array([parts]), np.zeros(1), np.ones(1, np.int64), np.ones(1), *placement_orders()
     )
     held = np.zeros((len(streams), 12), np.int64)
-    cheapest = CheapestLeaf(np.zeros(4, int), held, np.zeros(1))
+    to_dram, with_dram = (np.zeros(len(workspace.mesh.links), int) for _ in range(2))
+    cheapest = CheapestLeaf(np.zeros(4, int), held, to_dram, with_dram, np.zeros(1))
     search(workspace, leaf, table, prices_of(on, (1, 1)), cheapest, np.inf)
     space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
     for index, source in enumerate(sources_of(graph, number, batch)):
@@ -171,15 +172,15 @@ def test_layers_of_networks(name: str) -> None:
     graph, random, compared = load_layer_graph(name), Random(name), 0
     for layer in graph.layers:
         for _, batch, parts in _cut(random, layer, 4):
-            ranges, found = ranges_of(12), np.zeros(4, np.int64)
-            volumes(kernel_space(layer), layer.sizes(batch), np.array(parts), ranges, False, found)
+            ranges, found = ranges_of(12), np.zeros((1, 4), np.int64)
+            volumes(kernel_space(layer), layer.sizes(batch), np.array([parts]), ranges, False, found)
             space, boxes = layer.space(batch), boxes_in_order(layer, batch, parts)
             for tensor in space.tensors:
                 if tensor.role == "outputs":
                     continue
                 kind = {"inputs": 1, "weights": 2}[tensor.role]
                 image = image_of(space, tensor, boxes)
-                assert int(volume(image).sum()) == found[2 * kind - 1]
+                assert int(volume(image).sum()) == found[0, 2 * kind - 1]
                 follows = [bool(one) for one in ranges.follows[kind]]
                 different = np.prod(ranges.served, where=follows)
                 together = groups(image)

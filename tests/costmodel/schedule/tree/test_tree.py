@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -102,6 +106,20 @@ def test_drawn_trees_are_valid_in_their_own_order(tree: TreeNode) -> None:
 )
 def test_reasons_against_a_tree(text: str, reason: str) -> None:
     assert violations(parse_tree(text), FIGURE_2_PRODUCERS, 4, 3) == [reason]
+
+
+def test_a_cut_from_another_process_is_found_among_equal_ones() -> None:
+    """Texts have other hashes there, and a cut remembers its own."""
+    tree = parse_tree(FIGURE_2)
+    assert tree in {tree}  # hashed
+    look_up = "import pickle, sys; trees = pickle.loads(sys.stdin.buffer.read())\n"
+    look_up += "from costmodel.schedule.tree.text import format_tree, parse_tree\n"
+    look_up += "assert trees[0] in {parse_tree(format_tree(trees[0]))}"
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(
+            [sys.executable, "-c", look_up], input=pickle.dumps([tree]), env=environment, check=True
+        )
 
 
 def test_values_are_checked_when_built() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -16,10 +17,18 @@ from solvers.budget import Budget, always_in_time
 from solvers.mapping import exact
 from solvers.mapping.exact import spatial
 from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
+from solvers.mapping.exact.assignments import Assignments, StoppingRule
 from solvers.mapping.exact.bound import bound_in_time
+from solvers.mapping.exact.kernels.fills_kernel import bound_of_fills
 from solvers.mapping.exact.parts import part_space
+from solvers.mapping.exact.prices import AssignmentKey
 from solvers.mapping.exact.spatial import spreads, widest_spreads
-from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, space_of
+from solvers.mapping.exact.tables import (
+    assignment_workspace,
+    fills_workspace,
+    lattice_workspace,
+    space_of,
+)
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
@@ -45,7 +54,7 @@ def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, obje
     tables = space_of(problem, parts, dominance=True)
     lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
     tables = with_cycles(problem, tables, parts.keeps, lattice)
-    assignment = assignment_workspace(tables)
+    assignment, fills = assignment_workspace(tables), fills_workspace(tables)
     batch = space.sample(range(12), seed=3)
     costs = objective_values(BatchEvaluator(problem.architecture, layer).evaluate(batch), problem.objective)
     valid = np.flatnonzero(np.isfinite(costs))
@@ -54,6 +63,64 @@ def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, obje
         assignment.spatial[:] = batch.spatial_x[row] * batch.spatial_y[row]
         assignment.keep[:] = batch.keep[row] @ (1 << np.arange(len(layer.tensors)))
         assert bound_in_time(tables, assignment, lattice, False, always_in_time) <= costs[row] * (1 + 1e-12)
+        fills.least_pj[:] = np.nan
+        assert bound_of_fills(tables, assignment, lattice, fills) <= costs[row] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("name", ["eyeriss", "simba"])
+def test_fills_that_assignments_have_in_common_are_those_of_each(name: str, layer: Layer) -> None:
+    """Bounds from remembered fills are the same to the last bit as bounds without any memory."""
+    problem = MappingProblem(load_architecture(name), layer)
+    parts = part_space(problem)
+    tables = space_of(problem, parts, dominance=True)
+    rows = spreads(parts.space)
+    assert rows is not None
+    lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
+    assignments = Assignments(tables, parts, lattice, rows, StoppingRule(0.0, 0.0))
+    fills, assignment = fills_workspace(tables), assignment_workspace(tables)
+    chosen = range(0, len(rows), max(1, len(rows) // 400))
+    for row in chosen:
+        assignment.spatial[:], assignment.keep[:] = rows[row], parts.keeps[row % len(parts.keeps)]
+        fills.least_pj[:] = np.nan
+        alone = bound_of_fills(tables, assignment, lattice, fills)
+        assert assignments.bound_of_fills(AssignmentKey(row, row % len(parts.keeps), 0)) == alone
+
+
+@pytest.mark.parametrize("words", [5, 16, 40, 90, 150])
+@pytest.mark.parametrize("dims", ["MNK", "NKM", "KMN"])
+def test_fills_of_a_level_are_the_least_of_all_tiles_that_fit(words: int, dims: str) -> None:
+    """On one buffer they are the least words of any tile and stationary tensor, listed here by hand."""
+    buffer = StorageLevel("Buffer", words, 16, 0.0, 1.0, 0.0)
+    memory = StorageLevel("DRAM", None, 16, 0.0, 0.0, 0.0)
+    machine = Architecture("machine", (buffer, memory), Compute("MAC", 16, 0.0))
+    sizes = dict(zip(dims, (12, 18, 20), strict=True))
+    problem = MappingProblem(machine, gemm("product", **sizes), "energy")
+    parts = part_space(problem)
+    tables = space_of(problem, parts, dominance=True)
+    lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
+    assignment, fills = assignment_workspace(tables), fills_workspace(tables)
+    assignment.spatial[:], assignment.keep[:] = 1, parts.keeps[0]
+    fills.least_pj[:] = np.nan
+    # Every fill is written into the buffer for 1 pJ a word, and nothing else costs anything. An output tile
+    # is brought back every time but the first.
+    points = prod(sizes.values())
+    every = []
+    for m, n, k in product(
+        *([t for t in range(1, size + 1) if size % t == 0] for size in map(sizes.__getitem__, "MNK"))
+    ):
+        if m * k + k * n + m * n > words:
+            continue
+        left, right, sums = points // n, points // m, points // k - sizes["M"] * sizes["N"]
+        every += [
+            sizes["M"] * sizes["K"] + right + sums,
+            left + sizes["K"] * sizes["N"] + sums,
+            left + right,
+        ]
+    assert bound_of_fills(tables, assignment, lattice, fills) == min(every)
+    found = exact.solve(problem, Budget())
+    assert found.objective is not None
+    assert found.objective >= min(every)
 
 
 SCATTERING = Layer(

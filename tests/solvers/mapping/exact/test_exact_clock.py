@@ -119,7 +119,7 @@ def test_what_is_compiled_ahead_is_what_solves_call(name: str) -> None:
         for call in (call for part in code(machine) for call in part):
             types = tuple(call.function.typeof_pyval(argument) for argument in call.arguments)
             ahead.setdefault(call.function, set()).add(types)
-    assert [len(kinds) for kinds in ahead.values()] == [2] * 6, "with timing and without"
+    assert [len(kinds) for kinds in ahead.values()] == [2] * 7, "with timing and without"
     before = {function: set(function.overloads) for function in ahead}
     outcome = solve(MappingProblem(architecture, load_layer("alexnet/conv3"), "cycles"), Budget(20.0))
     assert outcome.solution is not None

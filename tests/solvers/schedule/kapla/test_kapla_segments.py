@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -23,9 +23,10 @@ from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.chains import best_chain, likely_schemes
+from solvers.schedule.kapla.chains import Savings, best_chain
 from solvers.schedule.kapla.estimate import BatchCost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.ranking import Ranking
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import BatchDivision, Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
@@ -140,6 +141,65 @@ def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
             assert found.cost.cycles == sum(costs[segment][parts].cycles for segment, parts in found.schemes)
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_savings_of_pairs_count_in_the_best_chain(objective: Objective) -> None:
+    """Random costs and savings: schemes that are left out beforehand are in no best chain."""
+    random = Random(str(objective))
+    assert sum(savings_change_the_best_chain(random, objective) for _ in range(60)) > 0
+
+
+def savings_change_the_best_chain(random: Random, objective: Objective) -> bool:
+    """Whether the best chain of random schemes is another one with savings than without."""
+    every = [Segment(first, end, "turns") for end in range(1, 6) for first in range(end)]
+    schemes = [Scheme(segment, BatchDivision(1)) for segment in random.sample(every, 13)]
+    costs = {
+        scheme: BatchCost(random.randint(20, 50) * len(scheme.segment), random.randint(20, 50))
+        for scheme in schemes
+    }
+    most = {scheme: BatchCost(random.randint(0, 15), random.randint(0, 15)) for scheme in schemes}
+    fractions = {pair: random.random() for pair in product(schemes, schemes)}
+
+    def between(before: Scheme, after: Scheme) -> BatchCost:
+        fraction, limit = fractions[before, after], most[after]
+        return BatchCost(fraction * limit.energy_pj, fraction * limit.cycles)
+
+    def value(chain: tuple[Segment, ...]) -> float:
+        parts = [Scheme(segment, BatchDivision(1)) for segment in chain]
+        saved = [between(*pair) for pair in pairwise(parts)]
+        return objective.value(
+            sum(costs[part].energy_pj for part in parts) - sum(one.energy_pj for one in saved),
+            sum(costs[part].cycles for part in parts) - sum(one.cycles for one in saved),
+        )
+
+    by_segment = {scheme.segment: {scheme.division: cost} for scheme, cost in costs.items()}
+    found = best_chain(by_segment, 5, objective, Savings(between, most.__getitem__))
+    without = best_chain(by_segment, 5, objective)
+    values = [value(chain) for chain in every_chain(5, list(by_segment))]
+    assert (found is None) == (without is None) == (not values)
+    if found is None or without is None:
+        return False
+    assert objective.value(found.cost.energy_pj, found.cost.cycles) == pytest.approx(min(values), rel=1e-12)
+    return found.schemes != without.schemes
+
+
+def test_ranking_forgets_what_is_not_possible_and_prefers_what_is_counted() -> None:
+    """Two ways to run two layers cost the same; the one that was counted is the likely one."""
+    one, other = (Scheme(Segment(0, 2, kind), BatchDivision(1)) for kind in ("turns", "pipeline"))
+    apart = [Scheme(Segment(layer, layer + 1, "turns"), BatchDivision(1)) for layer in (0, 1)]
+    costs: list[tuple[Scheme, BatchCost | None]] = [(one, BatchCost(5, 1)), (other, BatchCost(5, 1))]
+    ranking = Ranking([*costs, *((scheme, None) for scheme in apart)], 2, Objective(1, 0))
+    assert ranking.likely(1) == [one]
+    ranking.know(other, BatchCost(5, 1))
+    assert ranking.likely(1) == [other]
+    assert ranking.likely(2) == [other, one]
+    for scheme in apart:
+        ranking.know(scheme, BatchCost(3, 1))
+    assert ranking.likely(2) == [apart[0], other, one]
+    assert ranking.likely(3) == [apart[0], other, one, apart[1]]
+    ranking.know(other, None)
+    assert ranking.likely(2) == [apart[0], one, apart[1]]
+
+
 def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_them() -> None:
     random = Random(7)
     segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
@@ -149,7 +209,11 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
         }
         for segment in segments
     }
-    likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]
+    listed = [
+        (Scheme(segment, parts), cost) for segment, found in costs.items() for parts, cost in found.items()
+    ]
+    ranking = Ranking(listed, 6, Objective(1, 0))
+    likely = [set(ranking.likely(most)) for most in (1, 2, 1000)]
     schemes = {Scheme(segment, BatchDivision(parts)) for segment in segments for parts in (1, 2)}
     assert likely[0] < likely[1] < likely[2] == schemes
     best = min(

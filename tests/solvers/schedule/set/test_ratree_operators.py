@@ -11,7 +11,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.operators.editing import with_batch, with_subbatches
+from solvers.schedule.set.operators.editing import path_to, with_batch, with_subbatches
 from solvers.schedule.set.operators.operators import OPERATORS, WEIGHTS, Current, Operators
 from solvers.schedule.set.params import OperatorsOf
 from solvers.schedule.set.search import OPERATORS_OF
@@ -49,6 +49,17 @@ def test_operators_stay_in_the_space(name: SpaceName, batch: int, kind: Operator
     for operator, before, tree in made:
         assert not space.violations(tree), (operator, format_tree(before), format_tree(tree))
         assert parse_tree(format_tree(tree)) == tree
+
+
+def test_paths_lead_to_the_leaves_from_left_to_right() -> None:
+    for tree in every_tree(("a", "b", "c", "d"), 2):
+        ends = [path_to(tree, number)[-1] for number in range(tree.leaf_count)]
+        assert [step.cut.children[step.rank] for step in ends] == list(leaves(tree))
+        for path in (path_to(tree, number) for number in range(tree.leaf_count)):
+            assert [path[0].cut, *[step.cut.children[step.rank] for step in path[:-1]]] == [
+                tree,
+                *[step.cut for step in path[1:]],
+            ]
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from costmodel.errors import InputError
@@ -43,6 +45,14 @@ def test_the_last_number_of_a_large_network_has_a_valid_tree() -> None:
     graph = load_graph("resnet")
     tree = tree_at(tree_count(72, 8) - 1, tuple(graph.producers), 8)
     assert TreeSpace(graph.producers, 8, tiles=72).violations(tree) == []
+
+
+def test_networks_of_hundreds_of_layers_are_counted_and_drawn() -> None:
+    """Of 600 layers no count calls itself more deeply than Python allows, and draws have them all."""
+    names, random = tuple(f"layer{i}" for i in range(600)), Random(5)
+    for _ in range(5):
+        drawn = tree_at(random.randrange(tree_count(600, 4)), names, 4)
+        assert tuple(leaf.layer for leaf in leaves(drawn)) == names
 
 
 def test_growth_is_the_papers() -> None:
