@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,13 @@ MOST_REMEMBERED = 30_000
 """How many leaves a search remembers, which bounds its memory."""
 
 
+class _Chosen(NamedTuple):
+    """The cheapest of some ways of a leaf. ``value``: its E^n D^m, with the price of the bits it takes."""
+
+    cost: LeafCost
+    value: float
+
+
 class LeafSearch:
     """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
@@ -96,6 +103,7 @@ class LeafSearch:
         self.leaks = False
         self._known = Remembered[tuple[Any, ...], LeafCost | FitsNowhere](MOST_REMEMBERED)
         self._streams = KnownStreams(graph, [layer.bits for layer in self.layers], MOST_REMEMBERED)
+        self._found_before = Remembered[tuple[Any, ...], LeafCost](MOST_REMEMBERED)
         self._placements: dict[Placement, Placement] = {}
         self._least: dict[tuple[int, int, int, int, bool], Array] = {}
         self._energies = Remembered[tuple[int, int, bool], tuple[PartitionRows, Array]](MOST_REMEMBERED)
@@ -170,14 +178,14 @@ class LeafSearch:
         number: int,
         run: LeafRun,
         producers: Mapping[int, Placement],
-        alone: LeafCost | None,
+        alone: _Chosen | None,
         at_no_price: float,
     ) -> LeafCost | None:
         """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
+        cost, below = (None, np.inf) if alone is None else alone
         if not (run.may_share and self.layers[number].has_parameters):
-            return alone
-        below = np.inf if alone is None else alone.value
-        return self._cheapest_sharing(number, run, producers, below, at_no_price) or alone
+            return cost
+        return self._cheapest_sharing(number, run, producers, below, at_no_price) or cost
 
     def _pinned_or_streamed(
         self,
@@ -186,7 +194,7 @@ class LeafSearch:
         streams: LeafStreams,
         producers: Mapping[int, Placement],
         at_no_price: float,
-    ) -> LeafCost | None:
+    ) -> _Chosen | None:
         """The cheapest way in which each tile gets all its weights from DRAM."""
         first = self._representative(number, run)
         rows = self._tables.rows(first, run)
@@ -254,7 +262,7 @@ class LeafSearch:
         factors: Array,
         below: float = np.inf,
         which: Array | None = None,
-    ) -> LeafCost | None:
+    ) -> _Chosen | None:
         """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
 
         ``factors``: those of :meth:`_factors` for the rows. ``which``: the numbers of those that are
@@ -287,13 +295,29 @@ class LeafSearch:
         if row < 0:
             return None
         row = row if which is None else int(which[row])
-        loads = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
-        traffic = LeafTraffic(read, written, loads)
-        cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
-        cost = replace(cost, value=cost.value * float(factors[row]))
-        if run.bands is None:
-            return cost
-        return in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
+        chosen = tuple(rows.parts[row].tolist()), int(rows.slices[row]), order
+        # At most prices a leaf takes what it takes at others. Equal costs are one object, so what follows
+        # from them is known, too.
+        key = (
+            number,
+            run.batch,
+            run.first_tile,
+            run.tiles,
+            run.runs,
+            run.streamed,
+            run.bands,
+            streams,
+            chosen,
+        )
+        cost = self._found_before.get(key)
+        if cost is None:
+            loads = LinkLoads(to_dram, with_dram, self._workspace.mesh.links.copy())
+            traffic = LeafTraffic(read, written, loads)
+            cost = self._found(layer, run, rows, (row, order), traffic, held, float(energy[row]))
+            if run.bands is not None:
+                cost = in_bands(self.chip, layer, run, run.bands, cost, rows.band_cycles[row])
+            self._found_before.add(key, cost)
+        return _Chosen(cost, cost.value * float(factors[row]))
 
     def _found(
         self,
