@@ -143,34 +143,37 @@ class SegmentEvaluation:
             # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
             # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
             first = str(reason)
-        try:
-            least = self._in_all(self._root(planned, Asked(lambda _, once: least_held(once), may_share)))
-        except NotPossibleError:
-            return first
         found = self._at_prices(planned, may_share)
-        return least if found is None else min(found, least, key=self._objective)
+        return first if found is None else found
 
     def _at_prices(self, planned: PlannedNode, may_share: bool) -> NodeCost | None:
         """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
 
-        None where it does not fit after so many rises of prices (:mod:`.scarce_buffers`).
+        None where it does not fit. Most segments that do so fit at the first price. Of others it is asked then
+        whether they do where all leaves take the fewest bits that they can, before prices rise further
+        (:mod:`.scarce_buffers`); that counts as well where it is better.
         """
         scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
-        found: NodeCost | None = None
-        for _ in range(MOST_RISES):
+        possible: list[NodeCost] = []
+        for rises in range(MOST_RISES):
             found, overflowing = self._tried(planned, scarce, may_share)
-            if found is None or not overflowing:
+            if found is None:
+                return None
+            if not overflowing:
+                possible.append(self._in_all(found))
+                scarce.fall()
+                less, overflowing = self._tried(planned, scarce, may_share)
+                if less is not None and not overflowing:
+                    possible.append(self._in_all(less))
                 break
+            if rises == 1:
+                try:
+                    least = self._root(planned, Asked(lambda _, once: least_held(once), may_share))
+                except NotPossibleError:
+                    return None
+                possible.append(self._in_all(least))
             scarce.rise(overflowing, self._cost_of(found))
-            found = None
-        if found is None:
-            return None
-        found = self._in_all(found)
-        scarce.fall()
-        less, overflowing = self._tried(planned, scarce, may_share)
-        if less is None or overflowing:
-            return found
-        return min(found, self._in_all(less), key=self._objective)
+        return min(possible, key=self._objective)
 
     def _tried(
         self, planned: PlannedNode, scarce: ScarceBuffers, may_share: bool
