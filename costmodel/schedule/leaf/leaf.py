@@ -144,77 +144,81 @@ class LeafSearch:
         # Leaves with cut input channels or with bands pin their weights; others may have none to stream.
         if run.reduced > 1:
             return self._cheapest_reduction(first, run, streams)
-        at_no_price = 0.0
+        best, at_no_price = None, 0.0
         if run.prices:
-            found = self.cost(number, replace(run, prices=FREE), producers)
-            if found is None:
+            free = self.cost(number, replace(run, prices=FREE), producers)
+            if free is None:
                 return None
-            at_no_price = found.value
-        if run.bands is not None or not self.layers[number].has_parameters:
-            rows = self._tables.rows(first, run)
-            alone = self._searched(first, run, streams, rows, self._factors(rows, run, at_no_price))
-        else:
-            alone = self._pinned_or_streamed(number, run, streams, producers, at_no_price)
-        return self._or_sharing(number, run, producers, alone, at_no_price)
+            at_no_price = free.value
+            factor = self._factors(free.stay_bits, free.run_bits, run, at_no_price)
+            best = _Chosen(free, at_no_price * float(factor))
+        best = self._cheaper_pinned(first, run, streams, best, at_no_price)
+        if self.layers[number].has_parameters:
+            if run.bands is None:
+                best = self._cheaper_streamed(number, run, producers, best, at_no_price)
+            if run.may_share:
+                below = np.inf if best is None else best.value
+                if sharing := self._cheapest_sharing(number, run, producers, below, at_no_price):
+                    return sharing
+        return None if best is None else best.cost
 
-    def _factors(self, rows: PartitionRows, run: LeafRun, at_no_price: float) -> Array:
-        """By what E^n D^m [n] of each row is multiplied for the bits that it takes of the buffers.
+    def _factors(self, stay_bits: Any, run_bits: Any, run: LeafRun, at_no_price: float) -> Any:
+        """By what E^n D^m [n] is multiplied for bits [n] of the buffers.
 
+        ``stay_bits``: of those that stay between runs. ``run_bits``: of those that are taken for a run.
         ``at_no_price``: the least E^n D^m of the leaf where bits cost nothing. The root of degree n + m of it
         is what the leaf costs, to which the price of the bits is added. For a row that costs more than that
         the factor weighs its bits somewhat more.
         """
         # Prices follow from what leaves cost, so they weigh nothing for one that costs nothing.
         if not run.prices or at_no_price == 0:
-            return np.ones(len(rows.parts))
+            return np.ones_like(stay_bits, np.float64)
         n, m = self.exponents
         cost = float((at_no_price * run.runs**m) ** (1 / (n + m)))
-        kept, running = run.prices.kept * rows.pinned, run.prices.running * (rows.held - rows.pinned)
-        factors: Array = (1 + (kept + running) / cost) ** (n + m)
+        return (1 + (run.prices.kept * stay_bits + run.prices.running * run_bits) / cost) ** (n + m)
+
+    def _factors_of(self, rows: PartitionRows, run: LeafRun, at_no_price: float) -> Array:
+        """The factors [n] of :meth:`_factors` for rows."""
+        factors: Array = self._factors(rows.pinned, rows.held - rows.pinned, run, at_no_price)
         return factors
 
-    def _or_sharing(
-        self,
-        number: int,
-        run: LeafRun,
-        producers: Mapping[int, Placement],
-        alone: _Chosen | None,
-        at_no_price: float,
-    ) -> LeafCost | None:
-        """The cheapest way with shared weights, if they may be and that costs less than ``alone``."""
-        cost, below = (None, np.inf) if alone is None else alone
-        if not (run.may_share and self.layers[number].has_parameters):
-            return cost
-        return self._cheapest_sharing(number, run, producers, below, at_no_price) or cost
+    def _cheaper_pinned(
+        self, first: int, run: LeafRun, streams: LeafStreams, best: _Chosen | None, at_no_price: float
+    ) -> _Chosen | None:
+        """The cheapest way with pinned weights or none; ``best`` where that is cheaper."""
+        rows = self._tables.rows(first, run)
+        factors = self._factors_of(rows, run, at_no_price)
+        if best is None:
+            return self._searched(first, run, streams, rows, factors)
+        # Every row costs at least ``at_no_price``, so one has to take less of the buffers to win.
+        may_win = np.flatnonzero(at_no_price * factors < best.value)
+        return self._searched(first, run, streams, rows, factors, best.value, may_win) or best
 
-    def _pinned_or_streamed(
+    def _cheaper_streamed(
         self,
         number: int,
         run: LeafRun,
-        streams: LeafStreams,
         producers: Mapping[int, Placement],
+        best: _Chosen | None,
         at_no_price: float,
     ) -> _Chosen | None:
-        """The cheapest way in which each tile gets all its weights from DRAM."""
-        first = self._representative(number, run)
-        rows = self._tables.rows(first, run)
-        pinned = self._searched(first, run, streams, rows, self._factors(rows, run, at_no_price))
-        streaming = replace(run, streamed=True)
+        """The cheapest way in which each tile gets its weights from DRAM in every run; ``best`` as before."""
+        first, streaming = self._representative(number, run), replace(run, streamed=True)
         # Where bits that stay have no price, a partition whose weights come in one slice may as well pin
         # them.
         kept_price = run.prices.kept > 0
         rows = (self._tables.rows if kept_price else self._tables.sliced_rows)(first, streaming)
         if not len(rows.parts):
-            return pinned
-        factors = self._factors(rows, run, at_no_price)
+            return best
+        factors = self._factors_of(rows, run, at_no_price)
+        below, may_win = np.inf, None
+        if best is not None:
+            below = best.value
+            may_win = np.flatnonzero(self._least_values(first, streaming, rows, kept_price) * factors < below)
+            if not len(may_win):
+                return best
         streams = self._streams.of(number, streaming, producers)
-        if pinned is None:
-            return self._searched(first, streaming, streams, rows, factors)
-        least = self._least_values(first, streaming, rows, kept_price) * factors
-        may_win = np.flatnonzero(least < pinned.value)
-        if not len(may_win):
-            return pinned
-        return self._searched(first, streaming, streams, rows, factors, pinned.value, may_win) or pinned
+        return self._searched(first, streaming, streams, rows, factors, below, may_win) or best
 
     def _least_values(self, number: int, run: LeafRun, rows: PartitionRows, all_rows: bool) -> Array:
         """A lower bound [n] on E^n D^m of a leaf with streamed weights, for each partition.
@@ -265,7 +269,7 @@ class LeafSearch:
     ) -> _Chosen | None:
         """The cheapest of these ``rows``; None if none of them has an E^n D^m below ``below``.
 
-        ``factors``: those of :meth:`_factors` for the rows. ``which``: the numbers of those that are
+        ``factors``: those of :meth:`_factors_of` the rows. ``which``: the numbers of those that are
         searched; None: all.
         """
         from costmodel.schedule.leaf.kernels.leaf_kernel import search
@@ -359,6 +363,8 @@ class LeafSearch:
             else pinned_runs(chip, layer, run, traffic, tile_cycles),
             slices=slices,
             value=float(energy_pj ** self.exponents[0] * float(cycles) ** self.exponents[1]),
+            stay_bits=int(rows.pinned[row]),
+            run_bits=int(rows.held[row] - rows.pinned[row]),
         )
 
     def _cheapest_reduction(self, number: int, run: LeafRun, streams: LeafStreams) -> LeafCost | None:
@@ -421,6 +427,8 @@ class LeafSearch:
             runs=runs,
             slices=slices,
             value=found.value(self.exponents),
+            stay_bits=int(rows.pinned[row]),
+            run_bits=int(rows.held[row] - rows.pinned[row]),
         )
 
     def _cheapest_sharing(
@@ -450,7 +458,7 @@ class LeafSearch:
             rows.parts,
             self._energy_pj(run, rows),
             rows.cycles,
-            self._factors(rows, run, at_no_price),
+            self._factors_of(rows, run, at_no_price),
             rows.sharers,
         )
         found = cheapest_sharing(leaf, self._workspace, self.chip, self._prices, below)
