@@ -149,8 +149,8 @@ class SegmentEvaluation:
     def _at_prices(self, planned: PlannedNode, may_share: bool) -> NodeCost | None:
         """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
 
-        None where it does not fit (:mod:`.scarce_buffers`). Most segments that fit do so at the first price. Of
-        others it is asked then whether they fit where all leaves take the fewest bits that they can. That
+        None where it does not fit (:mod:`.scarce_buffers`). Most segments that fit do so at the first price.
+        Of others it is asked then whether they fit where all leaves take the fewest bits that they can. That
         counts as well where it is better than what higher prices lead to.
         """
         scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
