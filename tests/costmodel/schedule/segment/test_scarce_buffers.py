@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 from costmodel.replay.replay import replay
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.leaf.leaf_cost import LeafCost
+from costmodel.schedule.leaf.streams import BufferPrices, LeafRun
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.segment.buffers import Held, busy_in_turn
@@ -92,6 +96,32 @@ def test_what_is_found_fits_and_is_near_the_best_of_all_choices() -> None:
     assert streaming > 0
     assert min(ratios) >= 1 - 1e-12
     assert max(ratios) < 1.05
+
+
+def test_a_leaf_under_prices_takes_the_cheapest_of_all_its_ways() -> None:
+    """Each way is counted by itself at no price, and the price of its bits is added here."""
+    graph, on, size = three_layers(), chip(2, 1, 9_000), 8 * 9_000
+    costs = FormulaCosts(graph, slices=(4,))
+    run, search = LeafRun(1, 0, 2, BATCH, True), LeafSearch(graph, on, costs, (1, 1))
+    ways = [(False, at) for at in range(len(costs.rows(0, 1, 2).parts))]
+    ways += [(True, at) for at in range(len(costs.streamed_rows(0, 1, 2).parts))]
+    each = [LeafSearch(graph, on, Chosen(costs, (way, way, way)), (1, 1)).cost(0, run, {}) for way in ways]
+    free = search.cost(0, run, {})
+    assert free is not None
+    unit = float(free.value * BATCH) ** 0.5
+    taken = set()
+    for kept, running in product((0.0, 0.25, 1.0, 64.0), repeat=2):
+        prices = BufferPrices(kept * unit / size, running * unit / size)
+
+        def priced(one: LeafCost, prices: BufferPrices = prices) -> float:
+            bits = prices.kept * one.stay_bits + prices.running * one.run_bits
+            return float(one.value * (1 + bits / unit) ** 2)
+
+        found = search.cost(0, replace(run, prices=prices), {})
+        assert found is not None
+        assert np.isclose(priced(found), min(priced(one) for one in each if one is not None), rtol=1e-12)
+        taken.add((found.placement, found.slices))
+    assert len(taken) > 1
 
 
 def test_data_from_further_up_leaves_when_its_consumers_have_run() -> None:
