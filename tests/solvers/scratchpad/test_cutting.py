@@ -64,7 +64,7 @@ def least_of_all_cuts(divisible: DivisibleGraph, size: int) -> float | None:
         graph = cut_graph(divisible, cuts).graph
         if graph.required_bytes > size:
             continue
-        outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(20))
+        outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(120))
         if outcome.status == "infeasible":  # no order keeps what must be live beside some piece
             continue
         assert outcome.status == "optimal"
@@ -211,5 +211,5 @@ def test_the_best_of_a_cut_is_that_of_every_order_and_replacement() -> None:
     cuts = {"image": TensorCut(1, 2), "a": TensorCut(3), "b": TensorCut(1, 1)}
     graph = cut_graph(divisible, cuts).graph
     for size in (graph.required_bytes, graph.required_bytes + 2):
-        outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(20))
+        outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(120))
         assert outcome.objective == least_bytes(graph, size)

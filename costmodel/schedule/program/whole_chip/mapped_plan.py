@@ -468,7 +468,7 @@ class _Region:
     def addresses(self, first: int) -> dict[int, int | float] | None:
         """The address of each piece in the region, which begins at ``first``; None where none were found."""
         if self.order and self.walk.pieces[self.order[0]].offset >= 0:
-            return {alias: first + self.walk.pieces[alias].offset for alias in self.occupancy.together}
+            return {alias: first + self.walk.pieces[alias].offset for alias in self.occupancy.messages}
         return addresses(self.occupancy, first, first + self.size)
 
     def _overlap(self, number: int, other: int) -> bool:

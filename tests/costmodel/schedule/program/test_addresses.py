@@ -47,3 +47,14 @@ def test_a_message_arrives_once_at_a_time() -> None:
     occupancy.arrive(0)
     with pytest.raises(RuntimeError, match="twice"):
         occupancy.arrive(0)
+
+
+def test_thousands_of_messages_at_a_time() -> None:
+    """All are there at once, one behind the other; a later one finds the place of one that left."""
+    occupancy = Occupancy(dict.fromkeys(range(5000), 3) | {5000: 2})
+    for message in range(5000):
+        occupancy.arrive(message)
+    occupancy.leave([7])
+    occupancy.arrive(5000)
+    found = addresses(occupancy, 1, 1 + 3 * 5000)
+    assert found == {message: 1 + 3 * message for message in range(5000)} | {5000: 1 + 3 * 7}
