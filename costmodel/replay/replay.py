@@ -4,9 +4,9 @@ What is simulated
     Tiles issue their instructions in order, as ``costmodel.schedule.program.program`` says; transfers and
     computation go on by themselves. Every transfer occupies every link of its XY route or multicast tree.
     Links are servers that take packets of a stated size in the order in which they set out; a message has a
-    few packets in flight. DRAM serves first what is needed first. Its rate is that of all ports together, and
-    every DRAM transfer uses all ports in equal parts. Buffers hold what lies in them by address, from the
-    issue of a load or receive to the end of the free; data that would overlap is an error.
+    few packets in flight. DRAM serves first what is needed first. Its rate is that of all ports together,
+    and every DRAM transfer uses all ports in equal parts. Buffers hold what lies in them by address, from
+    the issue of a load or receive to the end of the free; data that would overlap is an error.
 
 What is not
     What happens within a tile: a compute takes the cycles that its work states. Buffers of routers: a packet
