@@ -21,7 +21,7 @@ MOST_RISES steps, its leaves take the fewest bits that they can.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -42,6 +42,11 @@ HIGHEST = 2.0**100
 """A price at which a leaf takes the fewest bits that it can, whatever else that costs."""
 
 
+Prices = Callable[[str, bool], BufferPrices]
+"""The prices of bits for a leaf, by its layer, and by whether it runs a single time for each batch of the
+segment."""
+
+
 class Overflowing(NamedTuple):
     """A cut that does not fit the buffers, and whether it runs a single time for a batch of the segment."""
 
@@ -60,8 +65,18 @@ class _Mark(NamedTuple):
     running: float
 
 
-def least_held(once: bool) -> BufferPrices:
-    """The prices at which a leaf takes the fewest bits that it can.
+def at_no_price(layer: str, once: bool) -> BufferPrices:
+    """Prices of the cheapest leaves."""
+    return FREE
+
+
+def streaming(layer: str, once: bool) -> BufferPrices:
+    """Prices at which leaves keep no weights where these may be streamed, and are the cheapest of that."""
+    return BufferPrices(HIGHEST, 0.0)
+
+
+def fewest_bits(layer: str, once: bool) -> BufferPrices:
+    """Prices at which leaves take the fewest bits that they can.
 
     ``once``: no cut above it has several sub-batches, so weights are held while it runs, like inputs. If not,
     those that stay are held while others run, too.

@@ -14,8 +14,10 @@ The evaluation has two passes:
 
 For each of its batches a segment loads weights once and keeps them in the tiles' buffers: they are *pinned*.
 A leaf streams its weights instead if that costs it less (:mod:`costmodel.schedule.leaf.leaf`). Where the data
-of a segment does not fit the buffers, bits of buffers get a price, and each leaf takes what is cheapest with
-it: another partition, or streamed weights (:mod:`.scarce_buffers`).
+below a cut does not fit the buffers, but would fit without its pinned weights, those of its children stream
+whose tiles lack bits. That is quick, and all that searches of many trees look at. What a segment that
+overflows costs is the best of that and of what prices of bits lead to: each leaf takes what is cheapest with
+them, another partition or streamed weights (:mod:`.scarce_buffers`).
 
 Where tile costs offer it, tiles may share weights instead of streaming them, where that costs a leaf less
 (:mod:`costmodel.schedule.leaf.sharing`). Shares stay in the buffers and ask for small slices, so a cut may
@@ -46,7 +48,7 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.fused_groups.cost import GroupCosts, GroupLayerCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
-from costmodel.schedule.leaf.streams import FREE, BufferPrices
+from costmodel.schedule.leaf.streams import FREE
 from costmodel.schedule.row_bands import leaf_bands
 from costmodel.schedule.segment.allocation import allocate
 from costmodel.schedule.segment.buffers import (
@@ -59,7 +61,15 @@ from costmodel.schedule.segment.buffers import (
 from costmodel.schedule.segment.known_nodes import BufferOverflow, KnownNodes, PlannedNode
 from costmodel.schedule.segment.leaf_nodes import LeafNodes
 from costmodel.schedule.segment.node_cost import NodeCost, running_pj, runs_on_tiles
-from costmodel.schedule.segment.scarce_buffers import MOST_RISES, Overflowing, ScarceBuffers, least_held
+from costmodel.schedule.segment.scarce_buffers import (
+    MOST_RISES,
+    Overflowing,
+    Prices,
+    ScarceBuffers,
+    at_no_price,
+    fewest_bits,
+    streaming,
+)
 from costmodel.schedule.starts import NodeRuns, pipelined, turns
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, TreeNode, leaves
@@ -69,15 +79,17 @@ Array = NDArray[Any]
 
 
 class Asked(NamedTuple):
-    """What is asked of all leaves of a segment.
+    """What is asked of all leaves below a node.
 
-    ``prices``: of the bits of buffers that a leaf takes, by its layer, and by whether it runs once.
-    ``may_share``: whether tiles may share weights. ``overflowing``: the cuts that do not fit are added to it,
-    from the leaves up, and count as if they did. None: NotPossibleError for the first of them.
+    ``prices``: of the bits of buffers that a leaf takes. ``may_share``: whether tiles may share weights.
+    ``may_stream``: where the data of a cut does not fit, but would without weights that stay, the children
+    that lack bits are evaluated again with streamed weights. ``overflowing``: the cuts that do not fit are
+    added to it, from the leaves up, and count as if they did. None: NotPossibleError for the first of them.
     """
 
-    prices: Callable[[str, bool], BufferPrices]
+    prices: Prices
     may_share: bool
+    may_stream: bool = False
     overflowing: list[Overflowing] | None = None
 
 
@@ -87,7 +99,8 @@ class SegmentEvaluation:
     ``flow``: the segment's data flow. ``normalized``: the cycles that one sample of a layer, given by its
     number, takes on one tile. ``known``: the nodes of all segments that were evaluated before, which this
     evaluation looks up and adds to. ``groups``: costs of layers that are mapped together; None where that is
-    not offered.
+    not offered. ``priced``: whether prices of bits choose the leaves where it overflows; without, it may cost
+    more, or not be possible.
     """
 
     def __init__(
@@ -98,7 +111,9 @@ class SegmentEvaluation:
         normalized: Callable[[int], float],
         known: KnownNodes,
         groups: GroupCosts | None = None,
+        priced: bool = True,
     ) -> None:
+        self._priced, self._overflowed = priced, False
         self._search, self._flow, self._normalized, self._known = search, flow, normalized, known
         self._groups = groups
         self._segment = segment
@@ -137,42 +152,44 @@ class SegmentEvaluation:
 
     def _on_tiles(self, planned: PlannedNode, may_share: bool) -> NodeCost | str:
         """The cost of the whole segment where tiles may or may not share weights, or why it does not fit."""
+        self._overflowed, reason, found = False, "", None
         try:
-            return self._in_all(self._root(planned, Asked(lambda _, once: FREE, may_share)))
-        except NotPossibleError as reason:
+            found = self._in_all(self._root(planned, Asked(at_no_price, may_share, may_stream=True)))
+        except NotPossibleError as error:
             # Not the exception itself: its traceback leads back to this evaluation, and only Python's search
             # for garbage could free it. The first reason counts, as it speaks of the cheapest leaves.
-            first = str(reason)
-        found = self._at_prices(planned, may_share)
-        return first if found is None else found
+            self._overflowed, reason = True, str(error)
+        if self._overflowed and self._priced:
+            found = self._at_prices(planned, may_share, found)
+        return reason if found is None else found
 
-    def _at_prices(self, planned: PlannedNode, may_share: bool) -> NodeCost | None:
+    def _at_prices(self, planned: PlannedNode, may_share: bool, found: NodeCost | None) -> NodeCost | None:
         """The cost of a segment that overflows, with as little price on bits of buffers as lets it fit.
 
-        None where it does not fit (:mod:`.scarce_buffers`). Most segments that fit do so at the first price.
-        Of others it is asked then whether they fit where all leaves take the fewest bits that they can. That
-        counts as well where it is better than what higher prices lead to.
+        ``found``: its cost where children of cuts that overflow stream, which counts as well. None: it does
+        not fit with that. It is asked then whether it fits where all leaves take the fewest bits that they
+        can, and is not possible where it does not (:mod:`.scarce_buffers`).
         """
-        scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
-        possible: list[NodeCost] = []
-        for rises in range(MOST_RISES):
-            found, overflowing = self._tried(planned, scarce, may_share)
-            if found is None:
+        possible = [] if found is None else [found]
+        if found is None:
+            try:
+                least = self._root(planned, Asked(fewest_bits, may_share))
+            except NotPossibleError:
                 return None
+            possible.append(self._in_all(least))
+        scarce = ScarceBuffers(self._chip.tile.buffer.size_bits)
+        for _ in range(MOST_RISES):
+            cost, overflowing = self._tried(planned, scarce, may_share)
+            if cost is None:
+                break
             if not overflowing:
-                possible.append(self._in_all(found))
+                possible.append(cost)
                 scarce.fall()
                 less, overflowing = self._tried(planned, scarce, may_share)
                 if less is not None and not overflowing:
-                    possible.append(self._in_all(less))
+                    possible.append(less)
                 break
-            if rises == 1:
-                try:
-                    least = self._root(planned, Asked(lambda _, once: least_held(once), may_share))
-                except NotPossibleError:
-                    return None
-                possible.append(self._in_all(least))
-            scarce.rise(overflowing, self._cost_of(found))
+            scarce.rise(overflowing, self._objective(cost) ** (1 / sum(self._search.exponents)))
         return min(possible, key=self._objective)
 
     def _tried(
@@ -183,11 +200,11 @@ class SegmentEvaluation:
         The cost is None where some leaf does not fit by itself.
         """
         overflowing: list[Overflowing] = []
+        asked = Asked(lambda leaf, _: scarce.of(leaf), may_share, overflowing=overflowing)
         try:
-            found = self._root(planned, Asked(lambda leaf, _: scarce.of(leaf), may_share, overflowing))
+            return self._in_all(self._root(planned, asked)), overflowing
         except NotPossibleError:
             return None, []
-        return found, overflowing
 
     def _root(self, planned: PlannedNode, asked: Asked) -> NodeCost:
         return self._node(planned, 0, self._chip.tiles, True, asked)
@@ -197,12 +214,6 @@ class SegmentEvaluation:
         found = self._fetched_first(cost)
         # Leakage comes last: tiles leak for the time of the whole segment, which is known only now.
         return _leaking(found, found.cycles) if self._search.leaks else found
-
-    def _cost_of(self, cost: NodeCost) -> float:
-        """A segment's cost in the unit of prices of bits."""
-        n, m = self._search.exponents
-        energy_pj, cycles = running_pj(cost, self._chip), float(self._fetched_first(cost).cycles)
-        return float((energy_pj**n * cycles**m) ** (1 / (n + m)))
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
         """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
@@ -346,33 +357,59 @@ class SegmentEvaluation:
         if isinstance(node, Leaf):
             return self._leaves.cost(node, first, tiles, asked.prices(node.layer, once), asked.may_share)
         once_below = once and node.child_runs == 1
-        if node.kind == "S":
-            children = self._side_by_side(planned, first, tiles, once_below, asked)
-        else:
-            children = self._in_turn(planned, first, tiles, once_below, asked)
         key = (node.kind, node.batch, node.subbatches, node.bands, self._segment.batch, once, planned.stages)
-        # ``partial`` binds the children of this try.
-        count = partial(self._joined, node, children, planned.stages, once)
-        found = self._known.cut(key, children, count)
-        if isinstance(found, NodeCost):
-            return found
-        if asked.overflowing is None:
-            raise NotPossibleError(found.reason)
-        asked.overflowing.append(Overflowing(found.cost, once))
-        return found.cost
+        # A T cut that runs once holds its weights among ``busy`` (:func:`.buffers.cut_in_time`), which does
+        # not tell them apart, and so it is tried.
+        fetched = once and node.kind == "T" and node.child_runs == 1
+        each, reason = [asked] * len(planned.children), ""
+        while True:
+            refusing = asked.overflowing is None and not (fetched or reason)
+            children = self._children(planned, first, tiles, once_below, each, refusing)
+            # ``partial`` binds the children of this try.
+            count = partial(self._joined, node, children, planned.stages, once)
+            found = self._known.cut(key, children, count)
+            if isinstance(found, NodeCost):
+                return found
+            if asked.overflowing is not None:
+                asked.overflowing.append(Overflowing(found.cost, once))
+                return found.cost
+            # Streaming helps only if weights are what does not fit. In most trees it is the inputs, and they
+            # are refused at once. The first reason counts, as it speaks of the cheapest children.
+            of_inputs = refusing and int(found.cost.held.busy.max()) > self._chip.tile.buffer.size_bits
+            if reason or of_inputs or not asked.may_stream:
+                raise NotPossibleError(reason or found.reason)
+            streams = asked._replace(prices=streaming, may_stream=False)
+            each = [streams if lacks else asked for lacks in self._lacking(found.cost)]
+            reason, self._overflowed = found.reason, True
 
-    def _in_turn(
-        self, planned: PlannedNode, first: int, tiles: int, once: bool, asked: Asked
+    def _lacking(self, cut: NodeCost) -> list[bool]:
+        """For each child of a cut that overflows whether some tile of it lacks bits."""
+        over = cut.held.busy + cut.held.weights > self._chip.tile.buffer.size_bits
+        # The children of a T cut all have the same tiles, and there may be hundreds.
+        tiles = {(one.first_tile, one.tiles) for one in cut.children}
+        lacks = {(first, count): bool(over[first : first + count].any()) for first, count in tiles}
+        return [lacks[one.first_tile, one.tiles] for one in cut.children]
+
+    def _children(
+        self,
+        planned: PlannedNode,
+        first: int,
+        tiles: int,
+        once: bool,
+        each: Sequence[Asked],
+        refusing: bool,
     ) -> list[NodeCost]:
-        """The costs of a T cut's children, all on the same tiles; ``once`` as in :meth:`_node`, of them.
+        """The costs of a cut's children, of which ``each`` is asked something; ``once`` as in :meth:`_node`.
 
-        A cut that has to fit is refused as soon as two children in a row do not, and the rest is not
+        ``refusing``: a T cut is refused as soon as two children in a row do not fit, and the rest is not
         evaluated (nor mapped).
         """
+        if isinstance(planned.node, Cut) and planned.node.kind == "S":
+            return self._side_by_side(planned, first, tiles, once, each)
         costs: list[NodeCost] = []
-        for child in planned.children:
+        for child, asked in zip(planned.children, each, strict=True):
             cost = self._node(child, first, tiles, once, asked)
-            if costs and asked.overflowing is None:
+            if refusing and costs:
                 most = held_on_the_way(costs[-1].held, cost.held)
                 if reason := overflow_reason(_name(planned.node), most, self._chip.tile.buffer):
                     raise NotPossibleError(reason)
@@ -401,12 +438,7 @@ class SegmentEvaluation:
         return self._cut(node, children, stages, runs, links, held)
 
     def _side_by_side(
-        self,
-        planned: PlannedNode,
-        first: int,
-        tiles: int,
-        once: bool,
-        asked: Asked,
+        self, planned: PlannedNode, first: int, tiles: int, once: bool, each: Sequence[Asked]
     ) -> list[NodeCost]:
         """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
@@ -417,7 +449,7 @@ class SegmentEvaluation:
                 f"and have {tiles}"
             )
         costs = []
-        for child, count in zip(planned.children, given, strict=True):
+        for child, asked, count in zip(planned.children, each, given, strict=True):
             costs.append(self._node(child, first, count, once, asked))
             first += count
         return costs
