@@ -6,10 +6,12 @@ time; each carries it as soon as it has carried those before, and it has arrived
 A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a
 link take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
 
-DRAM takes packets one after the other, too, and first those that are needed first: a load is needed when the
-first of its tiles has computed all that comes before the compute that reads it, and a store when the compute
-ends that makes it. So a tile may ask for data long before it needs it, and what others need at once does not
-wait for that. A packet of DRAM sets out when DRAM begins to read or write it.
+DRAM takes packets one after the other, too, and first those that are needed first. A plan says when that is: a
+run of the program before this one, in which nothing but computing takes time. There a load is needed when the
+first of its tiles reads it, and a store when the compute ends that makes it; what a slow link carries has to
+set out so much earlier. So a tile may ask for data long before it needs it, and what others need at once does
+not wait for that. All tiles fall behind the plan, but what was to come first still comes first. A packet of
+DRAM sets out when DRAM begins to read or write it.
 
 The life of a message with three packets, of which two may be in flight::
 
@@ -135,16 +137,19 @@ def _advance(tables: ProgramTables, run: ReplayState, tile: Int, now: Int) -> No
         elif operation == COMPUTE:
             if _waits(tables, run, tile, at, now):
                 return
+            _plan_reads(tables, run, at, now)
             _compute(tables, run, tile, at, now)
         elif operation == FREE:
             if _waits(tables, run, tile, at, now):
                 return
+            _plan_reads(tables, run, at, now)
             _give_back(tables, run, tile, at)
         elif operation == HOLD:
             _put(tables, run, tile, at, THERE)
         elif operation == SEND and code.reads_begin[at + 1] > code.reads_begin[at]:
             if _waits_to_pass(tables, run, tile, at):
                 return
+            _plan_reads(tables, run, at, now)
             _pass_on(tables, run, at, now)
         else:
             _send(tables, run, tile, at, now)
@@ -177,6 +182,20 @@ def _waits(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int
         _push(run.queue, tiles.compute_end[tile], tile)
         return True
     return False
+
+
+@called
+def _plan_reads(tables: ProgramTables, run: ReplayState, at: Int, now: Int) -> None:
+    """Note how far ahead the data was asked for that an instruction is the first to read, or frees."""
+    plan = run.plan
+    if plan.asked_by.shape[0] == 0:
+        return
+    for number in range(tables.code.reads_begin[at], tables.code.reads_begin[at + 1]):
+        copy = tables.code.reads[number]
+        asked = plan.asked_by[copy]
+        if asked >= 0:
+            plan.found[asked, 0] = min(plan.found[asked, 0], now - plan.asked_after[copy])
+            plan.asked_by[copy] = -1
 
 
 @called
@@ -223,7 +242,16 @@ def _wake(tables: ProgramTables, run: ReplayState, tile: Int, reason: Int, now: 
 def _compute(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int) -> None:
     """Start a compute whose data is there."""
     tiles, work = run.tiles, tables.code.work[at]
-    end = now + tables.works.cycles[work] * tables.rates.cycle
+    ticks = tables.works.cycles[work] * tables.rates.cycle
+    end, again = now + ticks, run.begun[at]
+    if run.plan.asked_by.shape[0] > 0:
+        run.plan.found[at, 1] = now - tiles.compute_end[tile]
+        if again == 0:
+            run.plan.found[at, 0] = run.plan.found[at, 1]
+    tiles.planned_end[tile] += tables.code.planned[at, again] + ticks
+    if again == 0:
+        run.begun[at] = 1
+        tiles.begun[tile] += 1
     tiles.waited[tile, tiles.reason[tile]] += now - tiles.compute_end[tile]
     tiles.reason[tile] = NOTHING
     tiles.busy[tile] += end - now
@@ -265,6 +293,7 @@ def _send(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: Int)
         messages.bytes_of[output] = bytes_of
         # Outputs leave while they are made: the transfer may begin with the compute and ends after it.
         messages.floor[message] = max(messages.floor[message], tiles.compute_end[tile])
+        messages.needed[message] = min(messages.needed[message], tiles.planned_end[tile])
         _join(tables, run, message, now)
 
 
@@ -273,9 +302,13 @@ def _take_in(tables: ProgramTables, run: ReplayState, tile: Int, at: Int, now: I
     """Issue a load or receive: its bits are taken from now on."""
     _put(tables, run, tile, at, COMING)
     if run.failure[0] == 0:
-        copy, ahead = tables.code.copy_or_output[at], tables.code.ahead[at] * tables.rates.cycle
-        run.messages.read_at[copy] = run.tiles.busy[tile] + ahead
-        _join(tables, run, tables.code.message[at], now)
+        message, planned_end = tables.code.message[at], run.tiles.planned_end[tile]
+        needed = planned_end + tables.code.planned[at, 0]
+        run.messages.needed[message] = min(run.messages.needed[message], needed)
+        if run.plan.asked_by.shape[0] > 0:
+            copy = tables.code.copy_or_output[at]
+            run.plan.asked_by[copy], run.plan.asked_after[copy] = at, run.tiles.compute_end[tile]
+        _join(tables, run, message, now)
 
 
 @called
@@ -430,7 +463,8 @@ def _server_of(tables: ProgramTables, message: Int) -> Int:
 def _wait_for_dram(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> None:
     """Let the next packet of a message wait until DRAM takes it, which may be at once."""
     server = _server_of(tables, message)
-    _push(run.waiting[server], _needed(tables, run, message, now), message)
+    left = run.messages.left[message] * tables.routes.slowest[tables.messages.route[message]]
+    _push(run.waiting[server], run.messages.needed[message] - left, message)
     if run.serving[server] == 0:
         _call_server(tables, run, server, max(now, run.dram_free[server]))
 
@@ -444,45 +478,20 @@ def _call_server(tables: ProgramTables, run: ReplayState, server: Int, time: Int
 
 
 @called
-def _needed(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> Int:
-    """When a load or store is needed, as far as is known now; later, that time may be later but not earlier.
-
-    It is put off for as long as a tile waits for something, as nothing is read before the computes in front.
-    """
-    state, tiles = run.messages, run.tiles
-    if tables.messages.kind[message] == TO_DRAM:
-        return state.floor[message]
-    needed: Int = LONGEST
-    for copy in range(tables.messages.copies[message], tables.messages.copies[message + 1]):
-        tile = tables.messages.copy_tile[copy]
-        rest = state.read_at[copy] - tiles.busy[tile]
-        needed = min(needed, max(now, tiles.compute_end[tile]) + rest)
-    return needed
-
-
-@called
 def _serve(tables: ProgramTables, run: ReplayState, server: Int, now: Int) -> None:
-    """Let a server of DRAM, which is free, take a packet of the message that is needed first.
-
-    Messages wait with the time that was known when they came. That only grows, so the first one is compared
-    anew with the others until none is needed before it.
-    """
+    """Let a server of DRAM, which is free, take a packet of the message that is needed first."""
     run.serving[server] = 0
     waiting = run.waiting[server]
     while waiting.counts[0] > 0:
-        message, known = waiting.what[0], waiting.time[0]
+        message = waiting.what[0]
         _pop(waiting)
-        needed = max(known, _needed(tables, run, message, now))
-        if waiting.counts[0] > 0 and needed > waiting.time[0]:
-            _push(waiting, needed, message)
-        elif run.messages.left[message] == 0:
-            # another packet of the message, which waited too, was the last one
-            tiles: Int = tables.code.begin.shape[0] - 1
-            _push(run.queue, now, tiles + message)
-        else:
+        if run.messages.left[message] > 0:
             _set_out(tables, run, message, now)
             _call_server(tables, run, server, run.dram_free[server])
             return
+        # another packet of the message, which waited too, was the last one
+        tiles: Int = tables.code.begin.shape[0] - 1
+        _push(run.queue, now, tiles + message)
 
 
 @called
@@ -515,6 +524,7 @@ def _end(tables: ProgramTables, run: ReplayState, message: Int, now: Int) -> Non
     messages, state, tiles = tables.messages, run.messages, run.tiles
     # the same message may come again in the next turn of a loop
     state.joined[message], state.closing[message], state.floor[message] = 0, 0, 0
+    state.needed[message] = LONGEST
     state.done[message] += 1
     if run.moved.shape[0] > 0:
         row = run.logged[1]

@@ -40,8 +40,8 @@ class Code(NamedTuple):
     ``address`` and ``work``. ``copy_or_output`` is the number of the copy that it loads, receives or frees,
     or of the output that it sends or stores. The copies that it reads are ``reads`` from ``reads_begin`` on,
     up to the next one's; of a store that is the copy in whose bytes the outputs lie, of a send the copy that
-    it passes on. ``ahead``: of a load or receive, the cycles that the tile computes from there to the first
-    instruction that reads the data. Of a LOOP ``times`` says how often it runs, and of an END ``body`` where
+    it passes on. ``planned`` [n, 2] is what a run found in which nothing but computing takes time
+    (:class:`Plan`). Of a LOOP ``times`` says how often it runs, and of an END ``body`` where
     it goes back to; ``depth`` is how many loops are around both.
     """
 
@@ -53,7 +53,7 @@ class Code(NamedTuple):
     work: Array
     reads_begin: Array
     reads: Array
-    ahead: Array
+    planned: Array
     times: Array
     body: Array
     depth: Array
@@ -91,13 +91,14 @@ class Messages(NamedTuple):
 class Routes(NamedTuple):
     """The links of route r are ``link`` from ``begin[r]`` on, each with its ``ticks`` a bit of a message.
 
-    ``hops`` [routes]: links of the longest way.
+    ``hops`` [routes]: links of the longest way; ``slowest`` [routes]: the ticks a bit of the busiest link.
     """
 
     begin: Array
     link: Array
     ticks: Array
     hops: Array
+    slowest: Array
 
 
 class Rates(NamedTuple):
@@ -147,6 +148,8 @@ class TileState(NamedTuple):
     ``held``: how many copies are in its buffer, ``held_begin`` [tiles + 1] where their list ``held_copy``
     begins, which is sorted by address; ``bits`` and ``most_bits``: of all of them, now and at most.
     ``busy``, ``waited`` [tiles, 3]: ticks in which it computed, and in which it did not, by reason.
+    ``planned_end``: when its last compute would have ended if nothing but computing took time. ``begun``: how
+    many of its computes have run at least once.
     """
 
     next: Array
@@ -164,20 +167,23 @@ class TileState(NamedTuple):
     most_bits: Array
     busy: Array
     waited: Array
+    planned_end: Array
+    begun: Array
 
 
 class MessageState(NamedTuple):
-    """Of each message: how many tiles ``joined`` its next transfer, stores that it ``waits`` for, when it
-    ``began``, bits ``left`` to send, ``packets`` in flight, the earliest end ``floor``, whether all its
-    packets have arrived (``closing``) and how many transfers are ``done``.
+    """Of each message: how many tiles ``joined`` its next transfer, when it is ``needed`` from or at DRAM, as
+    planned (:class:`Plan`), stores that it ``waits`` for, when it ``began``, bits ``left`` to send, ``packets``
+    in flight, the earliest end ``floor``, whether all its packets have arrived (``closing``) and how many
+    transfers are ``done``.
 
-    Of each copy its state and address, how much its tile will have computed when it first reads it
-    (``read_at``, in ticks), whether the tile waits for it (``awaited``) or ever had it (``filled``), and how
-    many transfers are leaving ``from_copy``. Of each output whether it is leaving
+    Of each copy its state and address, whether the tile waits for it (``awaited``) or ever had it
+    (``filled``), and how many transfers are leaving ``from_copy``. Of each output whether it is leaving
     (``out``), the compute that it was last of, and the copy in whose bytes it lies (``bytes_of``, -1: none).
     """
 
     joined: Array
+    needed: Array
     waits: Array
     began: Array
     left: Array
@@ -187,13 +193,27 @@ class MessageState(NamedTuple):
     done: Array
     copy: Array
     address: Array
-    read_at: Array
     awaited: Array
     filled: Array
     from_copy: Array
     out: Array
     output_of: Array
     bytes_of: Array
+
+
+class Plan(NamedTuple):
+    """What would happen when if nothing but computing took time: the order in which DRAM should serve.
+
+    ``found`` [instructions, 2]: of a compute the ticks for which its tile waits before it, the first time and
+    the last time that it runs. Of a load or receive the least ticks from the end of the compute in front to
+    the first instruction that reads the data, or frees it (LONGEST if there is none), and 0. ``asked_by``
+    [copies]: the load or receive of the data, -1 once it has been read; ``asked_after`` [copies]: when the
+    compute in front of that ended. All are empty in a run that makes no plan.
+    """
+
+    found: Array
+    asked_by: Array
+    asked_after: Array
 
 
 class Repeats(NamedTuple):
@@ -221,6 +241,8 @@ class Repeats(NamedTuple):
     busy: Array
     compute_end: Array
     waited: Array
+    planned_end: Array
+    needed: Array
     done: Array
 
 
@@ -232,7 +254,7 @@ class ReplayState(NamedTuple):
     [layers, 2]: first start and last end. ``failure`` [4]: what is wrong, the tile, its instruction, and
     another copy. ``end`` [1]: the latest moment so far. ``computed`` [n, 4] and ``moved`` [n, 3] log work,
     tile, start, end, and message, start, end; they are empty where no trace is asked for. ``logged`` [2]:
-    rows in both.
+    rows in both. ``begun`` [instructions]: the computes that have run at least once.
     """
 
     queue: Queue
@@ -248,6 +270,8 @@ class ReplayState(NamedTuple):
     computed: Array
     moved: Array
     logged: Array
+    begun: Array
+    plan: Plan
     repeats: Repeats
 
 

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
 from costmodel.replay.event_values import (
-    COMING,
     DONE,
     END,
     LONGEST,
@@ -89,7 +88,8 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
         found[at], found[at + 1] = tiles.next[tile], tiles.status[tile]
         found[at + 2], found[at + 3] = tiles.missing[tile], tiles.leaving[tile]
         found[at + 4], found[at + 5] = tiles.reason[tile], _left(tiles.compute_end[tile], now)
-        at += 6
+        found[at + 6] = tiles.begun[tile]
+        at += 7
     for number in range(messages.joined.shape[0]):
         found[at], found[at + 1] = messages.joined[number], messages.waits[number]
         found[at + 2], found[at + 3] = messages.left[number], messages.packets[number]
@@ -98,10 +98,8 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
     for copy in range(messages.copy.shape[0]):
         found[at], found[at + 1] = messages.copy[copy], messages.address[copy]
         found[at + 2], found[at + 3] = messages.awaited[copy], messages.filled[copy]
-        found[at + 4], found[at + 5] = messages.from_copy[copy], 0
-        if copy < tables.messages.copy_tile.shape[0] and messages.copy[copy] == COMING:
-            found[at + 5] = messages.read_at[copy] - tiles.busy[tables.messages.copy_tile[copy]]
-        at += 6
+        found[at + 4] = messages.from_copy[copy]
+        at += 5
     for output in range(messages.out.shape[0]):
         tile = tables.messages.output_tile[output]
         last = messages.output_of[output] == tiles.computes[tile]
@@ -115,7 +113,11 @@ def _describe(tables: ProgramTables, run: ReplayState, now: Int) -> Int:
         at += 2
     at = _describe_queue(run.repeats, queue, now, at)
     for server in range(run.dram_free.shape[0]):
-        at = _describe_queue(run.repeats, run.waiting[server], now, at)
+        first = at + 1
+        at = _describe_queue(run.repeats, run.waiting[server], 0, at)
+        # the times of these are moments of the plan, and their messages say how those go on
+        for number in range(first, at, 2):
+            found[number] -= messages.needed[found[number + 1]]
     return at
 
 
@@ -169,10 +171,12 @@ def _keep_totals(run: ReplayState, depth: Int) -> None:
             kept.loops[depth, tile, loop] = tiles.loops[tile, loop]
         kept.computes[depth, tile], kept.busy[depth, tile] = tiles.computes[tile], tiles.busy[tile]
         kept.compute_end[depth, tile] = tiles.compute_end[tile]
+        kept.planned_end[depth, tile] = tiles.planned_end[tile]
         for reason in range(tiles.waited.shape[1]):
             kept.waited[depth, tile, reason] = tiles.waited[tile, reason]
     for number in range(run.messages.done.shape[0]):
         kept.done[depth, number] = run.messages.done[number]
+        kept.needed[depth, number] = run.messages.needed[number]
 
 
 @called
@@ -180,10 +184,13 @@ def _periods(tables: ProgramTables, run: ReplayState, depth: Int, now: Int) -> I
     """How often what happened since the kept state can be added; 0: not at all.
 
     Every tile has to be in the same turn of all its loops but one, which then goes on for as many turns in
-    each period. One whole period is left to be run.
+    each period. One whole period is left to be run. All tiles that compute get on equally in the plan.
     """
     tiles, kept = run.tiles, run.repeats
     most: Int = LONGEST
+    planned = _planned_later(run, depth)
+    if planned < 0:
+        return 0
     for tile in range(tiles.next.shape[0]):
         changed = False
         for loop in range(_loops_around(tables, run, tile)):
@@ -205,6 +212,26 @@ def _periods(tables: ProgramTables, run: ReplayState, depth: Int, now: Int) -> I
 
 
 @called
+def _planned_later(run: ReplayState, depth: Int) -> Int:
+    """By how much the plan's moments are later than in the kept state, for tiles and data alike; -1: unlike.
+
+    A tile that computes nothing meanwhile stays where it is, and so does what it has asked for.
+    """
+    tiles, messages, kept = run.tiles, run.messages, run.repeats
+    found: Int = 0
+    for tile in range(tiles.next.shape[0]):
+        later = tiles.planned_end[tile] - kept.planned_end[depth, tile]
+        if later > 0 and found > 0 and later != found:
+            return -1
+        found = max(found, later)
+    for number in range(messages.needed.shape[0]):
+        later = messages.needed[number] - kept.needed[depth, number]
+        if later != 0 and later != found:
+            return -1
+    return found
+
+
+@called
 def _add(tables: ProgramTables, run: ReplayState, depth: Int, periods: Int, now: Int) -> None:
     """Add so many periods to all moments, totals and loop counters."""
     tiles, messages, kept = run.tiles, run.messages, run.repeats
@@ -217,12 +244,10 @@ def _add(tables: ProgramTables, run: ReplayState, depth: Int, periods: Int, now:
     for number in range(run.queue.counts[0]):
         run.queue.time[number] += later
     for server in range(run.dram_free.shape[0]):
-        for number in range(run.waiting[server].counts[0]):
-            run.waiting[server].time[number] += later
-    for copy in range(tables.messages.copy_tile.shape[0]):
-        tile = tables.messages.copy_tile[copy]
-        if messages.copy[copy] == COMING:
-            messages.read_at[copy] += periods * (tiles.busy[tile] - kept.busy[depth, tile])
+        waiting = run.waiting[server]
+        for number in range(waiting.counts[0]):
+            needed = messages.needed[waiting.what[number]]
+            waiting.time[number] += periods * (needed - kept.needed[depth, waiting.what[number]])
     for output in range(messages.out.shape[0]):
         tile = tables.messages.output_tile[output]
         if messages.output_of[output] == tiles.computes[tile]:
@@ -234,12 +259,14 @@ def _add(tables: ProgramTables, run: ReplayState, depth: Int, periods: Int, now:
             tiles.compute_end[tile] += later
         tiles.computes[tile] += periods * (tiles.computes[tile] - kept.computes[depth, tile])
         tiles.busy[tile] += periods * (tiles.busy[tile] - kept.busy[depth, tile])
+        tiles.planned_end[tile] += periods * (tiles.planned_end[tile] - kept.planned_end[depth, tile])
         for reason in range(tiles.waited.shape[1]):
             tiles.waited[tile, reason] += periods * (
                 tiles.waited[tile, reason] - kept.waited[depth, tile, reason]
             )
     for number in range(messages.done.shape[0]):
         messages.done[number] += periods * (messages.done[number] - kept.done[depth, number])
+        messages.needed[number] += periods * (messages.needed[number] - kept.needed[depth, number])
         if messages.floor[number] > now:
             messages.floor[number] += later
     for link in range(run.link_free.shape[0]):

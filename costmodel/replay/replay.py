@@ -121,8 +121,9 @@ def replay(program: Program, options: ReplayOptions | None = None, *, log: bool 
     from costmodel.replay.event_kernel import simulate
 
     compiled = Compiled(program, options or ReplayOptions())
-    run = compiled.new_run(log)
-    simulate(compiled.tables, run)
+    planning, run = compiled.new_run(False, planning=True), compiled.new_run(log)
+    simulate(compiled.without_transfers, planning)
+    simulate(compiled.planned(planning.plan), run)
     if run.failure[0]:
         raise failed(compiled, run)
     if (run.tiles.status != DONE).any() or run.messages.joined.any():

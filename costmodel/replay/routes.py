@@ -49,6 +49,7 @@ def routes_of(
         np.concatenate([links for links, _ in weights] or empty),
         np.concatenate([load for _, load in weights] or empty) * a_bit,
         whole_numbers(hops),
+        whole_numbers([load.max(initial=0) for _, load in weights]) * a_bit,
     )
     return routes, of_message, weights
 

@@ -19,14 +19,17 @@ from costmodel.replay.event_values import (
     FREE,
     FROM_DRAM,
     HOLD,
+    LOAD,
     LONGEST,
     LOOP,
+    RECEIVE,
     SEND,
     STORE,
     TO_DRAM,
     Code,
     Messages,
     MessageState,
+    Plan,
     ProgramTables,
     Queue,
     Rates,
@@ -36,7 +39,6 @@ from costmodel.replay.event_values import (
     Works,
 )
 from costmodel.replay.failures import impossible, named
-from costmodel.replay.first_reads import FirstReads
 from costmodel.replay.mistakes import OPERATIONS, check_values
 from costmodel.replay.routes import begins, routes_of, whole_numbers
 from costmodel.schedule.program.program import Instruction, Message, Program, Repeat, times_before
@@ -170,8 +172,28 @@ class Compiled:
             Works(whole_numbers(cycles), whole_numbers([number[work.layer] for work in program.works])),
         )
 
-    def new_run(self, logged: bool) -> ReplayState:
+    @property
+    def without_transfers(self) -> ProgramTables:
+        """The tables of a machine on which nothing but computing takes time."""
+        tables, rates = self.tables, self.tables.rates
+        free = rates._replace(
+            dram_read_bit=0, dram_write_bit=0, dram_latency=0, hop_latency=0, packet_bits=LONGEST
+        )
+        routes = tables.routes._replace(ticks=np.zeros_like(tables.routes.ticks))
+        return tables._replace(rates=free, routes=routes)
+
+    def planned(self, plan: Plan) -> ProgramTables:
+        """The tables with what a run :attr:`without_transfers` has found.
+
+        Data that nobody read there is needed when it is asked for.
+        """
+        found = np.where(plan.found < LONGEST, plan.found, 0)
+        return self.tables._replace(code=self.tables.code._replace(planned=found))
+
+    def new_run(self, logged: bool, planning: bool = False) -> ReplayState:
         """The state before the first event; with ``logged`` there are rows for every compute and transfer.
+
+        ``planning``: the run makes a plan.
 
         InputError for a program of too many instructions, unless turns that repeat are skipped.
         """
@@ -182,8 +204,11 @@ class Compiled:
         packets = self.options.packets_in_flight * count
         events = tiles + packets + 3
         computes, transfers = (int(self.times.sum()), int(self.runs.sum())) if logged else (0, 0)
+        instructions = len(self.tables.code.operation)
+        plan = _zeros((instructions if planning else 0, 2))
+        plan[np.isin(self.tables.code.operation[: len(plan)], (LOAD, RECEIVE)), 0] = LONGEST
         # as `repeats_kernel.py` describes them
-        numbers = 6 * (tiles + count) + 6 * copies + 3 * outputs + links + 7 + 2 * events + 4 * packets
+        numbers = 7 * tiles + 6 * count + 5 * copies + 3 * outputs + links + 7 + 2 * events + 4 * packets
         depth = self._most_loops
         skips = (
             self.options.skip_repeats
@@ -213,10 +238,14 @@ class Compiled:
                 most_bits=_zeros(tiles),
                 busy=_zeros(tiles),
                 waited=_zeros((tiles, 3)),
+                planned_end=_zeros(tiles),
+                begun=_zeros(tiles),
             ),
             MessageState(
-                *(_zeros(count) for _ in range(8)),
-                *(_zeros(copies) for _ in range(6)),
+                _zeros(count),
+                np.full(count, LONGEST, np.int64),
+                *(_zeros(count) for _ in range(7)),
+                *(_zeros(copies) for _ in range(5)),
                 *(_zeros(outputs) for _ in range(3)),
             ),
             link_free=_zeros(links),
@@ -229,6 +258,12 @@ class Compiled:
             computed=_zeros((computes, 4)),
             moved=_zeros((transfers, 3)),
             logged=_zeros(2),
+            begun=_zeros(instructions),
+            plan=Plan(
+                found=plan,
+                asked_by=np.full(copies if planning else 0, -1, np.int64),
+                asked_after=_zeros(copies if planning else 0),
+            ),
             repeats=Repeats(
                 tile=np.full(1, self._deepest if skips else -1, np.int64),
                 turned=_zeros(1),
@@ -245,6 +280,8 @@ class Compiled:
                 busy=_zeros((depth, tiles)),
                 compute_end=_zeros((depth, tiles)),
                 waited=_zeros((depth, tiles, 3)),
+                planned_end=_zeros((depth, tiles)),
+                needed=_zeros((depth, count)),
                 done=_zeros((depth, count)),
             ),
         )
@@ -277,7 +314,7 @@ class Compiled:
             work,
             reads_begin,
             whole_numbers(listing.reads),
-            self._ahead(),
+            _zeros((len(operation), 2)),
             times,
             body_at,
             depth,
@@ -317,16 +354,6 @@ class Compiled:
             address = int(8 * item.address)  # of no address, which is -1, something below 0 as well
             row = (operation, item.message, copy_or_output, address, item.work, len(reads), -1, depth)
             listing.rows.append(row)
-
-    def _ahead(self) -> Array:
-        """Of every instruction, how far ahead of its first use it asks for data."""
-        return whole_numbers(
-            [
-                cycles
-                for body in self.program.tiles
-                for cycles in FirstReads(self.program.works).cycles_ahead(body)
-            ]
-        )
 
     def _runs(self) -> Array:
         """How often each message is transferred; InputError where its tiles do not agree."""

@@ -11,6 +11,13 @@ Weights that stay in the buffers for all sub-batches come once, before the first
 batch, for which they come, and later batches. Nothing computes during the first fetch; replays of programs
 (:mod:`costmodel.replay`) confirm its cycles.
 
+Tiles of later stages of a pipeline need their first data later than those of the first stage, and DRAM serves
+first what is needed first. So a pipeline can start before all that it fetches is there::
+
+    stage 0   |           | sub-batch 0 | sub-batch 1 |
+    stage 1   |                         | sub-batch 0 |
+    DRAM      | stage 0's | stage 1's   | ...
+
 What other tiles make for a child cannot come before they make it. A child that is a cut makes it in the
 last run of its last leaf, with which the cut ends::
 
@@ -36,15 +43,17 @@ class BatchRun:
     ``ahead_bits``: bits that have to come from DRAM before the batch starts; data for several tiles counts
     once. ``link_cycles``: cycles that the busiest link needs for the data that has to come before the batch
     starts, and ``tile_link_cycles`` for what of that data tiles make.
-    ``running``: cycles of the batch from the moment when all that data is there; the last leaf runs
-    ``last_runs`` times in it, the last time for ``last_run`` cycles at its end. ``dram_bits``: all bits that
-    DRAM moves for the batch; ``all_link_cycles``: cycles that the busiest link needs for all that it carries
-    for the batch.
+    ``early``: how many cycles before all that data is there the batch can start, as later stages of a pipeline
+    need theirs later; only the first batch of a segment does. ``running``: cycles of the batch from its start;
+    the last leaf runs ``last_runs`` times in it, the last time for ``last_run`` cycles at its end.
+    ``dram_bits``: all bits that DRAM moves for the batch; ``all_link_cycles``: cycles that the busiest link
+    needs for all that it carries for the batch.
     """
 
     ahead_bits: int
     link_cycles: int
     tile_link_cycles: int
+    early: int
     running: int
     last_run: int
     last_runs: int
@@ -62,12 +71,16 @@ class BatchRun:
     ) -> BatchRun:
         """The run of a leaf, which is its own last leaf."""
         return BatchRun(
-            ahead_bits, link_cycles, tile_link_cycles, running, running, 1, dram_bits, all_link_cycles
+            ahead_bits, link_cycles, tile_link_cycles, 0, running, running, 1, dram_bits, all_link_cycles
         )
 
     def fetched(self, chip: Chip) -> int:
-        """Cycles of the fetch before the batch where nothing computes meanwhile."""
+        """Cycles until all data that comes ahead is there, where nothing else moves meanwhile."""
         return max(chip.least_cycles(self.ahead_bits, 0), self.link_cycles)
+
+    def waited(self, chip: Chip) -> int:
+        """Cycles before the batch starts, where nothing computes before."""
+        return self.fetched(chip) - self.early
 
     def period(self, chip: Chip) -> int:
         """Cycles from one such batch to the next, where the data of the next one comes meanwhile."""
@@ -99,15 +112,25 @@ def in_turn(runs: Sequence[BatchRun], chip: Chip, then: BatchRun | None = None) 
     While a child computes DRAM takes its outputs and brings what the next child needs; links do, too.
     ``then``: what follows the last child, if its data comes meanwhile; no child here makes any of that.
     """
-    cycles, rate = 0, chip.dram.bits_per_cycle
-    for number, (run, after) in enumerate(zip(runs, [*runs[1:], then], strict=True)):
-        rest, links = run.dram_bits - run.ahead_bits, 0
-        if after is not None:
-            rest, links = rest + after.ahead_bits, after.link_cycles
-        if after is not None and number < len(runs) - 1:
-            links = max(links, run.handed_on(after.tile_link_cycles))
-        cycles += max(run.running, -(-rest // rate), links)
-    return cycles
+    following, last = [*runs[1:], then], len(runs) - 1
+    return sum(
+        _turn(run, after, chip, number < last)
+        for number, (run, after) in enumerate(zip(runs, following, strict=True))
+    )
+
+
+def _turn(run: BatchRun, after: BatchRun | None, chip: Chip, hands_on: bool) -> int:
+    """Cycles of a child during which the data comes of what is ``after`` it; ``hands_on``: it makes some."""
+    links = 0 if after is None else after.link_cycles
+    if after is not None and hands_on:
+        links = max(links, run.handed_on(after.tile_link_cycles))
+    return max(run.running, _at_dram(run, after, chip), links)
+
+
+def _at_dram(run: BatchRun, after: BatchRun | None, chip: Chip) -> int:
+    """Cycles that DRAM needs for the outputs of a child and the data of what is ``after`` it."""
+    bits = run.dram_bits - run.ahead_bits + (0 if after is None else after.ahead_bits)
+    return -(-bits // chip.dram.bits_per_cycle)
 
 
 def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: int) -> NodeRuns:
@@ -126,11 +149,19 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: i
         begun = in_turn(first, chip, later[0]) + (subbatches - 2) * between + last
         more = (subbatches - 1) * between
 
-    def whole(begins: BatchRun, ends: BatchRun, running: int, dram_bits: int) -> BatchRun:
-        """The cut's batch, with the run that ``begins`` it and the one that ``ends`` it."""
+    def whole(runs: Sequence[BatchRun], ends: BatchRun, running: int, dram_bits: int) -> BatchRun:
+        """The cut's batch, whose first sub-batch is ``runs``, with the run that ``ends`` it."""
+        begins, early = runs[0], runs[0].early
+        running = max(running, on_links - begins.link_cycles)
+        if early:
+            # what has not come at the start comes during the first turn, if DRAM and links have the time
+            after = runs[1] if len(runs) > 1 else later[0] if subbatches > 1 else None
+            turn = _turn(begins, after, chip, len(runs) > 1)
+            early = min(early, turn - _at_dram(begins, after, chip), running + begins.link_cycles - on_links)
         return replace(
             begins,
-            running=max(running, on_links - begins.link_cycles),
+            early=early,
+            running=running,
             last_run=ends.last_run,
             last_runs=subbatches * ends.last_runs,
             dram_bits=dram_bits,
@@ -138,8 +169,8 @@ def turns(children: Sequence[NodeRuns], subbatches: int, chip: Chip, on_links: i
         )
 
     return NodeRuns(
-        whole(first[0], (first if subbatches == 1 else later)[-1], begun, brought + (subbatches - 1) * moved),
-        whole(later[0], later[-1], more + last, subbatches * moved),
+        whole(first, (first if subbatches == 1 else later)[-1], begun, brought + (subbatches - 1) * moved),
+        whole(later, later[-1], more + last, subbatches * moved),
     )
 
 
@@ -150,28 +181,34 @@ def pipelined(
 
     DRAM and links may be fast enough for each child and too slow for all together. ``on_links``: cycles that
     the busiest link needs for a batch of all children. Tiles of later stages fetch their weights and first
-    inputs at the same time as those of the first stage, so the first stage starts when all that data is
-    there. From then on the pipeline takes the slowest child of each stage once (fill), or as long as links
-    need for what the next stage gets of it, then the period of the slowest child for each further sub-batch;
-    at least what DRAM and links take.
+    inputs behind those of the stages before. So the first stage starts when its own data is there, and each
+    later one when its data is there and the stage before has been through once: its slowest child, or as long
+    as links need for what it hands on (fill). After the last stage has been through once the pipeline takes
+    a period for each further sub-batch; all together at least what DRAM and links take.
     """
-    period = max(child.later.period(chip) for child in children)
+    period = _period([child.later for child in children], stages, chip)
     moved, last = sum(child.later.dram_bits for child in children), max(stages)
 
     def whole(runs: Sequence[BatchRun]) -> BatchRun:
         """The cut's batch, of which ``runs`` is the first sub-batch."""
         ahead = sum(run.ahead_bits for run in runs)
         dram = sum(run.dram_bits for run in runs) + (subbatches - 1) * moved
+        links = max(run.link_cycles for run in runs)
         taken = slowest_by_stage([run.running for run in runs], stages)
         handed = [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
-        filled = sum(map(max, taken, handed))
-        running = max(filled + (subbatches - 1) * period, chip.least_cycles(dram - ahead, 0), on_links)
+        passing = list(map(max, taken, handed))
+        filled, rest = sum(passing), chip.least_cycles(dram - ahead, 0)
+        running = max(filled + (subbatches - 1) * period, rest, on_links)
+        # by how much the last stage is through earlier than if nothing ran before all data is there
+        spared = max(chip.least_cycles(ahead, 0), links) + filled - _filled(runs, stages, passing, chip)
         begins = [run for run, stage in zip(runs, stages, strict=True) if stage == 0]
         ends = [run for run, stage in zip(runs, stages, strict=True) if stage == last]
         return BatchRun(
             ahead_bits=ahead,
-            link_cycles=max(run.link_cycles for run in runs),
+            link_cycles=links,
             tile_link_cycles=max(run.tile_link_cycles for run in begins),
+            # what has not come at the start DRAM still has to bring, besides all else
+            early=min(spared, running - rest),
             running=running,
             last_run=max(run.last_run for run in ends),
             last_runs=subbatches * min(run.last_runs for run in ends),
@@ -180,6 +217,33 @@ def pipelined(
         )
 
     return NodeRuns(whole([child.first for child in children]), whole([child.later for child in children]))
+
+
+def _period(runs: Sequence[BatchRun], stages: Sequence[int], chip: Chip) -> int:
+    """Cycles from one sub-batch of a pipeline to the next: those of its slowest child.
+
+    A child begins the next one when what it has made of the last one has left for the stage behind it.
+    """
+    handed = [*slowest_by_stage([run.tile_link_cycles for run in runs], stages)[1:], 0]
+    return max(
+        max(run.period(chip), run.handed_on(handed[stage])) for run, stage in zip(runs, stages, strict=True)
+    )
+
+
+def _filled(runs: Sequence[BatchRun], stages: Sequence[int], passing: Sequence[int], chip: Chip) -> int:
+    """Cycles until the last stage has been through once, from the moment when the fetch begins.
+
+    Stages fetch one after the other. ``passing``: for each stage the cycles from its start until the next one
+    has what it makes.
+    """
+    cycles = bits = links = 0
+    for stage, passed in enumerate(passing):
+        own = [run for run, its_stage in zip(runs, stages, strict=True) if its_stage == stage]
+        bits += sum(run.ahead_bits for run in own)
+        links = max(links, *(run.link_cycles for run in own))
+        fetched = max(chip.least_cycles(bits, 0), links) - min(run.early for run in own)
+        cycles = max(cycles, fetched) + passed
+    return cycles
 
 
 def slowest_by_stage(cycles: Sequence[CyclesT], stages: Sequence[int]) -> list[CyclesT]:

@@ -133,8 +133,8 @@ class Ending:
     """By layer: from its runs follows when its outputs are in DRAM."""
     last: _LastRuns
     running: int
-    """Cycles of the segment after its first fetch; on a chip of one tile, where that fetch overlaps the
-    computation, all of its cycles."""
+    """Cycles of the segment from its start, when its first data has come; on a chip of one tile, where that
+    fetch overlaps the computation, all of its cycles."""
     dram_bits: int
     """Bits that DRAM moves in these cycles."""
     link_cycles: int
@@ -146,6 +146,7 @@ class Ending:
         first = runs_on_tiles(cost).first
         whole = _overlaps_itself(cost, chip)
         running = cost.cycles if whole else first.running
+        late = first.early * chip.dram.bits_per_cycle  # bits that come ahead and may not be there yet
         leaves = list(_ending(cost, 0, running))
         last = [one for one in leaves if one.is_last]  # of their tiles, which follow one another
         tiles = [one.leaf.tiles for one in last]
@@ -170,7 +171,7 @@ class Ending:
                 np.array([one.dram_bits - one.ahead_bits for one in later]),
             ),
             running,
-            cost.dram_bits if whole else first.dram_bits - first.ahead_bits,
+            cost.dram_bits if whole else first.dram_bits - first.ahead_bits + late,
             min(running, chip.least_cycles(0, int(cost.links.max()))),
         )
 
@@ -264,6 +265,8 @@ class Beginning:
     """Cycles for which the data keeps the busiest link busy."""
     producers: tuple[tuple[int, str, int], ...]
     """(number of the leaf, layer whose outputs it reads, how many samples of them it needs first)."""
+    at_once: Array
+    """[leaves]: whether the segment cannot start without the leaf's data, which no later stage needs."""
     cycles: int
     """Of the segment by itself."""
     runs: NodeRuns
@@ -276,7 +279,8 @@ class Beginning:
     @staticmethod
     def of(cost: NodeCost, chip: Chip, producers: Mapping[str, Sequence[str]]) -> Beginning:
         """Of a segment on tiles; ``producers``: whom each layer of the network reads."""
-        leaves = list(_starting(cost))
+        starting = list(_starting(cost))
+        leaves = [leaf for leaf, _ in starting]
         weights, inputs = sum(leaf.held.weights for leaf in leaves), sum(leaf.held.ahead for leaf in leaves)
         runs = [runs_on_tiles(leaf) for leaf in leaves]
         moved = [(one.first.ahead_bits - one.later.ahead_bits, one.later.ahead_bits) for one in runs]
@@ -294,17 +298,21 @@ class Beginning:
                 for number, leaf in enumerate(leaves)
                 for producer in producers[leaf.node.layer]  # type: ignore[union-attr]
             ),
+            np.array([at_once for _, at_once in starting]),
             cost.cycles,
             runs_on_tiles(cost),
             _overlaps_itself(cost, chip),
             leakage_pj_per_cycle(cost),
         )
 
-    def saved(self, waiting: int, chip: Chip) -> int:
-        """Cycles saved by the segment if its fetch goes on for ``waiting`` cycles after the one before."""
+    def saved(self, waiting: int, first_stage: int, chip: Chip) -> int:
+        """Cycles saved by the segment if its fetch goes on for ``waiting`` cycles after the one before.
+
+        ``first_stage``: for how many of them there is still data to come without which it cannot start.
+        """
         first = self.runs.first
         if not self.overlaps_itself:
-            return max(0, first.fetched(chip) - waiting)
+            return max(0, first.waited(chip) - max(waiting - first.early, first_stage))
         # The fetch overlaps the computation already, so only the time is saved for which DRAM holds it up.
         # The bits that come ahead are rounded down to whole cycles of DRAM, so that no more is saved than can
         # be.
@@ -323,15 +331,15 @@ def _overlaps_itself(cost: NodeCost, chip: Chip) -> bool:
     return chip.tiles == 1 and not cost.children
 
 
-def _starting(cost: NodeCost) -> Iterator[NodeCost]:
-    """The leaves that run first on their tiles."""
+def _starting(cost: NodeCost, at_once: bool = True) -> Iterator[tuple[NodeCost, bool]]:
+    """The leaves that run first on their tiles, and whether they are of the first stage of every pipeline."""
     if not cost.children:
-        yield cost
+        yield cost, at_once
     elif isinstance(cost.node, Cut) and cost.node.kind == "T":
-        yield from _starting(cost.children[0])
+        yield from _starting(cost.children[0], at_once)
     else:
-        for child in cost.children:
-            yield from _starting(child)
+        for child, stage in zip(cost.children, cost.stages, strict=True):
+            yield from _starting(child, at_once and stage == 0)
 
 
 def leakage_pj_per_cycle(cost: NodeCost) -> float:
@@ -358,7 +366,7 @@ def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False
     together = before.held + after.need
     fits = together <= (0 if again else chip.tile.buffer.size_bits)
     held = int(np.max(together, where=fits, initial=0))
-    if not min(after.saved(0, chip), before.most_saved(chip.dram.bits_per_cycle)):
+    if not min(after.saved(0, 0, chip), before.most_saved(chip.dram.bits_per_cycle)):
         return Transition(0, 0.0, held)
     # Times count back from the end, so a later time is a smaller number.
     times = np.where(fits, before.begun, before.done)
@@ -368,7 +376,10 @@ def transition(before: Ending, after: Beginning, chip: Chip, again: bool = False
     for leaf, producer, samples in after.producers:
         if producer in before.made:
             since[1, leaf] = min(since[1, leaf], before.made_before(producer, samples))
-    saved = after.saved(_waiting(before, since, after, chip), chip)
+    waiting = first_stage = _waiting(before, since, after, after.needed, chip)
+    if after.runs.first.early:
+        first_stage = _waiting(before, since, after, after.needed & after.at_once, chip)
+    saved = after.saved(waiting, first_stage, chip)
     return Transition(saved, saved * after.leakage_pj, held)
 
 
@@ -392,21 +403,22 @@ _NEVER_WAITED_FOR = np.iinfo(np.int64).max
 """The time for a tile that needs no such data: earlier than all others, as times count back."""
 
 
-def _waiting(before: Ending, since: Array, after: Beginning, chip: Chip) -> int:
-    """Cycles from the end of ``before`` until all first data of ``after`` has come.
+def _waiting(before: Ending, since: Array, after: Beginning, asked: Array, chip: Chip) -> int:
+    """Cycles from the end of ``before`` until the first data of ``after`` that is ``asked`` for has come.
 
-    ``since`` [2, leaves]: how many cycles before that end each of the data may begin to come.
+    ``since`` [2, leaves]: how many cycles before that end each of the data may begin to come. ``asked``
+    [2, leaves]: some of what is needed, which comes before all else.
 
     The data comes as fast as DRAM and the busiest link have time for it. From any cycle t on, DRAM has to
     move all data that may not come earlier than t, and the bits of ``before`` from t on. So the data has not
     come before t plus the time for both; links likewise. The latest of these ends counts, and t need only be
     one of the cycles in ``since``.
     """
-    times, rate = since[after.needed], chip.dram.bits_per_cycle
-    order = times.argsort()
+    times, rate = since[asked], chip.dram.bits_per_cycle
+    order, among = times.argsort(), asked[after.needed]
     times = times[order]
-    taken = (after.sizes[order].cumsum() + before.dram_busy_bits(times, rate)) / rate
-    on_links = after.links[order].cumsum() + before.links_busy(times)
+    taken = (after.sizes[among][order].cumsum() + before.dram_busy_bits(times, rate)) / rate
+    on_links = after.links[among][order].cumsum() + before.links_busy(times)
     return max(0, ceil(float((np.maximum(taken, on_links) - times).max(initial=0))))
 
 
@@ -442,7 +454,9 @@ class KnownTransitions:
         ending, beginning = self._of(cost)
         chip = self._chip
         pj_per_cycle = beginning.leakage_pj + chip.idle_pj_per_cycle
-        return MostSaved(beginning.saved(0, chip), ending.most_saved(chip.dram.bits_per_cycle), pj_per_cycle)
+        return MostSaved(
+            beginning.saved(0, 0, chip), ending.most_saved(chip.dram.bits_per_cycle), pj_per_cycle
+        )
 
     def _of(self, cost: NodeCost) -> tuple[Ending, Beginning]:
         found = self._ends.get(id(cost))

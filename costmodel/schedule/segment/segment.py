@@ -216,9 +216,9 @@ class SegmentEvaluation:
         return _leaking(found, found.cycles) if self._search.leaks else found
 
     def _fetched_first(self, cost: NodeCost) -> NodeCost:
-        """The cost of a segment by itself, whose tiles wait while the data of its first batch is fetched."""
+        """The cost of a segment by itself, whose tiles wait for the data of its first batch."""
         first = runs_on_tiles(cost).first
-        return replace(cost, cycles=first.fetched(self._chip) + first.running)
+        return replace(cost, cycles=first.waited(self._chip) + first.running)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer: cut among tiles or mapped on the whole chip, the better by E^n D^m.

@@ -207,9 +207,13 @@ def _leading(masks: GraphMasks, meeting: int, reach: list[int], free: dict[int, 
             if tensor in widest:
                 continue
             widest[tensor] = min(block, masks.blocks[tensor]), chain | 1 << tensor
-        touched = masks.inputs[operator] | sum(1 << tensor for tensor in node.outputs)
-        found.append(_Member(operator, chain, block, free[operator], touched))
+        found.append(_Member(operator, chain, block, free[operator], _touched(masks, operator)))
     return found
+
+
+def _touched(masks: GraphMasks, operator: int) -> int:
+    """The set of tensors that an operator reads or makes."""
+    return masks.inputs[operator] | sum(1 << tensor for tensor in masks.graph.operators[operator].outputs)
 
 
 def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) -> Iterator[Fork]:
@@ -250,7 +254,7 @@ def _candidates(masks: GraphMasks, hub: int, reach: list[int], free: dict[int, i
         block, chain = max(reached)
         for tensor in node.outputs:
             widest[tensor] = min(block, masks.blocks[tensor]), chain | 1 << tensor
-        touched = masks.inputs[operator] | sum(1 << tensor for tensor in node.outputs)
+        touched = _touched(masks, operator)
         # An operator that reads the hub needs it in its own step: it does not push the hub out, and so is no
         # member.
         if not touched >> hub & 1:

@@ -441,13 +441,14 @@ def _stream_inputs(
 
 class Time(NamedTuple):
     """One batch of a node: bits that DRAM has to bring first, what links need for first data and for what
-    of it tiles make; the cycles once that is there, those of the last leaf's last run, and how many runs it
-    has; all bits that DRAM moves, and what links need for all.
+    of it tiles make; how long before all that is there it starts; the cycles from then on, those of the last
+    leaf's last run, and how many runs it has; all bits that DRAM moves, and what links need for all.
     """
 
     ahead: int
     links: int
     made: int
+    early: int
     running: int
     last: int
     last_runs: int
@@ -456,7 +457,7 @@ class Time(NamedTuple):
 
     @staticmethod
     def leaf(ahead: int, links: int, made: int, running: int, dram: int, every: int) -> Time:
-        return Time(ahead, links, made, running, running, 1, dram, every)
+        return Time(ahead, links, made, 0, running, running, 1, dram, every)
 
 
 class Times(NamedTuple):
@@ -515,7 +516,7 @@ def cycles(
             later = Time.leaf(inputs, arriving, made, running, inputs + out, on_links)
         if top and chip.tiles > 1:
             # by itself on several tiles nothing computes before its first data is there
-            total = max(at_dram(first.ahead), first.links) + first.running
+            total = max(at_dram(first.ahead), first.links) - first.early + first.running
         return {id(cost): Times(total, first, later)}
     assert isinstance(cost.node, Cut)
     found: dict[int, Times] = {}
@@ -533,20 +534,24 @@ def cycles(
 
     def one_after_the_other(first: bool) -> Time:
         turns = [one for part in subbatches(first) for one in part]
-        nothing = Time(0, 0, 0, 0, 0, 1, 0, 0)
-        running = 0
+        nothing = Time(0, 0, 0, 0, 0, 0, 1, 0, 0)
+        running = early = 0
         for number, (one, after) in enumerate(zip(turns, [*turns[1:], nothing], strict=True), 1):
             taken = max(one.running, at_dram(one.dram - one.ahead + after.ahead), after.links)
             if number % len(children):  # what follows is of the same sub-batch, and made by this child
                 taken = max(taken, one.running - one.last + ceil(Fraction(after.made, one.last_runs)))
+            if number == 1:  # what the cut does not wait for comes in time that DRAM has in the first turn
+                early = min(one.early, taken - at_dram(one.dram - one.ahead + after.ahead))
             running += taken
         # no less than the busiest link needs for what has not come before
         running = max(running, on_links - turns[0].links)
+        early = min(early, running + turns[0].links - on_links)
         ends = turns[-1]
         return Time(
             turns[0].ahead,
             turns[0].links,
             turns[0].made,
+            early,
             running,
             ends.last,
             len(turns) // len(children) * ends.last_runs,
@@ -562,17 +567,36 @@ def cycles(
             if stage:
                 through[stage - 1] = max(through[stage - 1], one.made)
         running = sum(through.values())
+        of = stages[id(cost)]
         for part in others:
-            running += max(max(one.running, at_dram(one.dram), one.every) for one in part)
+            # what a child makes leaves for the next stage before the child goes on
+            leaves_at = [
+                one.running - one.last + ceil(Fraction(after.made, one.last_runs))
+                for number, one in enumerate(part)
+                for later, after in enumerate(part)
+                if of[later] == of[number] + 1
+            ]
+            slowest = max(max(one.running, at_dram(one.dram), one.every) for one in part)
+            running += max([slowest, *leaves_at])
         ahead = sum(one.ahead for one in filling)
         dram = sum(one.dram for part in (filling, *others) for one in part)
         running = max(running, at_dram(dram - ahead), on_links)
-        at = dict(enumerate(stages[id(cost)]))
+        at = dict(enumerate(of))
+        # when each stage starts if the data of stages comes in their order, and when the last one is through
+        through_at = 0
+        for stage in sorted(through):
+            upto = [one for number, one in enumerate(filling) if at[number] <= stage]
+            there = max(at_dram(sum(one.ahead for one in upto)), max(one.links for one in upto))
+            sooner = min(one.early for number, one in enumerate(filling) if at[number] == stage)
+            through_at = max(through_at, there - sooner) + through[stage]
+        at_last = max(at_dram(ahead), max(one.links for one in filling)) + sum(through.values())
+        early = min(at_last - through_at, running - at_dram(dram - ahead))
         ends = [one for number, one in enumerate(filling) if at[number] == max(at.values())]
         return Time(
             ahead,
             max(one.links for one in filling),
             max(one.made for number, one in enumerate(filling) if at[number] == 0),
+            early,
             running,
             max(one.last for one in ends),
             (1 + len(others)) * min(one.last_runs for one in ends),
@@ -582,7 +606,8 @@ def cycles(
 
     timed = one_after_the_other if cost.node.kind == "T" else in_a_pipeline
     first, later = timed(True), timed(False)
-    total = max(at_dram(first.ahead), first.links) + first.running if top else later.running
+    waited = max(at_dram(first.ahead), first.links) - first.early
+    total = waited + first.running if top else later.running
     return found | {id(cost): Times(total, first, later)}
 
 

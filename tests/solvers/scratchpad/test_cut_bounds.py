@@ -95,9 +95,12 @@ def test_no_order_of_any_cut_has_a_lower_peak() -> None:
 
 
 def test_no_plan_of_a_random_cut_moves_less() -> None:
-    """Small networks in the least scratchpad of a cut; plans by the solver of that cut, most proven."""
-    attacked = 0
-    for seed in range(80):
+    """Small networks in the least scratchpad of a cut; plans by the solver of that cut, until eight have one.
+
+    A busy machine finds a plan for fewer of them, so there are more networks than a quiet one needs.
+    """
+    attacked = seed = 0
+    while attacked < 8 and seed < 400:
         random = Random(seed)
         settings = ScratchpadSettings(in_place=random.random() < 0.3, inputs_on_host=random.random() < 0.3)
         divisible = divisible_graph(random_network(seed), settings)
@@ -106,11 +109,12 @@ def test_no_plan_of_a_random_cut_moves_less() -> None:
             size = graph.required_bytes
             bound = bound_of_all_cuts(divisible, size)
             if bound and len(graph.operators) <= 30:
-                outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(0.5))
+                outcome = cosma.solve(ScratchpadProblem(graph, size), Budget(2.0))
                 if outcome.objective is not None:
                     assert bound <= outcome.objective, (seed, size)
                     attacked += 1
-    assert attacked > 5
+        seed += 1
+    assert attacked >= 8
 
 
 def test_a_stream_of_residual_blocks_holds_its_halos() -> None:

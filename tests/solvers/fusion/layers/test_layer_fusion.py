@@ -21,7 +21,7 @@ from solvers.fusion.layers.corners import Corner, corner_value
 from solvers.fusion.layers.floors import LayerFloors
 from solvers.fusion.layers.options import LayerOptions
 from solvers.fusion.layers.parts import Parts
-from solvers.fusion.layers.problem import LayerFusionProblem, objective_of, violations
+from solvers.fusion.layers.problem import LayerFusionProblem
 from solvers.fusion.layers.questions import PartKey, Question, part_of
 from solvers.fusion.layers.solver import Params
 from solvers.fusion.layers.structures import Run, structures
@@ -31,6 +31,7 @@ from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Status
 from tests.costmodel.mapping.fused.layers import random_groups
 from tests.solvers.fusion.layers import enumerated_groups
+from tests.solvers.fusion.layers.told import check_against
 
 
 def small(random: Random, count: int = 2) -> LayerGroup:
@@ -50,20 +51,9 @@ def test_small_groups_against_every_mapping(objective: str) -> None:
         group = small(random)
         problem = LayerFusionProblem(group, cast(Any, objective))
         outcome = solve(problem, Budget(60))
-        told = enumerated_groups.least(group, objective)
-        assert outcome.objective is not None
-        assert outcome.bound is not None
-        assert outcome.solution is not None
-        assert told is not None
-        assert violations(problem, outcome.solution) == []
-        assert outcome.objective == objective_of(problem, outcome.solution)
-        # nothing costs less than the bound, and the answer is no better than the best
-        assert outcome.bound <= told * (1 + 1e-12)
-        assert told <= outcome.objective * (1 + 1e-12)
-        if outcome.status is Status.OPTIMAL:
-            assert outcome.objective == pytest.approx(told, rel=1e-12)
+        found = check_against(problem, outcome, enumerated_groups.least(group, objective))
         proven += outcome.status is Status.OPTIMAL
-        fused += bool(outcome.solution.shared.backing)
+        fused += bool(found.shared.backing)
         assert pickle.loads(pickle.dumps(outcome)) == outcome
     assert fused >= 1
     # where tensors are held, cycles are bounded without the bandwidth of their way to the outermost memory

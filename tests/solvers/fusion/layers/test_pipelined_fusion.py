@@ -31,6 +31,7 @@ from solvers.outcome import Outcome, Status
 from tests.costmodel.mapping.fused.layers import random_groups
 from tests.costmodel.mapping.fused.layers.test_pipelines import pipelined_group
 from tests.solvers.fusion.layers import enumerated_groups, enumerated_pipelines
+from tests.solvers.fusion.layers.told import check_against
 
 
 def small(random: Random, *, leaks: bool, rates: bool) -> LayerGroup:
@@ -61,19 +62,9 @@ def held_to_every_pipeline(
     apart = enumerated_groups.least(group, objective)
     together = enumerated_pipelines.least_pipelined(group, objective)
     assert apart is not None
-    told = apart if together is None else min(apart, together)
-    assert outcome.objective is not None
-    assert outcome.bound is not None
-    assert outcome.solution is not None
-    assert violations(problem, outcome.solution) == []
-    assert outcome.objective == objective_of(problem, outcome.solution)
-    # nothing costs less than the bound, and the answer is no better than the best
-    assert outcome.bound <= told * (1 + 1e-12)
-    assert told <= outcome.objective * (1 + 1e-12)
-    if outcome.status is Status.OPTIMAL:
-        assert outcome.objective == pytest.approx(told, rel=1e-12)
+    found = check_against(problem, outcome, apart if together is None else min(apart, together))
     gains = together is not None and together < apart * (1 - 1e-9)
-    return outcome, outcome.solution.shared, gains
+    return outcome, found.shared, gains
 
 
 @pytest.mark.slow
