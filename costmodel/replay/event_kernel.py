@@ -6,12 +6,12 @@ time; each carries it as soon as it has carried those before, and it has arrived
 A message has a few packets in flight and sends the next when one has arrived. So messages that meet on a
 link take turns packet by packet, and one that is held up elsewhere leaves the link to the others.
 
-DRAM takes packets one after the other, too, and first those that are needed first. A plan says when that is: a
-run of the program before this one, in which nothing but computing takes time. There a load is needed when the
-first of its tiles reads it, and a store when the compute ends that makes it; what a slow link carries has to
-set out so much earlier. So a tile may ask for data long before it needs it, and what others need at once does
-not wait for that. All tiles fall behind the plan, but what was to come first still comes first. A packet of
-DRAM sets out when DRAM begins to read or write it.
+DRAM takes packets one after the other, too, and first those that are needed first. A plan says when that is:
+a run of the program before this one, in which nothing but computing takes time. There a load is needed when
+the first of its tiles reads it, and a store when the compute ends that makes it; what a slow link carries has
+to set out so much earlier. So a tile may ask for data long before it needs it, and what others need at once
+does not wait for that. All tiles fall behind the plan, but what was to come first still comes first. A packet
+of DRAM sets out when DRAM begins to read or write it.
 
 The life of a message with three packets, of which two may be in flight::
 

@@ -173,9 +173,9 @@ class TileState(NamedTuple):
 
 class MessageState(NamedTuple):
     """Of each message: how many tiles ``joined`` its next transfer, when it is ``needed`` from or at DRAM, as
-    planned (:class:`Plan`), stores that it ``waits`` for, when it ``began``, bits ``left`` to send, ``packets``
-    in flight, the earliest end ``floor``, whether all its packets have arrived (``closing``) and how many
-    transfers are ``done``.
+    planned (:class:`Plan`), stores that it ``waits`` for, when it ``began``, bits ``left`` to send,
+    ``packets`` in flight, the earliest end ``floor``, whether all its packets have arrived (``closing``) and
+    how many transfers are ``done``.
 
     Of each copy its state and address, whether the tile waits for it (``awaited``) or ever had it
     (``filled``), and how many transfers are leaving ``from_copy``. Of each output whether it is leaving

@@ -43,9 +43,9 @@ class BatchRun:
     ``ahead_bits``: bits that have to come from DRAM before the batch starts; data for several tiles counts
     once. ``link_cycles``: cycles that the busiest link needs for the data that has to come before the batch
     starts, and ``tile_link_cycles`` for what of that data tiles make.
-    ``early``: how many cycles before all that data is there the batch can start, as later stages of a pipeline
-    need theirs later; only the first batch of a segment does. ``running``: cycles of the batch from its start;
-    the last leaf runs ``last_runs`` times in it, the last time for ``last_run`` cycles at its end.
+    ``early``: how many cycles before all that data is there the batch can start, as later stages of a
+    pipeline need theirs later; only the first batch of a segment does. ``running``: cycles of the batch from
+    its start; the last leaf runs ``last_runs`` times in it, the last time for ``last_run`` cycles at its end.
     ``dram_bits``: all bits that DRAM moves for the batch; ``all_link_cycles``: cycles that the busiest link
     needs for all that it carries for the batch.
     """
