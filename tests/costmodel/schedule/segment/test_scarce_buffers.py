@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,16 @@ from costmodel.schedule.leaf.streams import BufferPrices, LeafRun
 from costmodel.schedule.program.checker import violations
 from costmodel.schedule.program.writer import write_program
 from costmodel.schedule.segment.buffers import Held, busy_in_turn
+from costmodel.schedule.segment.node_cost import NodeCost, running_pj
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.tree import TreeNode, rounds_of_segments
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, layer
+from solvers.budget import Budget
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.problem import ScheduleProblem, tree_value
+from solvers.schedule.set import solver as set_annealing
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chip, every_kind, layer, random_tree
 
 TREE = "T 4/4\n\tone 1\n\ttwo 1\n\tthree 1\n"
 BATCH = 4
@@ -135,3 +142,42 @@ def test_data_from_further_up_leaves_when_its_consumers_have_run() -> None:
     # The first child runs with all 60 bits; then one of its 10 has gone, and 20 with the last child's run.
     assert [int(one[0]) for one in busy] == [60, 50, 50]
     assert [int(one[0]) for one in busy_in_turn([child(10), child(0), child(20)], 1, True)] == [30, 20, 20]
+
+
+def test_without_prices_a_segment_costs_no_less() -> None:
+    """Random segments in buffers of several sizes. What fits at once costs the same by both counts."""
+    graph, random = every_kind(), Random(3)
+    costs, dearer, impossible, same = FormulaCosts(graph, slices=(2, 4)), 0, 0, 0
+    trees = [random_tree(random, graph, 4) for _ in range(60)]
+    for size in (120, 160, 200, 300, 400):
+        on = chip(2, 2, size)
+        evaluator = ChipEvaluator(graph, on, 4, costs)
+
+        def value(asked: ChipEvaluator, segment: TreeNode) -> float | None:
+            try:
+                cost: NodeCost = asked.segment(segment)
+            except NotPossibleError:
+                return None
+            return running_pj(cost, asked.chip) * cost.cycles
+
+        for segment in [one for tree in trees for one in rounds_of_segments(tree)[1]]:
+            quick, priced = value(evaluator.quick, segment), value(evaluator, segment)
+            if quick is None:
+                impossible += priced is not None
+                continue
+            assert priced is not None
+            assert priced <= quick
+            dearer += priced < quick
+            same += priced == quick
+    assert min(dearer, impossible, same) > 3
+
+
+def test_annealers_answer_with_what_the_tree_costs_at_prices() -> None:
+    graph = three_layers()
+    model = ChipModel(chip(2, 1, 4_300), FormulaCosts(graph, slices=(4,)))
+    problem = ScheduleProblem(graph, model, BATCH)
+    outcome = set_annealing.solve(problem, Budget(60, seed=1), set_annealing.Params(beta=20))
+    assert outcome.solution is not None
+    tree = outcome.solution.tree
+    assert outcome.objective == tree_value(tree, problem.judge(), problem.objective)
+    assert outcome.objective <= tree_value(tree, problem.evaluator().quick, problem.objective)
