@@ -184,10 +184,14 @@ def pipelined(
     inputs behind those of the stages before. So the first stage starts when its own data is there, and each
     later one when its data is there and the stage before has been through once: its slowest child, or as long
     as links need for what it hands on (fill). After the last stage has been through once the pipeline takes
-    a period for each further sub-batch; all together at least what DRAM and links take.
+    a period for each further sub-batch, in which DRAM and links move what all stages need for one.
     """
-    period = _period([child.later for child in children], stages, chip)
     moved, last = sum(child.later.dram_bits for child in children), max(stages)
+    period = max(
+        _period([child.later for child in children], stages, chip),
+        chip.least_cycles(moved, 0),
+        -(-on_links // subbatches),
+    )
 
     def whole(runs: Sequence[BatchRun]) -> BatchRun:
         """The cut's batch, of which ``runs`` is the first sub-batch."""

@@ -577,7 +577,8 @@ def cycles(
                 if of[later] == of[number] + 1
             ]
             slowest = max(max(one.running, at_dram(one.dram), one.every) for one in part)
-            running += max([slowest, *leaves_at])
+            together = max(at_dram(sum(one.dram for one in part)), ceil(on_links / (1 + len(others))))
+            running += max([slowest, together, *leaves_at])
         ahead = sum(one.ahead for one in filling)
         dram = sum(one.dram for part in (filling, *others) for one in part)
         running = max(running, at_dram(dram - ahead), on_links)
